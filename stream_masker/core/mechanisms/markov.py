@@ -224,12 +224,9 @@ class ProbabilisticDistortion(MarkovMechanism):
 NamedMatrix: TypeAlias = Mapping[str, Mapping[str, float]]
 """The transition probabilities from each value to each value, by name; omitted ones are 0."""
 
-MAX_MATRIX_VALUES = 2000
-"""The largest number of values in a given matrix."""
-
+MAX_MATRIX_VALUES = 2000  # of a given matrix
 MAX_RETENTION = 0.999
-ROW_SUM_TOLERANCE = 1e-9
-"""How far the sum of a row may differ from 1; rows are divided by their sum."""
+ROW_SUM_TOLERANCE = 1e-9  # rows are divided by their sum
 
 
 class Pram(MarkovMechanism):
@@ -269,9 +266,7 @@ class Pram(MarkovMechanism):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Create a mechanism without statistics.
-
-        Raises ParameterError, which names the value given and the values allowed.
+        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``matrices``: by attribute, ``{value: {new value: probability}}``. Every value has a row that sums to 1, and

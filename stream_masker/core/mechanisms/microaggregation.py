@@ -29,15 +29,12 @@ from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
 AGGREGATION_VARIANTS = ("semantic", "classic")
 SCALINGS = ("balanced", "paper")
 
-TIE_LANE = 1 << 60
-"""The word block whose first word breaks ties between records that are equally near or far."""
+TIE_LANE = 1 << 60  # the word block whose first word breaks ties between records
 
-TIE = 1e-9
-"""Totals of distances are tied if they differ by no more than this per record; rounding errors are far smaller."""
+TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
 
 
-@dataclass(frozen=True, slots=True)
-class _WindowModel:
+class _WindowModel(NamedTuple):
     """The weight of each attribute in the S-distance, and its mean over the window; nominal means are positions."""
 
     weights: Float64Array
@@ -101,9 +98,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Create a mechanism without statistics.
-
-        Raises ParameterError, which names the value given and the values allowed.
+        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns. ``numeric``: the numeric attributes.
         * ``k``: the smallest size of a group, from 2 to ``window``.
@@ -143,6 +138,9 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         """
         model = self._prepared_statistics()
         self._check(batch, keys)
+        if 0 < batch.unit_count < self._k:
+            what = "records" if batch.units is None else "different units"
+            raise ParameterError(f"k={self._k} needs {self._k} {what} or more to mask together, not {batch.unit_count}")
         codes = [column.codes.copy() for column in batch.columns]
         numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
         words, numeric_words = draw_words(keys, batch), draw_number_words(keys, numbers)
@@ -173,12 +171,6 @@ class Microaggregation(GroupMechanism[_WindowModel]):
             for before, after, d, number in zip(batch.columns, codes, self._distances, truncated, strict=True)
         ]
         return MaskedBatch(masked, tuple(distortions), released.numeric)
-
-    def _check(self, batch: Batch, keys: Keys) -> None:
-        super()._check(batch, keys)
-        if 0 < batch.unit_count < self._k:
-            what = "records" if batch.units is None else "different units"
-            raise ParameterError(f"k={self._k} needs {self._k} {what} or more to mask together, not {batch.unit_count}")
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
@@ -211,10 +203,9 @@ class Microaggregation(GroupMechanism[_WindowModel]):
 
 
 class _Comparable(NamedTuple):
-    """Records with the same scalars and numbers, or the elements of an array, which form groups.
+    """Records with the same scalars and numbers, or elements of an array: ``rows`` of ``columns`` and ``numbers``.
 
-    ``rows``: their indices in ``columns`` and ``numbers``. ``order``: the random word that breaks ties between them.
-    ``units``: the unit of each.
+    ``order``: the random words that break ties between them.
     """
 
     rows: Int64Array
@@ -246,8 +237,8 @@ def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iter
 class Nominal:
     """The values of one nominal attribute in n records. Immutable.
 
-    * ``distinct``: (v,) int32, the distinct positions, ascending. ``indices``: (n,) int64, of each record's value.
-    * ``table``: (v, v) float64, the distances between the distinct values.
+    ``distinct``: (v,) int32, the distinct positions, ascending. ``indices``: (n,) int64, of each record's value.
+    ``table``: (v, v) float64, the distances between the distinct values.
     """
 
     distinct: Int32Array
@@ -328,9 +319,8 @@ def mdav(
     until they are of k units, and likewise the record farthest from that one. If 2k to 3k − 1 are left, only the first
     of these is formed. The rest is the last group. Records at equal distances are in the order of their words.
 
-    * ``values``: of p attributes in n records. ``numbers``: (n, q) float64. Each distance of nominal values and each
-      squared difference of numbers is multiplied by the weight of its attribute.
-    * ``words``: (n,) uint64. ``units``: (n,) int64, the unit of each record; at least k different ones.
+    ``values``: of p attributes in n records. ``numbers``: (n, q) float64. Weights multiply distances, and squared
+    differences of numbers. ``words``: (n,) uint64. ``units``: (n,) int64, that of each record; at least k different.
     """
 
     def distances(codes: Sequence[int], point: Float64Array) -> Float64Array:

@@ -20,14 +20,11 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type, whole_number
 from stream_masker.errors import ParameterError
 
-MIN_K = 2
-"""The shortest swapping interval. With one value in it, the values of a group, which swaps keep, decide every swap."""
+MIN_K = 2  # with one value in an interval, the values of a group, which swaps keep, would decide every swap
 
-SCALE = 10**9
-"""Distances are compared as whole multiples of 1/``SCALE``, so that their sums are exact."""
+SCALE = 10**9  # distances are compared as whole multiples of its inverse, so that their sums are exact
 
-FIRST, NEXT = 2, 3
-"""The random words of a value that draw the first reference, or ties in ranks, and the next one; two draw a partner."""
+FIRST, NEXT = 2, 3  # the random words that draw the first reference, or ties in ranks, and the next reference
 
 
 class RankSwapping(GroupMechanism[Statistics]):
@@ -81,9 +78,7 @@ class RankSwapping(GroupMechanism[Statistics]):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Create a mechanism without statistics.
-
-        Raises ParameterError, which names the value given and the values allowed.
+        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``k``: the length of the swapping interval in records, from 2 to less than ``window``.
@@ -141,10 +136,8 @@ class RankSwapping(GroupMechanism[Statistics]):
         return MaskedBatch(tuple(masked), tuple(distortions))
 
     def _swapped_together(self, batch: Batch) -> list[list[int]]:
-        """Return the attributes of a batch by how they swap: the scalars of Algorithm 3 together, others alone.
-
-        Raises ParameterError if an attribute has values, but too few to swap.
-        """
+        """Return which attributes swap together: the scalars of Algorithm 3, others alone. Raises ParameterError if one
+        has too few values."""
         for name, column in zip(self._attributes, batch.columns, strict=True):
             owners = column.owners[column.codes >= 0]
             if 0 < owners.size <= self._k or len(np.unique(owners)) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isclose
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,10 +21,7 @@ from stream_masker.core.validation import number_between, require_type, whole_nu
 from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_FACTOR = 1e6
-MAX_VALUES = 50
-"""The largest number of values of an attribute."""
-
-WEIGHT_SUM_TOLERANCE = 1e-9
+MAX_VALUES = 50  # of an attribute
 
 
 class PartitionMechanism(MarkovMechanism):
@@ -47,9 +45,7 @@ class PartitionMechanism(MarkovMechanism):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Create a mechanism without statistics.
-
-        Raises ParameterError, which names the value given and the values allowed.
+        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns; at least two.
         * ``threshold``: T in [0, 1], the similarity from which values are merged for S''.
@@ -94,8 +90,7 @@ class PartitionMechanism(MarkovMechanism):
             if column.keys.size > MAX_VALUES:
                 raise StatisticsError(
                     f"{name} has {column.keys.size} values in the window, and {self.name} is for at most {MAX_VALUES}: "
-                    "with more, its masks keep hardly any association (of a correlation of 0.26, 0.03 was left at 700 "
-                    "values); use semantic_noise or semantic_transport"
+                    "with more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
                 )
         graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=self._multigraph)
         similarities = zip(self._attributes, graph.similarities(**self._similarity), strict=True)
@@ -114,7 +109,7 @@ class PartitionMechanism(MarkovMechanism):
 
 def _weights(c1: float, c2: float) -> dict[str, float]:
     weights = {"c1": number_between("c1", c1, 0.0, 1.0), "c2": number_between("c2", c2, 0.0, 1.0)}
-    if abs(sum(weights.values()) - 1.0) > WEIGHT_SUM_TOLERANCE:
+    if not isclose(sum(weights.values()), 1.0):
         raise ParameterError(f"c1={c1!r} and c2={c2!r} are not allowed: use two numbers from 0 to 1 that sum to 1")
     return weights
 
@@ -144,9 +139,8 @@ class Vicus(PartitionMechanism):
     Elements of an array occur together with the record's other attributes, not with each other.
 
     The more values an attribute has, the less often a value stays, because their number is weighed against k1·k2, and
-    the less association is left. Attributes of more than 50 values are therefore refused. For attributes of up to
-    twelve values the paper advises a product k1·k2 of 100 or more, with a low k1. VICUS keeps more association than
-    Random, but not much more, because attributes are masked independently of each other.
+    the less association is left: attributes of more than 50 values are refused. For up to twelve values the paper
+    advises a product k1·k2 of 100 or more, with a low k1.
     """
 
     name: ClassVar[str] = "vicus"
@@ -200,16 +194,13 @@ MIN_GAIN = 1e-9
 def divided(similarity: Float64Matrix, part_size: int, parts: int | None = None) -> Int64Array:
     """Return (v,) int64: the part of each value, numbered from 0 (2012: section 3.1, step 1).
 
-    The paper asks for high similarity within parts and low similarity between them, and for a lower bound of their
-    size. It states neither the number of parts nor the fitness. Fitness is here the sum of weights of the pairs within
-    parts. With a given number of parts, a weight is Sij: this minimises the cut as the paper defines it. Without, the
-    cut would be minimal for a single part, and a weight is Sij − S̄, with S̄ the mean of S over all pairs.
+    Fitness, which the paper does not state, is the sum of weights of the pairs within parts. With a given number of
+    parts, a weight is Sij: this minimises the cut as the paper defines it. Without, the cut would be minimal for a
+    single part, and a weight is Sij − S̄, with S̄ the mean of S over all pairs. The paper searches with a genetic
+    algorithm. With at most 50 values, the best of ``STARTS`` random divisions that are improved step by step is as fit.
 
-    The paper searches with a genetic algorithm. With at most 50 values, random divisions that are improved step by step
-    are enough: the best of ``STARTS`` is taken.
-
-    * ``similarity``: S, (v, v) float64.
-    * ``part_size``: the smallest size of a part. ``parts``: their number, or as many as the values allow; None for any.
+    ``similarity``: S, (v, v) float64. ``part_size``: the smallest size of a part. ``parts``: their number, or as many
+    as the values allow; None for any.
     """
     v, fixed = len(similarity), parts is not None
     most = max(1, v // part_size)

@@ -230,7 +230,7 @@ ROW_SUM_TOLERANCE = 1e-9  # rows are divided by their sum
 
 
 class Pram(MarkovMechanism):
-    """Replaces each value according to a Markov matrix, given or estimated from the window.
+    """Replaces each value according to a Markov matrix, given or estimated from the window (2017: section 2).
 
     * Given (``matrices``): P over named values, row-stochastic. It is applied as it is or, with ``invariant``, as the
       two-stage matrix R = P·Q that preserves the window's frequencies t in expectation, tR = t: Q reverses P by Bayes'

@@ -31,7 +31,7 @@ SCALINGS = ("balanced", "paper")
 
 TIE_LANE = 1 << 60  # the word block whose first word breaks ties between records
 
-TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
+MARGINALITY_TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
 
 
 class _WindowModel(NamedTuple):
@@ -272,7 +272,7 @@ class Nominal:
             own = self.indices[group]
             if uniform is None:
                 totals = self.table[np.ix_(own, own)].sum(axis=1)
-                least = np.flatnonzero(totals <= totals.min() + TIE * own.size)
+                least = np.flatnonzero(totals <= totals.min() + MARGINALITY_TIE * own.size)
                 masks[group] = own[least[order[group[least]].argmin()]]
                 continue
             distances = self.table[own]

@@ -22,7 +22,7 @@ from stream_masker.errors import ParameterError
 
 MIN_K = 2  # with one value in an interval, the values of a group, which swaps keep, would decide every swap
 
-SCALE = 10**9  # distances are compared as whole multiples of its inverse, so that their sums are exact
+UNITS_OF_DISTANCE = 10**9  # distances are compared as whole multiples of its inverse, so that their sums are exact
 
 FIRST, NEXT = 2, 3  # the random words that draw the first reference, or ties in ranks, and the next reference
 
@@ -164,8 +164,8 @@ class Units(NamedTuple):
         """Return the distances between values, 1 between a missing one and others, and the row of each unit in them."""
         distinct, rows = np.unique(self.codes, return_inverse=True)
         known = distinct >= 0
-        table = np.full((distinct.size,) * 2, SCALE)
-        table[np.ix_(known, known)] = np.rint(self.distance.matrix(distinct[known]) * SCALE)
+        table = np.full((distinct.size,) * 2, UNITS_OF_DISTANCE)
+        table[np.ix_(known, known)] = np.rint(self.distance.matrix(distinct[known]) * UNITS_OF_DISTANCE)
         table[~known, ~known] = 0
         return table, rows.reshape(-1)
 

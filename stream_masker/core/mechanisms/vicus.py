@@ -21,7 +21,7 @@ from stream_masker.core.validation import number_between, require_type, whole_nu
 from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_FACTOR = 1e6
-MAX_VALUES = 50  # of an attribute
+MAX_VICUS_VALUES = 50  # of an attribute
 
 
 class PartitionMechanism(MarkovMechanism):
@@ -71,8 +71,8 @@ class PartitionMechanism(MarkovMechanism):
         self._similarity = {"threshold": number_between("threshold", threshold, 0.0, 1.0), **_weights(c1, c2)}
         self._k1 = number_between("k1", k1, 1.0, MAX_FACTOR)
         self._k2 = number_between("k2", k2, 1.0, MAX_FACTOR)
-        self._part_size = whole_number("part_size", part_size, 1, MAX_VALUES)
-        self._parts = None if parts is None else whole_number("parts", parts, 1, MAX_VALUES)
+        self._part_size = whole_number("part_size", part_size, 1, MAX_VICUS_VALUES)
+        self._parts = None if parts is None else whole_number("parts", parts, 1, MAX_VICUS_VALUES)
 
     def partition(self, attribute: str) -> list[list[str]]:
         """Return the parts of an attribute's values in force, as lists of concept ids.
@@ -87,10 +87,10 @@ class PartitionMechanism(MarkovMechanism):
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         for name, column in zip(self._attributes, counts.values, strict=True):
-            if column.keys.size > MAX_VALUES:
+            if column.keys.size > MAX_VICUS_VALUES:
                 raise StatisticsError(
-                    f"{name} has {column.keys.size} values in the window, and {self.name} is for at most {MAX_VALUES}: "
-                    "with more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
+                    f"{name} has {column.keys.size} values in the window, and {self.name} is for at most "
+                    f"{MAX_VICUS_VALUES}: with more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
                 )
         graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=self._multigraph)
         similarities = zip(self._attributes, graph.similarities(**self._similarity), strict=True)

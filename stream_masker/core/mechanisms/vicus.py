@@ -86,11 +86,11 @@ class PartitionMechanism(MarkovMechanism):
         return list(parts.values())
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        for name, column in zip(self._attributes, counts.values, strict=True):
-            if column.keys.size > MAX_VICUS_VALUES:
+        for name, values in zip(self._attributes, [column.keys.size for column in counts.values], strict=True):
+            if values > MAX_VICUS_VALUES:
                 raise StatisticsError(
-                    f"{name} has {column.keys.size} values in the window, and {self.name} is for at most "
-                    f"{MAX_VICUS_VALUES}: with more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
+                    f"{name} has {values} values in the window, and {self.name} is for at most {MAX_VICUS_VALUES}: with "
+                    "more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
                 )
         graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=self._multigraph)
         similarities = zip(self._attributes, graph.similarities(**self._similarity), strict=True)

@@ -89,7 +89,7 @@ class PartitionMechanism(MarkovMechanism):
         for name, values in zip(self._attributes, [column.keys.size for column in counts.values], strict=True):
             if values > MAX_VICUS_VALUES:
                 raise StatisticsError(
-                    f"{name} has {values} values in the window, and {self.name} is for at most {MAX_VICUS_VALUES}: with "
+                    f"{name} has {values} values in the window, {self.name} is for at most {MAX_VICUS_VALUES}: with "
                     "more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
                 )
         graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=self._multigraph)

@@ -16,13 +16,12 @@ from stream_masker.core.marginality import (
 )
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import MethodCard
-from stream_masker.core.mechanisms.microaggregation.groups import least_marginal_value, within_radius
-from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
+from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise_model import NoiseSampler
-from stream_masker.core.mechanisms.transition.vicus.mechanism import stay_probability
 from stream_masker.core.mechanisms.transport.kernel import design
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
+from stream_masker.core.mechanisms.vicus import stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.channel import (
@@ -65,6 +64,7 @@ __all__ = [
     "LogTaxonomic",
     "MethodCard",
     "NoiseSampler",
+    "Nominal",
     "Ontology",
     "PairUtility",
     "Pram",
@@ -93,13 +93,12 @@ __all__ = [
     "expected_rank",
     "hoeffding_bound",
     "jensen_shannon",
-    "least_marginal_value",
     "load_schema",
     "marginality",
     "marginality_covariance",
     "marginality_mean",
     "marginality_variance",
-    "mdav_partition",
+    "mdav",
     "metrics_table",
     "nearest_psd",
     "record_linkage",
@@ -108,5 +107,4 @@ __all__ = [
     "stay_probability",
     "sum_of_squared_errors",
     "vulnerability",
-    "within_radius",
 ]

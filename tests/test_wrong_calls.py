@@ -8,7 +8,7 @@ import pytest
 
 from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.mechanisms import Pram
+from stream_masker.mechanisms import Microaggregation, Pram
 from stream_masker.ontologies import ConceptMap
 from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
 
@@ -60,18 +60,9 @@ CREATED = {
     "a window of text": (lambda: made(window="9"), r"^a window of '9' records is not allowed: use a whole number"),
     "a window of a fraction": (lambda: made(window=1e4), r"^a window of 10000.0 records is not allowed"),
     "an age of text": (lambda: made(window_age="1h"), r"^a window age of 1h s is not allowed: use more than 0"),
-    "a list of numbers": (lambda: made(numeric=["age"]), r"^numeric is of type list: use a mapping, such as \{'age': "),
-    "a parameter that does not exist": (
-        lambda: made(sigma=1),
-        r"^SemanticNoise has no parameter 'sigma': use taxono",
-    ),
-    "a parameter that is misspelt": (
-        lambda: made(alhpa=1),
-        r"^SemanticNoise has no parameter 'alhpa': did you mean 'al",
-    ),
-    "a parameter of another class": (
-        lambda: Pram({"a": TAU}, epsilon=1.0, seed=SEED),
-        r"^Pram has no parameter 'epsilon': use ",
+    "a list of numbers": (
+        lambda: Microaggregation({}, numeric=["age"], seed=SEED),
+        r"^numeric is of type list: use a mapping, such as \{'age': ",
     ),
     "the distance of an ontology": (lambda: WuPalmer(ONTOLOGY), r"^taxonomy is of type Ontology: use a Taxonomy"),
     "the concepts of an ontology": (lambda: ConceptMap(ONTOLOGY), r"^taxonomy is of type Ontology: use a Taxonomy"),
@@ -149,6 +140,12 @@ def test_what_is_used_wrongly(wrong, noise):
     call, message = USED[wrong]
     with pytest.raises(ParameterError, match=message):
         call(noise)
+
+
+@pytest.mark.parametrize("call", [lambda: made(sigma=1), lambda: Pram({"a": TAU}, epsilon=1.0, seed=SEED)])
+def test_a_parameter_that_does_not_exist_is_a_type_error(call):
+    with pytest.raises(TypeError, match=r"got an unexpected keyword argument '(sigma|epsilon)'"):
+        call()
 
 
 def test_records_may_lack_attributes_and_have_other_fields(noise):

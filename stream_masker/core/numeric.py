@@ -1,4 +1,4 @@
-"""Numeric attributes: their allowed values, and their moments over a window (2017: section 3)."""
+"""Numeric attributes: their allowed values, and their moments over a window, for microaggregation."""
 
 from __future__ import annotations
 
@@ -15,32 +15,21 @@ from stream_masker.errors import ParameterError, StatisticsError
 LARGEST_NUMBER = 2.0**53
 """The greatest magnitude of a value. Up to it, float64 represents every integer exactly."""
 
-BOUND_POLICIES = ("clamp", "reflect")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numeric:
     """The allowed values of a numeric attribute: finite numbers of magnitude up to 2⁵³ in [minimum, maximum].
 
-    minimum, maximum: None for no bound. integer: only whole numbers are allowed.
-
-    beyond: the policy for a masked value z beyond a bound b. ``clamp`` replaces it by b, ``reflect`` by 2b − z, and
-    repeats this at the other bound if necessary. Both move means inwards: by E[(b − z)⁺] for ``clamp``, and by twice
-    that for ``reflect``. ``clamp`` makes values at the bounds more frequent; ``reflect`` does not.
-
-    Raises ParameterError.
+    minimum, maximum: None for no bound. integer: only whole numbers are allowed. Raises ParameterError.
     """
 
     minimum: float | None = None
     maximum: float | None = None
     integer: bool = False
-    beyond: str = "clamp"
 
     def __post_init__(self) -> None:
         if not isinstance(self.integer, bool):
             raise ParameterError(f"integer is a {type(self.integer).__name__}: use a bool")
-        if self.beyond not in BOUND_POLICIES:
-            raise ParameterError(f"beyond={self.beyond!r} is not allowed: use {' or '.join(BOUND_POLICIES)}")
         for name, bound in (("minimum", self.minimum), ("maximum", self.maximum)):
             if bound is not None and (not _is_number(bound) or not self._is_representable(np.array([bound])).all()):
                 raise ParameterError(f"{name}={bound!r} is not allowed: use {self._kind} up to 2**53, or None")
@@ -61,17 +50,6 @@ class Numeric:
         """Return (n,) bool: whether each number is an allowed value; NaN is not."""
         return self._is_representable(values) & (values >= self.lower) & (values <= self.upper)
 
-    def fit(self, values: Float64Array, uniforms: Float64Array) -> Float64Array:
-        """Return (n,) float64: convert masked numbers to allowed values; NaN (an absent value) stays.
-
-        The bounds are applied first (see ``beyond``). Then the values of an integer attribute are rounded
-        stochastically: z becomes ⌊z⌋ + 1 if the number in ``uniforms``, (n,) in [0, 1), is less than z − ⌊z⌋, and ⌊z⌋
-        otherwise. Rounding preserves the expectation and adds at most 1/4 to the variance.
-        """
-        inside = self._inside(np.clip(values, -LARGEST_NUMBER, LARGEST_NUMBER))
-        whole = np.floor(inside)
-        return np.where(uniforms < inside - whole, whole + 1.0, whole) if self.integer else inside
-
     @property
     def _kind(self) -> str:
         return "a whole number" if self.integer else "a number"
@@ -80,15 +58,6 @@ class Numeric:
         with np.errstate(invalid="ignore"):
             small = np.abs(values) <= LARGEST_NUMBER
         return small & (np.floor(values) == values) if self.integer else small
-
-    def _inside(self, values: Float64Array) -> Float64Array:
-        if self.beyond == "clamp":
-            return np.clip(values, self.lower, self.upper)
-        if self.minimum is None or self.maximum is None:
-            values = self.lower + np.abs(values - self.lower) if self.minimum is not None else values
-            return self.upper - np.abs(self.upper - values) if self.maximum is not None else values
-        width = self.upper - self.lower
-        return self.lower + (width - np.abs(np.mod(values - self.lower, 2.0 * width) - width))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -121,7 +121,6 @@ GRIDS: Mapping[str, Grid] = {
         (f"Rank swapping {method}", f"k = {k}", {**options, "k": k})
         for (method, options), k in product(SWAPPING_VARIANTS.items(), INTERVALS_COMPARED)
     ],
-    "distributional_rank_swapping": _by("Distributional rank swapping", "k", "k", INTERVALS_COMPARED),
     "microaggregation": [
         (f"Microaggregation ({variant})", f"k = {k}", {"variant": variant, "k": k})
         for variant, k in product(("semantic", "classic"), GROUP_SIZES)

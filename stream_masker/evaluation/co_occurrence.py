@@ -26,9 +26,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
-from stream_masker.core.mechanisms.transition.base import MarkovMechanism
-from stream_masker.core.mechanisms.transition.vicus.mechanism import RandomTransitions, Vicus
-from stream_masker.core.similarity import ValueGraph, most_frequent
+from stream_masker.core.mechanisms.markov import MarkovMechanism
+from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
+from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
@@ -202,10 +202,10 @@ class _Measures:
 
     def _similarities(self) -> Similarities:
         counts = count_batch(self.batch, self._sizes)
-        graph = ValueGraph.of(counts, tuple(self._sizes), multigraph=True, most_values=1_000)
+        graph = ValueGraph.of(counts, tuple(self._sizes), multigraph=True)
         direct = graph.direct()
         transitive = graph.transitive(direct, 0.6)
-        shown = np.searchsorted(graph.values[0], most_frequent(counts.values[0], SHOWN_VALUES))
+        shown = np.sort(np.argsort(-counts.values[0].counts, kind="stable")[:SHOWN_VALUES])
         first, second = (matrices[0][np.ix_(shown, shown)] for matrices in (direct, transitive))
         name = self.data.attributes[0]
         values = tuple(self.data.taxonomies[name].decode(graph.values[0][shown]))

@@ -12,10 +12,11 @@ from itertools import product
 from multiprocessing import get_context, parent_process
 from typing import TypeAlias
 
-from stream_masker.core.mechanisms.microaggregation.mechanism import AGGREGATION_VARIANTS
+from stream_masker.core.mechanisms.microaggregation import AGGREGATION_VARIANTS
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.evaluation.candidates import (
     SWAPPING_INTERVALS,
+    SWAPPING_VARIANTS,
     Candidate,
     candidates,
     noise_candidate,
@@ -23,10 +24,7 @@ from stream_masker.evaluation.candidates import (
 from stream_masker.evaluation.co_occurrence import CoOccurrence, co_occurrence
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.grouped import (
-    METHODS,
-    NO_INTERVAL,
     SSE_KS,
-    WITHOUT_INTERVAL,
     SseRow,
     SwappingRow,
     sse_row,
@@ -107,7 +105,7 @@ def evaluation_tasks(
     tasks = candidate_tasks(compared, repeats)
     ks = [k for k in SWAPPING_INTERVALS if k < data.whole.size]
     if "rank_swapping" in mechanisms:
-        cases = [(method, k) for method in METHODS for k in ([NO_INTERVAL] if method in WITHOUT_INTERVAL else ks)]
+        cases = product(SWAPPING_VARIANTS, ks)
         tasks += [_task(f"2019: {method}, k = {k}", partial(swapping_row, method=method, k=k)) for method, k in cases]
     if "microaggregation" in mechanisms:
         tasks += [

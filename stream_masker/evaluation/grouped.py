@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch
 from stream_masker.core.linkage import record_linkage
-from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+from stream_masker.core.mechanisms import Microaggregation, RankSwapping
 from stream_masker.evaluation.candidates import SWAPPING_VARIANTS
 from stream_masker.evaluation.dataset import DataSet, sum_of_squared_errors, utility_of
-
-NO_INTERVAL = 0
-"""The k of a method without swapping intervals."""
-
-METHODS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    **{method: ("rank_swapping", options) for method, options in SWAPPING_VARIANTS.items()},
-    "distributional": ("distributional_rank_swapping", {}),
-    "data swapping": ("data_swapping", {}),
-}
-"""The methods of the paper and its baselines: the name of the mechanism and its parameters, beside k."""
-
-WITHOUT_INTERVAL = ("data swapping",)
-"""The methods without swapping intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwappingRow:
-    """What a method preserves of a data set X with intervals of length k or ``NO_INTERVAL`` (2019: section 4.1).
+    """What an algorithm preserves of a data set X with intervals of length k (2019: section 4.1).
 
     Metrics 1 to 4; an error of 0 means no loss.
     mean_distance[a]: sd(sμ(X*), sμ(X)). variance_error[a]: |sdVar(X*) - sdVar(X)|. rmse[a]: √(Σ sd(x, x*)² / n).
@@ -53,14 +38,13 @@ class SwappingRow:
     risk: float
 
 
-def swapping_row(data: DataSet, method: str, k: int = NO_INTERVAL) -> SwappingRow:
-    """Return what a method of ``METHODS`` preserves of the nominal attributes.
+def swapping_row(data: DataSet, method: str, k: int) -> SwappingRow:
+    """Return what an algorithm of ``SWAPPING_VARIANTS`` preserves of the nominal attributes.
 
     Raises ParameterError like the mechanisms, for example if k is not less than the number of records.
     """
-    name, options = METHODS[method]
-    nominal, given = data.nominal, {**options, "k": k} if k else options
-    mechanism = nominal.calibrated(MECHANISMS[name](nominal.taxonomies, **given, seed=nominal.secret))
+    nominal, options = data.nominal, SWAPPING_VARIANTS[method]
+    mechanism = nominal.calibrated(RankSwapping(nominal.taxonomies, **options, k=k, seed=nominal.secret))
     masked = nominal.mask(mechanism)
     after = nominal.statistics_of(Batch(nominal.whole.size, masked.columns))
     utility = utility_of(mechanism, nominal, masked, after)

@@ -117,7 +117,7 @@ def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):
 @pytest.mark.exhaustive
 def test_group_mechanism_masks_standard_streams(folder):
     """A group mechanism in a separate process, with pipes."""
-    configure(folder, "data_swapping")
+    configure(folder, "rank_swapping")
     command = [sys.executable, "-P", "-m", "stream_masker", "mask", "-c", "stream-masker.yaml"]
     given = (folder / "events.jsonl").read_bytes()
     done = subprocess.run(command, input=given, capture_output=True, timeout=300, check=True)

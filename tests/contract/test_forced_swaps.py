@@ -16,15 +16,12 @@ from support.graphs import taxonomies
 from support.group_attack import masked_group, undone_share
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import DistributionalRankSwapping, Microaggregation, RankSwapping
-from stream_masker.core.mechanisms.swapping import base, interval
-from stream_masker.core.mechanisms.swapping.base import PARTNER_WORD, STAY_BIT
+from stream_masker.core.mechanisms import Microaggregation, RankSwapping, rank_swapping
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics, count_batch
 
 SEED = b"the seed of the swaps"
 METHODS = {
-    "distributional": lambda tau, k: DistributionalRankSwapping({"a": tau}, k=k, seed=SEED),
     "dynamic": lambda tau, k: RankSwapping({"a": tau}, k=k, seed=SEED),
     "fixed": lambda tau, k: RankSwapping({"a": tau}, k=k, intervals="fixed", seed=SEED),
     "multivariate": lambda tau, k: RankSwapping({"a": tau, "b": tau}, k=k, multivariate=True, seed=SEED),
@@ -46,15 +43,15 @@ def in_force(made):
 @pytest.fixture
 def always_swapped(monkeypatch):
     """Forced swaps take place, as in the algorithms of 2019."""
-    drawn = base.draw_words
+    drawn = rank_swapping.draw_words
 
     def words(*given, **options):
         found = drawn(*given, **options)
         for each in found:
-            each[:, PARTNER_WORD] &= ~STAY_BIT
+            each[:, 0] &= ~np.uint64(1)
         return found
 
-    monkeypatch.setattr(base, "draw_words", words)
+    monkeypatch.setattr(rank_swapping, "draw_words", words)
 
 
 def siblings(pairs, near):
@@ -98,13 +95,13 @@ def test_forced_swaps_could_be_undone(of, kinds, times, k, share, name, always_s
 @pytest.mark.parametrize("name", ["dynamic", "fixed"])
 def test_all_swaps_within_one_value_could_be_undone(name, size, monkeypatch, always_swapped):
     """This is why there are no such intervals: half of their values would stay, and the rest would be forced."""
-    monkeypatch.setattr(interval, "MIN_LENGTH", 1)
+    monkeypatch.setattr(rank_swapping, "MIN_K", 1)
     chain = Ontology.from_edges([(f"n{i + 1}", f"n{i}") for i in range(200)]).taxonomy()
     made, rng = in_force(METHODS[name](chain, 1)), np.random.default_rng(size)
     assert undone_share(made, [rng.integers(0, len(chain), size).astype(np.int32) for _ in range(10)]) > 0.9
 
 
-@pytest.mark.parametrize("name", ["distributional", "dynamic", "fixed", "multivariate"])
+@pytest.mark.parametrize("name", ["dynamic", "fixed", "multivariate"])
 @pytest.mark.parametrize(("of", "kinds", "times", "k", "share"), GROUPS.values(), ids=GROUPS)
 def test_no_swap_is_forced(of, kinds, times, k, share, name):
     tau, group = of(kinds, times)

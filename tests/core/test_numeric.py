@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.numeric import Moments, Numeric
@@ -163,7 +161,6 @@ def test_covariances_of_different_records_are_made_positive_semidefinite():
         ({"minimum": True}, "minimum=True"),
         ({"minimum": 0.5, "integer": True}, "whole number"),
         ({"integer": 1}, "bool"),
-        ({"beyond": "wrap"}, "clamp or reflect"),
     ],
 )
 def test_invalid_parameters_are_refused(parameters, message):
@@ -175,47 +172,3 @@ def test_an_attribute_admits_only_its_allowed_values():
     values = np.array([-1.0, 0.0, 3.5, 4.0, 9.0, np.nan, np.inf, -np.inf, 2.0**54])
     assert Numeric(minimum=0, maximum=8, integer=True).admits(values).tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0]
     assert Numeric().admits(values).tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 0]
-
-
-KINDS = [
-    Numeric(minimum=low, maximum=high, integer=integer, beyond=beyond)
-    for low in (None, -3)
-    for high in (None, 4)
-    for integer in (False, True)
-    for beyond in ("clamp", "reflect")
-]
-
-
-@given(values=st.lists(st.floats(-1e17, 1e17), min_size=1), u=st.floats(0, 1, exclude_max=True))
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_fitted_values_are_allowed_values(kind, values, u):
-    numbers = np.array(values)
-    assert kind.admits(kind.fit(numbers, np.full(len(numbers), u))).all()
-
-
-def test_reflection_and_clamping_at_both_bounds():
-    values = np.array([-5.0, -1.0, 0.0, 7.0, 11.0, 25.0, np.nan])
-    u = np.zeros(7)
-    assert Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[:6].tolist() == [5, 1, 0, 7, 9, 5]
-    assert Numeric(minimum=0, beyond="reflect").fit(values, u)[:6].tolist() == [5, 1, 0, 7, 11, 25]
-    assert Numeric(maximum=10, beyond="reflect").fit(values, u)[:6].tolist() == [-5, -1, 0, 7, 9, -5]
-    assert Numeric(minimum=0, maximum=10).fit(values, u)[:6].tolist() == [0, 0, 0, 7, 10, 10]
-    assert np.isnan(Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[6])
-
-
-def test_bounds_move_the_mean_inwards_by_the_excess():
-    values = RNG.normal(1.0, 2.0, 10_000)
-    beyond = np.maximum(-values, 0).mean()
-    u = np.zeros(values.size)
-    clamped, reflected = (Numeric(minimum=0, beyond=how).fit(values, u) for how in ("clamp", "reflect"))
-    assert clamped.mean() - values.mean() == pytest.approx(beyond)
-    assert reflected.mean() - values.mean() == pytest.approx(2 * beyond)
-    assert (clamped == 0).mean() == pytest.approx((values < 0).mean())
-    assert not (reflected == 0).any()
-
-
-def test_rounding_to_integers_preserves_the_expectation():
-    u = (np.arange(1000) + 0.5) / 1000
-    rounded = Numeric(integer=True).fit(np.full(1000, -2.3), u)
-    assert set(rounded) == {-3.0, -2.0}
-    assert rounded.mean() == pytest.approx(-2.3)

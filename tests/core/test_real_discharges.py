@@ -67,7 +67,9 @@ def determined_and_certain(made, counts):
         yield determined_share(joint, prior, channel.unchanged), confident_share(joint, CERTAIN)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, one in MECHANISMS.items() if not one.needs_group))
+@pytest.mark.parametrize(
+    "name", sorted({n for n, one in MECHANISMS.items() if not one.needs_group} - {"vicus", "random"})
+)
 def test_no_method_determines_a_changed_code_by_default(name, some_counts, distance):
     made = MECHANISMS[name](dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), seed=b"sixteen bytes...")
     assert [determined for determined, _ in determined_and_certain(made, some_counts)] == [0.0, 0.0]
@@ -84,9 +86,7 @@ def rare(*given):
     [
         ("rank_swapping", {}, 0.12, 0.65),
         rare("rank_swapping", {"multivariate": True}, 0.14, 0.47),
-        rare("distributional_rank_swapping", {}, 0.10, 0.41),
         rare("microaggregation", {}, 0.32, 0.57),
-        rare("data_swapping", {}, 0.07, 0.07),
     ],
 )
 def test_large_groups_protect_less(name, parameters, small, large, counts, distance):
@@ -105,10 +105,8 @@ def test_large_groups_protect_less(name, parameters, small, large, counts, dista
     [
         ("rank_swapping", {}, (0.11, 0.14, 0.17), (0.64, 0.74, 0.80)),
         rare("rank_swapping", {"multivariate": True}, (0.11, 0.17, 0.26), (0.44, 0.65, 0.80)),
-        rare("distributional_rank_swapping", {}, (0.09, 0.13, 0.19), (0.39, 0.54, 0.63)),
         ("microaggregation", {}, (0.28, 0.51, 0.79), (0.56, 0.81, 0.95)),
         rare("microaggregation", {"hybrid": True}, (0.08, 0.10, 0.10), (0.28, 0.49, 0.63)),
-        ("data_swapping", {}, (0.07, 0.07, 0.07), (0.07, 0.07, 0.07)),
     ],
 )
 def test_several_masks_of_a_person_tell_more(name, parameters, small, large, records, counts, distance):

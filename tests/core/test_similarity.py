@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from support.nominal import BANK, counts_of, flat_taxonomies
 
-from stream_masker.core.similarity import ValueGraph, most_frequent
-from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.similarity import ValueGraph
 
 TAXONOMIES = flat_taxonomies(BANK)
 COUNTS = counts_of(BANK, TAXONOMIES)
@@ -39,8 +38,8 @@ def printed(table):
     return np.array([[float(cell) for cell in line.split()] for line in table.splitlines()])
 
 
-def graph(counts=COUNTS, sizes=SIZES, *, multigraph=False, most_values=100):
-    return ValueGraph.of(counts, sizes, multigraph=multigraph, most_values=most_values)
+def graph(counts=COUNTS, sizes=SIZES, *, multigraph=False):
+    return ValueGraph.of(counts, sizes, multigraph=multigraph)
 
 
 def test_the_first_part_of_table_2_except_a_misprint():
@@ -94,10 +93,3 @@ def test_a_value_without_edges_is_similar_only_to_itself():
     taxonomies["b"] = flat_taxonomies([{"b": "u"}])["b"]
     g = graph(counts_of(records, taxonomies), tuple(len(tau) for tau in taxonomies.values()))
     np.testing.assert_array_equal(g.similarities(threshold=0.5, c1=0.5, c2=0.5)[0], [[1, 0, 0], [0, 1, 1], [0, 1, 1]])
-
-
-def test_only_the_most_frequent_values_are_included():
-    assert most_frequent(SparseCounts(np.array([2, 5, 7, 9]), np.array([1, 3, 1, 3])), 3).tolist() == [2, 5, 9]
-    g = graph(most_values=2)
-    assert [len(values) for values in g.values] == [2, 2, 2, 2]
-    assert all(matrix.shape == (2, 2) for matrix in g.similarities(threshold=0.4, c1=0.6, c2=0.4))

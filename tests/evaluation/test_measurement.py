@@ -96,7 +96,7 @@ def test_data_that_do_not_allow_a_candidate():
 
 def test_groups_are_masked_one_by_one():
     data = dataset(groups=4)
-    mechanism = Candidate("data_swapping", "x", "").build(data)
+    mechanism = Candidate("rank_swapping", "x", "").build(data)
     masked = data.mask(mechanism).columns[0].codes.reshape(4, 60)
     before = data.whole.columns[0].codes.reshape(4, 60)
     assert all(sorted(a) == sorted(b) for a, b in zip(masked, before, strict=True))

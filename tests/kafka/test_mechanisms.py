@@ -39,7 +39,6 @@ OWN: dict[str, dict[str, Any]] = {
     "semantic_noise": {"reference": "mean", "rounding": "ceil"},
     "microaggregation": {"k": 5},
     "rank_swapping": {"k": 5},
-    "distributional_rank_swapping": {"k": 5},
     "exponential": {"epsilon": 2.0},
 }
 """Non-default parameters of mechanisms."""

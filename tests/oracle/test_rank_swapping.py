@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.swapping.base import SwapValues
-from stream_masker.core.mechanisms.swapping.interval import swap_in_ranks
-from stream_masker.core.mechanisms.swapping.rank import UnitColumn, swap_units
+from stream_masker.core.mechanisms.rank_swapping import Units, swap_in_ranks, swap_nearest
 from stream_masker.core.ontology import Ontology
 
 CLOSE = 1e-9
@@ -41,16 +39,16 @@ def swap(records, taus, distance, k, seed, owners=None):
     for j, tau in enumerate(taus):
         for t in range(max(len(record[j]) for record in records)):
             codes = np.array([record[j][t] if len(record[j]) > t else -1 for record in records], np.int32)
-            columns.append(UnitColumn(codes, rng.integers(0, 1 << 64, (codes.size, 4), np.uint64), distance(tau)))
-    return swap_units(columns, np.arange(len(records)) if owners is None else owners, k)
+            columns.append(Units(codes, rng.integers(0, 1 << 64, (codes.size, 4), np.uint64), distance(tau)))
+    return swap_nearest(columns, np.arange(len(records)) if owners is None else owners, k)
 
 
-def partners_by_element(records, swaps):
+def partners_by_element(records, found):
     """Map (record, attribute, element) to that of the partner."""
     names = [(j, t) for j in range(len(records[0])) for t in range(max(len(record[j]) for record in records))]
     return {
         (i, j, t): (int(partner), j, t)
-        for (j, t), partners in zip(names, swaps.partners, strict=True)
+        for (j, t), partners in zip(names, found, strict=True)
         for i, partner in enumerate(partners)
         if len(records[i][j]) > t
     }
@@ -58,9 +56,9 @@ def partners_by_element(records, swaps):
 
 def check_turns(records, between, k, swaps, owners):
     """Assert for every turn what the algorithm requires."""
-    partner = partners_by_element(records, swaps)
+    found, turns = swaps
+    partner = partners_by_element(records, found)
     unswapped = set(partner)
-    turns = swaps.references
     assert between[turns[0]].sum() == pytest.approx(between.sum(axis=1).max(), abs=CLOSE)
     for last, turn in pairwise([None, *turns]):
         candidates_for_reference = sorted({i for i, _, _ in unswapped})
@@ -209,21 +207,20 @@ def test_outcomes_are_as_frequent_as_in_the_literal_algorithm(tau, p, k):
     between = distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))] * p)
     rng = Random(5)
     literal = Counter(algorithm_3(records, between, k, rng) for _ in range(RUNS))
-    runs = (swap(records, [tau] * p, WuPalmer, k, seed) for seed in range(RUNS))
-    assert_similar(Counter(tuple(tuple(x.tolist()) for x in run.partners) for run in runs), literal)
+    runs = (swap(records, [tau] * p, WuPalmer, k, seed)[0] for seed in range(RUNS))
+    assert_similar(Counter(tuple(map(tuple, run.tolist())) for run in runs), literal)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_outcomes_of_algorithm_1(tau, k):
     codes = tau.encode(["a1", "a1", "a2", "b21", "b", "a"])
     between = WuPalmer(tau).matrix(codes)
-    random, rng = Random(5), np.random.default_rng(5)
+    random, rng, owners = Random(5), np.random.default_rng(5), np.arange(codes.size)
     ours, literal = Counter(), Counter()
-    ranks = between[between.sum(axis=1).argmax()]
     for _ in range(RUNS):
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        values = SwapValues(codes, np.arange(codes.size), np.arange(codes.size), words)
-        ours[tuple(swap_in_ranks(ranks, values, k).tolist())] += 1
+        (found,), _ = swap_in_ranks([Units(codes, words, WuPalmer(tau))], owners, k)
+        ours[tuple(found.tolist())] += 1
         literal[algorithm_1(codes, between, k, random)] += 1
     assert_similar(ours, literal)
 
@@ -234,7 +231,7 @@ def test_the_second_reference_is_independent_of_the_first_one():
     records = [[[tau.position(f"v{i}")]] for i in range(8)]
     after_the_first = Counter()
     for seed in range(1500):
-        turns = swap(records, [tau], WuPalmer, 3, seed).references
+        _, turns = swap(records, [tau], WuPalmer, 3, seed)
         if turns[0] == 0:
             after_the_first[turns[1]] += 1
     assert set(after_the_first) == set(range(1, 8))
@@ -249,7 +246,7 @@ def test_the_rank_of_the_reference_can_exceed_k():
     between = WuPalmer(tau).matrix(codes)
     k, greatest = 4, 0
     for seed in range(50):
-        partners = swap([[[c]] for c in codes.tolist()], [tau], WuPalmer, k, seed).partners[0]
+        (partners,), _ = swap([[[c]] for c in codes.tolist()], [tau], WuPalmer, k, seed)
         for i, partner in enumerate(partners.tolist()):
             ranks = [int((between[a] < between[a, b]).sum()) for a, b in ((i, partner), (partner, i))]
             assert min(ranks) <= k
@@ -277,8 +274,8 @@ def test_the_first_interval_of_figure_4():
     assert round(WuPalmer(tau)("Hepatic coma", "Herpes zoster ophthalmicus"), 2) == 0.67
     partners = set()
     for seed in range(50):
-        swaps = swap([[[tau.position(value)]] for value in values], [tau], WuPalmer, 2, seed)
-        assert values[swaps.references[0]] == "Neuropathy"
-        assert values[swaps.references[1]].startswith("Herpes zoster") or len(swaps.references) < 2
-        partners.add(values[swaps.partners[0, swaps.references[0]]])
+        (found,), turns = swap([[[tau.position(value)]] for value in values], [tau], WuPalmer, 2, seed)
+        assert values[turns[0]] == "Neuropathy"
+        assert values[turns[1]].startswith("Herpes zoster") or len(turns) < 2
+        partners.add(values[found[turns[0]]])
     assert partners == {nervous, "Coma", "Neurological varicella"}

@@ -59,7 +59,7 @@ def test_similarities_equal_literal_computations(seed, multigraph):
     records = [{name: f"{name}{rng.integers(v)}" for name, v in sizes.items()} for _ in range(int(rng.integers(6, 14)))]
     taxonomies = flat_taxonomies(records)
     counts = counts_of(records, taxonomies)
-    graph = ValueGraph.of(counts, tuple(map(len, taxonomies.values())), multigraph=multigraph, most_values=100)
+    graph = ValueGraph.of(counts, tuple(map(len, taxonomies.values())), multigraph=multigraph)
     edges = edges_of(records, multigraph)
     vertices = sorted({item for record in records for item in record.items()})
     first = {(i, j): direct(edges, vertices, i, j) for i in vertices for j in vertices if i[0] == j[0]}

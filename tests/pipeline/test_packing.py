@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise import SemanticNoise
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError

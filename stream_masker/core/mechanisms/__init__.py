@@ -7,9 +7,9 @@
 The mechanisms:
 
 * ``noise``: semantic noise (2017), which replaces a value by a concept at a random semantic distance.
-* ``swapping``: rank swapping (2019) and its baselines, which exchange values within a group of records.
+* ``rank_swapping``: exchange of values that are near in meaning within a group of records (2019).
 * ``microaggregation``: groups of at least k similar records with one common value (2013).
-* ``transition``: replacement by transition probabilities: VICUS (2012), PRAM and the papers' baselines.
+* ``markov``: replacement by a row of a Markov matrix: PRAM and the papers' baselines. ``vicus``: that of VICUS (2012).
 * ``exponential``: the exponential mechanism, with ε-local differential privacy.
 * ``transport``: semantic transport, an optimal random map that preserves the joint law of the attributes.
 """
@@ -21,15 +21,12 @@ from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.exponential import Exponential
-from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+from stream_masker.core.mechanisms.markov import NaiveDistortion, Pram, ProbabilisticDistortion
+from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise import SemanticNoise
-from stream_masker.core.mechanisms.swapping.data import DataSwapping
-from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
-from stream_masker.core.mechanisms.swapping.rank import RankSwapping
-from stream_masker.core.mechanisms.transition.baselines import NaiveDistortion, ProbabilisticDistortion
-from stream_masker.core.mechanisms.transition.pram import Pram
-from stream_masker.core.mechanisms.transition.vicus.mechanism import RandomTransitions, Vicus
+from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
+from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError
 
@@ -39,8 +36,6 @@ MECHANISMS: dict[str, type[WindowedMechanism[Any]]] = {
         SemanticNoise,
         Microaggregation,
         RankSwapping,
-        DataSwapping,
-        DistributionalRankSwapping,
         Vicus,
         RandomTransitions,
         NaiveDistortion,
@@ -54,8 +49,6 @@ MECHANISMS: dict[str, type[WindowedMechanism[Any]]] = {
 
 __all__ = [
     "MECHANISMS",
-    "DataSwapping",
-    "DistributionalRankSwapping",
     "Exponential",
     "Mechanism",
     "Microaggregation",

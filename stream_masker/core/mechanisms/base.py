@@ -46,8 +46,6 @@ class MethodCard:
 
     The guide takes the name and ``needs_group`` from the mechanism's class, and its parameters from the configuration.
 
-    * ``summary``: what happens to a value.
-    * ``use_when``: the situation in which to choose the mechanism.
     * ``source``: the paper and section.
     * ``attributes``: how many attributes it takes, and of which kind.
     * ``taxonomies``: what it requires of the taxonomies.
@@ -58,8 +56,6 @@ class MethodCard:
     * ``numeric``: whether it also masks numeric attributes.
     """
 
-    summary: str
-    use_when: str
     source: str
     attributes: str
     taxonomies: str

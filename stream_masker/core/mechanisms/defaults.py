@@ -2,18 +2,16 @@
 
 Semantic transport is the default. It preserves the joint law of the attributes. At an equal distance between originals
 and masks, it tells an attacker less about two attributes than every other mechanism that preserves some correlation.
-Where transport cannot be used, semantic noise is the default, with parameters according to 2017's Table 9. Numbers are
-masked by microaggregation alone.
+Where it cannot be used, semantic noise is the default. Numbers are masked by microaggregation alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from functools import cache
 from inspect import signature
+from typing import NamedTuple
 
-from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 
@@ -23,8 +21,7 @@ BUILT_IN_CODES = "icd10cm"
 """The built-in ontology, whose inner concepts (chapters, blocks and categories) are no codes that can be billed."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultMechanism:
+class DefaultMechanism(NamedTuple):
     """The default mechanism, and the reason why it is not semantic transport; empty if it is."""
 
     name: str
@@ -32,27 +29,21 @@ class DefaultMechanism:
 
 
 def default_mechanism(
-    parameters: Collection[str],
-    *,
-    numeric: Collection[str] = (),
-    record_alpha: bool = False,
+    parameters: Collection[str], *, numeric: Collection[str] = (), record_alpha: bool = False
 ) -> DefaultMechanism:
-    """Return the mechanism for these parameters and attributes.
+    """Return the mechanism for these names of parameters and of numeric attributes.
 
-    * ``parameters``: the names of the given parameters of the mechanism.
-    * ``numeric``: the numeric attributes.
-    * ``record_alpha``: whether records have their own noise levels.
+    ``record_alpha``: whether records have their own noise levels.
     """
-    of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
     if numeric:
         return DefaultMechanism(Microaggregation.name, f"no other masks numbers, and {', '.join(numeric)} has them")
     if record_alpha:
         reason = "records bring their own alpha, and semantic_transport has one noise level for all"
-    elif of_noise:
-        reason = f"only semantic_noise has {', '.join(of_noise)}"
-    else:
-        return DefaultMechanism(SemanticTransport.name)
-    return DefaultMechanism(SemanticNoise.name, reason)
+        return DefaultMechanism(SemanticNoise.name, reason)
+    only = signature(SemanticNoise).parameters.keys() - signature(SemanticTransport).parameters.keys() - {"alpha"}
+    if of_noise := sorted(only.intersection(parameters)):
+        return DefaultMechanism(SemanticNoise.name, f"only semantic_noise has {', '.join(of_noise)}")
+    return DefaultMechanism(SemanticTransport.name)
 
 
 def default_candidates(built_in: Iterable[bool]) -> str:
@@ -61,8 +52,3 @@ def default_candidates(built_in: Iterable[bool]) -> str:
     ``built_in``: whether each attribute has the codes of ``BUILT_IN_CODES``; one of them suffices for ``leaves``.
     """
     return "leaves" if any(built_in) else "all"
-
-
-@cache
-def _parameters(kind: type[SemanticNoise | SemanticTransport]) -> frozenset[str]:
-    return frozenset(signature(kind).parameters) - {"alpha"}

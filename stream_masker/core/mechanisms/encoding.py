@@ -1,18 +1,17 @@
-"""The encoding of records of concept ids as columns of positions, and the decoding."""
+"""The encoding of records of concept ids and numbers as columns, and the decoding."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice, pairwise, repeat
 from math import isnan
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dataframes import check_fields
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
@@ -35,21 +34,15 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], *, oth
 
     ``others``: the names of attributes without a taxonomy.
     """
-    _check_names(records, taxonomies, others)
-    columns = tuple(encode_column(name, _values_of(name, records), tau) for name, tau in taxonomies.items())
-    return Batch(len(records), columns)
-
-
-def _check_names(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], others: Collection[str]) -> None:
     for index, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise ParameterError(
                 f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids"
             )
-    missing = taxonomies.keys() - set().union(*islice(records, NAMED_RECORDS))
-    if missing and records:
-        given = set().union(*records)
-        check_fields("no record" if len(records) > 1 else "the record", given, [*taxonomies, *others])
+    if records and taxonomies.keys() - set().union(*islice(records, NAMED_RECORDS)):
+        whose = "no record" if len(records) > 1 else "the record"
+        check_fields(whose, set().union(*records), [*taxonomies, *others])
+    return Batch(len(records), tuple(_column(name, _values_of(name, records), tau) for name, tau in taxonomies.items()))
 
 
 def _values_of(name: str, records: Sequence[Record]) -> list[Value]:
@@ -59,64 +52,16 @@ def _values_of(name: str, records: Sequence[Record]) -> list[Value]:
         return [record.get(name) for record in records]
 
 
-class RecordCodes(NamedTuple):
-    """The values of one record, none of them absent.
-
-    ``codes``: their positions, one attribute after the other. ``offsets``: the first value of each attribute, and the
-    number of values. ``is_array``: whether the record has a list of each attribute.
-    """
-
-    codes: list[int]
-    offsets: list[int]
-    is_array: tuple[bool, ...]
-
-
-def encode_one(record: Record, taxonomies: Mapping[str, Taxonomy]) -> RecordCodes | None:
-    """Encode one record; None if it has to be encoded as a batch, because a value is absent or not allowed."""
-    codes: list[int] = []
-    offsets, is_array = [0], []
-    try:
-        for name, tau in taxonomies.items():
-            value = record[name]
-            if type(value) is list:
-                codes.extend(map(tau.find_one, value))
-            else:
-                codes.append(tau.find_one(value))
-            is_array.append(type(value) is list)
-            offsets.append(len(codes))
-    except (KeyError, TypeError):
-        return None
-    return RecordCodes(codes, offsets, tuple(is_array)) if codes and min(codes) >= 0 else None
-
-
-def decode_one(masked: Sequence[int], record: RecordCodes, taxonomies: Mapping[str, Taxonomy]) -> dict[str, Value]:
-    """Decode the masked positions of the values of one record."""
-    offsets = record.offsets
-    return {
-        name: tau.ids.decode(masked[offsets[j] : offsets[j + 1]]) if is_array else tau.ids[masked[offsets[j]]]
-        for j, ((name, tau), is_array) in enumerate(zip(taxonomies.items(), record.is_array, strict=True))
-    }
-
-
-def encode_column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
+def _column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
     """Encode the values of one attribute; the column is an array if any value is a list."""
-    codes = _find_all(values, taxonomy)
-    if codes is not None:
-        return Column(codes)
     kinds = set(map(type, values))
     if any(issubclass(kind, list) for kind in kinds):
         return _array(name, values, taxonomy)
-    return Column(_scalars(name, values, taxonomy, absent=type(None) in kinds))
+    return Column(_scalars(name, values, taxonomy, kinds))
 
 
-def _find_all(values: Sequence[Value], taxonomy: Taxonomy) -> NDArray[np.int32] | None:
-    """Return the positions of values that are all known concept ids; otherwise None."""
-    codes = taxonomy.find(values)
-    return codes if codes.min(initial=0) >= 0 else None
-
-
-def _scalars(name: str, values: Sequence[Value], taxonomy: Taxonomy, *, absent: bool) -> NDArray[np.int32]:
-    texts = [NO_CONCEPT if value is None else value for value in values] if absent else values
+def _scalars(name: str, values: Sequence[Value], taxonomy: Taxonomy, kinds: set[type]) -> Int32Array:
+    texts = [NO_CONCEPT if value is None else value for value in values] if type(None) in kinds else values
     codes = taxonomy.find(texts)
     for index in np.flatnonzero(codes < 0).tolist():
         if values[index] is not None:
@@ -126,7 +71,7 @@ def _scalars(name: str, values: Sequence[Value], taxonomy: Taxonomy, *, absent: 
 
 def _array(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
     lists = [_elements(name, index, value) for index, value in enumerate(values)]
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(elements) for elements in lists])))
+    offsets = offsets_from_lengths(np.array([len(elements) for elements in lists]))
     texts = list(chain.from_iterable(lists))
     codes = taxonomy.find(texts)
     if codes.size and codes.min() < 0:
@@ -157,15 +102,7 @@ def _encoding_error(name: str, index: int, value: object) -> ParameterError | Un
 def decode(masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict[str, Value]]:
     """Decode masked columns to records of all attributes; an absent scalar becomes None."""
     columns = [_values(column, tau) for column, tau in zip(masked.columns, taxonomies.values(), strict=True)]
-    if len(columns) == 1:
-        (name,) = taxonomies
-        return [{name: value} for value in columns[0]]
-    first_name, second_name, *others = taxonomies
-    rows = [{first_name: first, second_name: second} for first, second in zip(columns[0], columns[1], strict=True)]
-    for name, values in zip(others, columns[2:], strict=True):
-        for row, value in zip(rows, values, strict=True):
-            row[name] = value
-    return rows
+    return [dict(zip(taxonomies, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: Column, taxonomy: Taxonomy) -> Sequence[Value]:
@@ -185,77 +122,53 @@ def leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str
 
 
 def checked_numeric(numeric: Mapping[str, Numeric] | None, nominal: Mapping[str, object]) -> dict[str, Numeric]:
-    """Return the numeric attributes by name, in order.
-
-    Raises ParameterError if a name is also a nominal attribute's.
-    """
+    """Return the numeric attributes by name. Raises ParameterError if a name is also a nominal attribute's."""
     given = dict(numeric or {})
     for name, attribute in given.items():
         require_type(f"the numeric attribute {name!r}", attribute, Numeric)
-    duplicates = [name for name in given if name in nominal]
-    if duplicates:
-        raise ParameterError(
-            f"{', '.join(duplicates)}: an attribute is either nominal, with a taxonomy, or numeric, not both"
-        )
+        if name in nominal:
+            raise ParameterError(f"{name}: an attribute is either nominal, with a taxonomy, or numeric, not both")
     return given
 
 
-def encode_numbers(records: Sequence[Record], numeric: Mapping[str, Numeric]) -> Float64Array | None:
-    """Encode numbers as (n, q) float64, NaN if absent; return None if there is no numeric attribute.
+def encode_numbers(records: Sequence[Record], numeric: Mapping[str, Numeric]) -> Float64Matrix:
+    """Encode numbers as (n, q) float64, NaN if absent.
 
     Raises ParameterError, which names attribute and record but never the value, for a value that is not a number or
     that the attribute does not allow.
     """
-    if not numeric:
-        return None
-    values = np.empty((len(records), len(numeric)), np.float64)
-    for j, (name, attribute) in enumerate(numeric.items()):
-        values[:, j] = read_numbers(name, [record.get(name) for record in records], attribute)
-    return values
+    columns = [_numbers(name, _values_of(name, records), attribute) for name, attribute in numeric.items()]
+    return np.stack(columns, axis=1)
 
 
-def read_numbers(name: str, values: Sequence[Value], attribute: Numeric) -> Float64Array:
-    """Return (n,) float64: the values of one attribute, NaN for None. Raises ParameterError as ``encode_numbers``."""
-    types = set(map(type, values))
-    if not types <= {int, float, type(None)}:
-        index = next(i for i, value in enumerate(values) if type(value) not in (int, float, type(None)))
-        raise ParameterError(
-            f"attribute {name!r} of record {index} is neither a number nor None: it holds a "
-            f"{type(values[index]).__name__}"
-        )
-    absent = np.zeros(len(values), np.bool_)
-    if type(None) in types:
-        absent[:] = [value is None for value in values]
-    numbers = np.array([0.0 if value is None else _float(value) for value in values], np.float64)
+def _numbers(name: str, values: Sequence[Value], attribute: Numeric) -> Float64Array:
+    for index, value in enumerate(values):
+        if type(value) not in (int, float, type(None)):
+            raise ParameterError(
+                f"attribute {name!r} of record {index} is neither a number nor None: it holds a {type(value).__name__}"
+            )
+    absent = np.array([value is None for value in values], np.bool_)
+    numbers = np.array([_float(value) for value in values], np.float64)
     invalid = ~absent & ~attribute.admits(numbers)
     if invalid.any():
+        what = "whole numbers" if attribute.integer else "numbers"
         raise ParameterError(
             f"attribute {name!r} of record {int(invalid.argmax())} holds a number that is not allowed: "
-            f"{_allowed_numbers(attribute)}"
+            f"use {what} of magnitude up to 2**53 in [{attribute.lower:g}, {attribute.upper:g}]"
         )
-    numbers[absent] = np.nan
     return numbers
 
 
-def decode_numbers(
-    rows: Sequence[dict[str, Value]], values: Float64Array | None, numeric: Mapping[str, Numeric]
-) -> None:
-    """Write masked numbers into records: int for an integer attribute, None for NaN."""
-    if values is None:
-        return
-    for (name, attribute), column in zip(numeric.items(), values.T.tolist(), strict=True):
-        for row, value in zip(rows, column, strict=True):
-            row[name] = None if isnan(value) else int(value) if attribute.integer else value
-
-
 def _float(value: object) -> float:
-    """Return the value as a float; NaN, which no attribute allows, if an integer is too large for a float."""
+    """Return the value as a float; NaN, which no attribute allows, for None and integers too large for a float."""
     try:
-        return float(value)  # type: ignore[arg-type]
+        return float("nan") if value is None else float(value)  # type: ignore[arg-type]
     except OverflowError:
         return float("nan")
 
 
-def _allowed_numbers(attribute: Numeric) -> str:
-    what = "whole numbers" if attribute.integer else "numbers"
-    return f"use {what} of magnitude up to 2**53 in [{attribute.lower:g}, {attribute.upper:g}]"
+def decode_numbers(rows: Sequence[dict[str, Value]], values: Float64Matrix, numeric: Mapping[str, Numeric]) -> None:
+    """Write masked numbers into records: int for an integer attribute, None for NaN."""
+    for (name, attribute), column in zip(numeric.items(), values.T.tolist(), strict=True):
+        for row, value in zip(rows, column, strict=True):
+            row[name] = None if isnan(value) else int(value) if attribute.integer else value

@@ -12,9 +12,9 @@ import numpy as np
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.options import per_attribute
-from stream_masker.core.mechanisms.transition.base import DrawingMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms
 from stream_masker.core.replacement import ALL, LEAVES, Candidates
@@ -55,8 +55,6 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
 
     name: ClassVar[str] = "exponential"
     method_card: ClassVar[MethodCard] = MethodCard(
-        summary="replaces a value by a concept with a probability that decreases exponentially with their distance",
-        use_when="a formal privacy guarantee for each value is required",
         source="2017: section 2; McSherry and Talwar 2007",
         attributes="any number of nominal ones",
         taxonomies="any",

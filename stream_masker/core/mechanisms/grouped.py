@@ -9,14 +9,12 @@ groups show, with confidence 0.95, that masking changes less than is required. E
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import required_change
@@ -70,35 +68,15 @@ class GroupMechanism(WindowedMechanism[Prepared]):
     """The number of records of all random groups together from which the risk is estimated."""
 
     def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        numeric: Mapping[str, Numeric] | None = None,
-        group_records: int = GROUP_RECORDS,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
+        self, taxonomies: Mapping[str, Taxonomy], *, group_records: int = GROUP_RECORDS, **options: Any
     ) -> None:
-        """Create a mechanism without statistics.
+        """Create a mechanism without statistics. Raises ParameterError.
 
-        Raises ParameterError, which names the value given and the values allowed.
-
-        * ``taxonomies``: τ by attribute, in the order of all columns. ``numeric``: the numeric attributes.
         * ``group_records``: the number of records that will be masked together, from 2 to 1,000,000. Masking takes
           groups of any size; the risk is that of groups of this size.
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
+        * ``options``: see ``WindowedMechanism``.
         """
-        super().__init__(
-            taxonomies,
-            numeric=numeric,
-            distance=distance,
-            window=window,
-            window_age=window_age,
-            rollup_depth=rollup_depth,
-            seed=seed,
-        )
+        super().__init__(taxonomies, **options)
         self._group_records = whole_number("group_records", group_records, 2, MAX_GROUP_RECORDS)
         self._groups: list[MaskedGroup] | None = None
 

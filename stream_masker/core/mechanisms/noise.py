@@ -64,8 +64,6 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
 
     name: ClassVar[str] = "semantic_noise"
     method_card: ClassVar[MethodCard] = MethodCard(
-        summary="replaces a value by a concept whose semantic distance to it matches random noise",
-        use_when="records must be masked one by one, and analyses need meaning, dispersion and correlation",
         source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
         attributes="any number of nominal ones; with reference pair, disjoint pairs",
         taxonomies="any; with reference pair, one for both attributes of a pair",

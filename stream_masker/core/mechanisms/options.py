@@ -6,13 +6,13 @@ For semantic noise, error messages name the method that 2017's Table 9 suggests 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from inspect import signature
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from numbers import Real
 from typing import Any, TypeAlias
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.validation import require_known, require_mapping, require_type
+from stream_masker.core.validation import require_mapping, require_type
 from stream_masker.errors import ParameterError
 
 REFERENCES = ("mean", "pair", "root")
@@ -37,6 +37,9 @@ def checked_attributes(
 
     Raises ParameterError if there is no attribute at all, or an attribute without a taxonomy.
     """
+    require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
+    if numeric is not None:
+        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
     if not taxonomies and not numeric:
         raise ParameterError("there is no attribute to mask: give at least one taxonomy")
     for name, tau in taxonomies.items():
@@ -50,15 +53,6 @@ def checked_attributes(
 EXAMPLE_TAXONOMIES = "{'principal': ontology.taxonomy()}"
 
 
-def check_arguments(mechanism: type[Any], positional: Sequence[object], parameters: Mapping[str, object]) -> None:
-    """Raise ParameterError for arguments of another kind, and for parameters that a mechanism does not have."""
-    require_known(parameters, signature(mechanism).parameters, mechanism.__name__)
-    for taxonomies in (*positional[:1], *(parameters[name] for name in ("taxonomies",) if name in parameters)):
-        require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
-    if parameters.get("numeric") is not None:
-        require_mapping("numeric", parameters["numeric"], "{'age': Numeric(integer=True)}")
-
-
 def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
     """Return one parameter value per attribute, in order, from one for all or a mapping.
 
@@ -66,9 +60,8 @@ def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) ->
     """
     each = given if isinstance(given, Mapping) else dict.fromkeys(attributes, given)
     if set(each) != set(attributes):
-        raise ParameterError(
-            f"{parameter} is given for {_quoted(each)}: give one number, or one for each of {attributes}"
-        )
+        names = ", ".join(map(repr, each)) or "no attribute"
+        raise ParameterError(f"{parameter} is given for {names}: give one number, or one for each of {attributes}")
     return {name: each[name] for name in attributes}
 
 
@@ -77,13 +70,11 @@ def checked_alpha(alpha: float | Mapping[str, float], attributes: tuple[str, ...
 
     Raises ParameterError unless each is in [0.01, 10].
     """
-    return {name: _checked_level(name, level) for name, level in per_attribute("alpha", alpha, attributes).items()}
-
-
-def _checked_level(name: str, alpha: object) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not MIN_ALPHA <= float(alpha) <= MAX_ALPHA:
-        raise ParameterError(f"alpha={alpha!r} of {name!r} is not allowed: use a number in {ALPHA_RANGE}")
-    return float(alpha)
+    levels = per_attribute("alpha", alpha, attributes)
+    for name, level in levels.items():
+        if isinstance(level, bool) or not isinstance(level, Real) or not MIN_ALPHA <= float(level) <= MAX_ALPHA:
+            raise ParameterError(f"alpha={level!r} of {name!r} is not allowed: use a number in {ALPHA_RANGE}")
+    return {name: float(level) for name, level in levels.items()}
 
 
 def check_rollup_depth(depth: int) -> None:
@@ -101,43 +92,23 @@ def partner_indices(
     Raises ParameterError if pairs are given for another reference, or if they are not disjoint pairs of all attributes
     with one taxonomy per pair (2017: section 4.5).
     """
-    if reference != "pair":
-        _reject_pairs(pairs)
-        return ()
-    partner = _partner_names(_checked_pairs(pairs, taxonomies, correlated))
     attributes = tuple(taxonomies)
-    return tuple(attributes.index(partner[name]) for name in attributes)
-
-
-def _reject_pairs(pairs: AttributePairs | None) -> None:
-    if pairs is not None:
-        raise ParameterError(f"pairs={list(pairs)!r} is only allowed with reference='pair': remove it")
-
-
-def _checked_pairs(
-    pairs: AttributePairs | None, taxonomies: Mapping[str, Taxonomy], correlated: bool
-) -> AttributePairs:
+    if reference != "pair":
+        if pairs is not None:
+            raise ParameterError(f"pairs={list(pairs)!r} is only allowed with reference='pair': remove it")
+        return ()
     if pairs is not None and any(isinstance(pair, str) for pair in pairs):
         raise ParameterError(f"pairs={pairs!r} is not allowed: use pairs of names, such as pairs=[('first', 'second')]")
-    attributes = tuple(taxonomies)
-    groups = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
-    counts = Counter(name for pair in groups for name in pair)
-    if {len(pair) for pair in groups} != {2} or counts != Counter(attributes):
-        raise ParameterError(
-            f"reference='pair' needs every attribute in exactly one pair of two attributes, "
-            f"not pairs={pairs!r} of {attributes}: {table_9_suggestion(attributes, correlated)}"
-        )
-    for first, second in groups:
-        if taxonomies[first] != taxonomies[second]:
-            raise ParameterError(
-                f"reference='pair' needs the same taxonomy for both attributes of a pair, but {first!r} and {second!r} "
-                f"have different ones: {table_9_suggestion(attributes, correlated)}"
-            )
-    return [(first, second) for first, second in groups]
-
-
-def _partner_names(pairs: AttributePairs) -> dict[str, str]:
-    return {**dict(pairs), **{second: first for first, second in pairs}}
+    groups: list[Any] = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
+    problem = ""
+    if {len(pair) for pair in groups} != {2} or Counter(chain.from_iterable(groups)) != Counter(attributes):
+        problem = f"every attribute in exactly one pair of two attributes, not pairs={pairs!r} of {attributes}"
+    elif any(taxonomies[first] != taxonomies[second] for first, second in groups):
+        problem = f"the same taxonomy for both attributes of a pair, but those of {groups!r} have different ones"
+    if problem:
+        raise ParameterError(f"reference='pair' needs {problem}: {table_9_suggestion(attributes, correlated)}")
+    partner = {**dict(groups), **{second: first for first, second in groups}}
+    return tuple(attributes.index(partner[name]) for name in attributes)
 
 
 def table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
@@ -150,7 +121,3 @@ def table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
         f"for {kind} 2017's Table 9 suggests Correlated-Algorithm3 to keep the sdCor ({how}reference='root'), "
         f"or Correlated-Algorithm1 to keep the sMean ({how}reference='mean')"
     )
-
-
-def _quoted(given: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in given) or "no attribute"

@@ -6,11 +6,9 @@ It encodes and decodes records, keeps the window, computes statistics, and write
 from __future__ import annotations
 
 import copy
-import reprlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -65,30 +63,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     earlier_formats: ClassVar[tuple[int, ...]] = ()
     """Formats of earlier releases that ``restore`` reads, too."""
 
-    _given: Mapping[str, Any]
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Give the class the signature of its constructor, which ``__new__`` would hide."""
-        super().__init_subclass__(**options)
-        constructor = signature(cls.__init__)
-        cls.__signature__ = constructor.replace(parameters=list(constructor.parameters.values())[1:])  # type: ignore[attr-defined]
-
-    def __new__(cls, *taxonomies: Any, **parameters: Any) -> Self:
-        """Remember the given parameters, for ``repr``."""
-        if taxonomies or parameters:
-            options.check_arguments(cls, taxonomies, parameters)
-        self = super().__new__(cls)
-        self._given = {name: value for name, value in parameters.items() if name not in ("taxonomies", "seed")}
-        return self
-
-    def __repr__(self) -> str:
-        """Return the attributes, the given parameters without the seed, and the statistics in force."""
-        given = [f"{name}={reprlib.repr(value)}" for name, value in self._given.items()]
-        shown = self._statistics
-        state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
-        nominal = ", ".join(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items())
-        return f"<{type(self).__name__}({', '.join([f'{{{nominal}}}', *given])}), {state}>"
-
     def __init__(
         self,
         taxonomies: Mapping[str, Taxonomy],
@@ -127,6 +101,13 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._counts: Counts | None = None
         self._prepared: Prepared | None = None
 
+    def __repr__(self) -> str:
+        """Return the attributes and the statistics in force."""
+        shown = self._statistics
+        state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
+        attributes = ", ".join([*(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items()), *self._numeric])
+        return f"<{type(self).__name__}({{{attributes}}}), {state}>"
+
     @property
     def attributes(self) -> tuple[str, ...]:
         return self._attributes
@@ -163,7 +144,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
-        encoding.decode_numbers(rows, masked.numeric, self._numeric)
+        if masked.numeric is not None:
+            encoding.decode_numbers(rows, masked.numeric, self._numeric)
         return rows
 
     def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:
@@ -286,15 +268,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
         if self.needs_group:
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
-        codes = encoding.encode_one(record, self._taxonomies) if type(key) is bytes else None
-        masked = None if codes is None else self._mask_codes(codes, FieldKeys(self._secret, [key]))
-        if codes is None or masked is None:
-            return self.mask_many([record], keys=[key])[0]
-        return encoding.decode_one(masked, codes, self._taxonomies)
-
-    def _mask_codes(self, record: encoding.RecordCodes, keys: Keys) -> Sequence[int] | None:
-        """Return the positions of one record's masks without a batch; None if it needs one. ``keys``: the record's."""
-        return None
+        return self.mask_many([record], keys=[key])[0]
 
     def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key.

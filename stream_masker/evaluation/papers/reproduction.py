@@ -12,7 +12,7 @@ from typing import Any
 from stream_masker.core.batch import MaskedBatch
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.marginality import marginality
-from stream_masker.core.mechanisms.microaggregation.mechanism import AGGREGATION_VARIANTS
+from stream_masker.core.mechanisms.microaggregation import AGGREGATION_VARIANTS
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import count_batch
@@ -289,7 +289,7 @@ def _similarity_tables() -> Iterator[ReportTable]:
     data = samples.flat_dataset(samples.BANK)
     sizes = [len(tau) for tau in data.taxonomies.values()]
     counts = count_batch(data.whole, sizes)
-    graph = ValueGraph.of(counts, tuple(sizes), multigraph=False, most_values=100)
+    graph = ValueGraph.of(counts, tuple(sizes), multigraph=False)
     direct = graph.direct()
     transitive = graph.transitive(direct, BANK_THRESHOLD)
     matrices = {"S′": direct[0], "S″": transitive[0], "S": 0.6 * direct[0] + 0.4 * transitive[0]}

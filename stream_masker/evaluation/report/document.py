@@ -31,9 +31,6 @@ from stream_masker.evaluation.report.papers import (
     transition_section,
 )
 
-SWAPPING_MECHANISMS = {"distributional": "distributional_rank_swapping", "data swapping": "data_swapping"}
-"""The mechanisms of the methods of 2019 that are not rank swapping."""
-
 ROW_PARAMETERS = frozenset({"method", "variant", "k", "k1", "k2", "known"})
 """The parameters in the rows of the papers' tables; the other entries are measures."""
 
@@ -105,8 +102,7 @@ def report_csv(evaluation: Evaluation) -> str:
 def _table_lines(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str, Any]]:
     """Yield the lines of the tables of 2019, 2013 and 2012, which are not of candidates."""
     for row in data["swapping"]:
-        name = SWAPPING_MECHANISMS.get(row["method"], "rank_swapping")
-        yield from _row_lines(row, name, f"2019: {row['method']}", f"k = {row['k']}" if row["k"] else "")
+        yield from _row_lines(row, "rank_swapping", f"2019: {row['method']}", f"k = {row['k']}")
     for row in data["microaggregation"]:
         yield from _row_lines(row, "microaggregation", f"2013: {row['variant']}", f"k = {row['k']}")
     for row in data["vicus"] or ():

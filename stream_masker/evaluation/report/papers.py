@@ -28,10 +28,10 @@ def swapping_tables(rows: Sequence[SwappingRow]) -> Iterator[ReportTable]:
     """Yield a table for each method: metrics by k."""
     for method in dict.fromkeys(row.method for row in rows):
         of_method = [row for row in rows if row.method == method]
-        title = f"{method} (2019: {TABLES_OF_2019.get(method, 'figures 5 to 7')})"
+        title = f"{method} (2019: {TABLES_OF_2019[method]})"
         yield ReportTable(
             title,
-            ("metric", *(f"k = {row.k}" if row.k else "any k" for row in of_method)),
+            ("metric", *(f"k = {row.k}" for row in of_method)),
             tuple(_swapping_rows(of_method)),
         )
 
@@ -49,12 +49,9 @@ def _swapping_rows(of_method: Sequence[SwappingRow]) -> Iterator[tuple[str, ...]
 
 
 def _swapping_figures(evaluation: Evaluation) -> Iterator[Figure]:
-    lines = [
-        FigurePoint(row.method, str(row.k) if row.k else "any k", row.rmse, row.correlation)
-        for row in evaluation.swapping
-    ]
+    lines = [FigurePoint(row.method, str(row.k), row.rmse, row.correlation) for row in evaluation.swapping]
     titles = "interval (2019: figures 5 and 6)", "interval (2019: Figure 7)"
-    return _figures(evaluation, "k", lines, titles, ("", "Dotted: the original, and methods without k."))
+    return _figures(evaluation, "k", lines, titles, ("", "Dotted: the original."))
 
 
 class FigurePoint(NamedTuple):

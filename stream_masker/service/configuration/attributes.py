@@ -125,11 +125,6 @@ class NumericRange(Section):
         default=None, description="The largest allowed value. Default: no bound."
     )
     integer: bool = Field(default=False, description="Whether only integers are allowed.")
-    beyond: Literal["clamp", "reflect"] = Field(
-        default="clamp",
-        description="A masked value beyond a bound: set it to the bound (`clamp`), or mirror it at the bound "
-        "(`reflect`).",
-    )
 
 
 class NumericAttributeSection(Section):

@@ -103,28 +103,11 @@ class MicroaggregationSection(MechanismSection):
     distance: DistanceName = Field(default="log_taxonomic", description="The semantic distance.")
 
 
-IntervalLength: TypeAlias = Annotated[int, Field(ge=2)]
-IntervalPercentage: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
-
-
-class IntervalSection(MechanismSection):
-    """The swapping interval: parameters that several swapping mechanisms share."""
-
-    k: IntervalLength | dict[NameText, IntervalLength] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The swapping interval in records, for all attributes or for each; at least 2. Default: 10.",
-    )
-    p: IntervalPercentage | dict[NameText, IntervalPercentage] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The swapping interval in percent of the group's values, for all attributes or for each; above 0 "
-        "and below 100. An alternative to `k`.",
-    )
-
-
-class RankSwappingSection(IntervalSection):
+class RankSwappingSection(MechanismSection):
     """Semantic rank swapping (2019): swaps a value with one of the k semantically nearest values."""
 
     name: Literal["rank_swapping"] = Field(description="The masking mechanism.")
+    k: Annotated[int, Field(ge=2)] = Field(default=10, description="The swapping interval in records; at least 2.")
     multivariate: bool = Field(default=False, description="Whether records are swapped as a whole (2019: Algorithm 3).")
     intervals: Literal["dynamic", "fixed"] = Field(
         default="dynamic",
@@ -132,20 +115,6 @@ class RankSwappingSection(IntervalSection):
         "(`fixed`, 2019: Algorithm 1).",
     )
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
-
-
-class DataSwappingSection(MechanismSection):
-    """Data swapping (2019, section 4.2): swaps values at random."""
-
-    name: Literal["data_swapping"] = Field(description="The masking mechanism.")
-    distance: StatisticsDistance = "wu_palmer"
-
-
-class DistributionalRankSwappingSection(IntervalSection):
-    """Distributional rank swapping (2019, section 4.2): swaps a value with one of similar frequency."""
-
-    name: Literal["distributional_rank_swapping"] = Field(description="The masking mechanism.")
-    distance: StatisticsDistance = "wu_palmer"
 
 
 UnitInterval: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -176,19 +145,6 @@ class PartitioningSection(MechanismSection):
         default=20.0,
         description="The ratio of the probability of another value of the same part to that of a value of another "
         "part; at least 1.",
-    )
-    population: Annotated[int, Field(ge=2)] = Field(
-        default=20, description="The population size of the genetic algorithm; at least 2."
-    )
-    generations: Annotated[int, Field(ge=0)] = Field(
-        default=10, description="The number of generations of the genetic algorithm; at least 0."
-    )
-    partition_seed: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="The random seed of the genetic algorithm; at least 0. It is not a secret."
-    )
-    most_values: Annotated[int, Field(ge=2)] = Field(
-        default=1_000,
-        description="The number of an attribute's most frequent values that are partitioned; at least 2.",
     )
     distance: StatisticsDistance = "wu_palmer"
 
@@ -333,8 +289,6 @@ MechanismSettings: TypeAlias = Annotated[
     Annotated[SemanticNoiseSection, Tag("semantic_noise")]
     | Annotated[MicroaggregationSection, Tag("microaggregation")]
     | Annotated[RankSwappingSection, Tag("rank_swapping")]
-    | Annotated[DataSwappingSection, Tag("data_swapping")]
-    | Annotated[DistributionalRankSwappingSection, Tag("distributional_rank_swapping")]
     | Annotated[VicusSection, Tag("vicus")]
     | Annotated[RandomSection, Tag("random")]
     | Annotated[NaiveDistortionSection, Tag("naive_distortion")]

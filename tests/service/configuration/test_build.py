@@ -46,7 +46,7 @@ def attributes(**principal):
 
 FLAT = {"odor": {"values": ["almond", "foul", "any odor"]}}
 SMELL = {"path": "smell", "ontology": "odor"}
-YEARS = {"minimum": 0, "maximum": 120, "integer": True, "beyond": "reflect"}
+YEARS = {"minimum": 0, "maximum": 120, "integer": True}
 AGE = {"path": "age", "numeric": YEARS, "missing": "keep"}
 
 
@@ -80,7 +80,7 @@ class TestNumbers:
         given = build(attributes={**attributes(), "age": AGE})
         (number,) = build_plan(given).numeric
         assert (number.name, number.path, number.missing) == ("age", compile_path("age"), "keep")
-        assert number.kind == Numeric(minimum=0, maximum=120, integer=True, beyond="reflect")
+        assert number.kind == Numeric(minimum=0, maximum=120, integer=True)
         assert [a.name for a in build_plan(given).attributes] == ["principal", "secondary"]
         made = build_mechanism(given, bytes(16))
         assert (made.attributes, made.numeric_attributes) == (("principal", "secondary"), ("age",))
@@ -94,7 +94,7 @@ class TestNumbers:
         [
             ({"path": "ages[*]"}, r"attributes.age.path: 'ages\[\*\]' is not allowed for numbers"),
             ({"numeric": {"minimum": "0"}}, "attributes.age.numeric.minimum: '0' is not allowed: use a"),
-            ({"numeric": {"least": 0}}, "attributes.age.numeric.least: unknown key: use minimum, maximum, integer or"),
+            ({"numeric": {"least": 0}}, "attributes.age.numeric.least: unknown key: use minimum, maximum or integer"),
             ({"ontology": "icd"}, "attributes.age"),
             ({"alpha": 0}, "attributes.age.alpha"),
         ],

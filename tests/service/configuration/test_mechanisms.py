@@ -93,7 +93,7 @@ def test_hash_covers_the_context_and_its_order(parse):
 
 
 def test_hash_covers_groups_of_group_mechanisms(parse):
-    plain, grouped = ({"name": name} for name in ("semantic_noise", "data_swapping"))
+    plain, grouped = ({"name": name} for name in ("semantic_noise", "rank_swapping"))
     assert parse(mechanism=plain).hash == parse(mechanism=plain, groups={"records": 7}).hash
     assert parse(mechanism=grouped).hash != parse(mechanism=grouped, groups={"records": 7}).hash
 
@@ -117,7 +117,7 @@ def test_only_noise_is_to_increase_the_variance(parse):
         ({"name": "semantic_transport", "target": {"rmse": 0.2}}, None, [None, None]),
         ({"name": "semantic_noise"}, 0.4, [0.4, 0.3]),
         ({"name": "semantic_noise"}, {"path": "alpha", "default": 0.4}, [None, None]),
-        ({"name": "data_swapping"}, None, [None, None]),
+        ({"name": "rank_swapping"}, None, [None, None]),
     ],
 )
 def test_alpha_is_stated_where_all_records_have_the_same(parse, mechanism, alpha, stated):
@@ -130,7 +130,7 @@ def test_alpha_is_stated_where_all_records_have_the_same(parse, mechanism, alpha
 
 
 def test_noise_levels_are_0_for_mechanisms_without_noise(parse):
-    assert noise_levels(parse(mechanism={"name": "data_swapping"})) == {"principal": 0.0, "secondary": 0.0}
+    assert noise_levels(parse(mechanism={"name": "rank_swapping"})) == {"principal": 0.0, "secondary": 0.0}
 
 
 class TestProblems:
@@ -149,7 +149,7 @@ class TestProblems:
 
     def test_key_of_another_mechanism_is_an_error(self, problems):
         assert problems(mechanism={"name": "rank_swapping", "correlated": True}) == [
-            "mechanism.correlated: unknown key: use name, k, p, multivariate, intervals or distance"
+            "mechanism.correlated: unknown key: use name, k, multivariate, intervals or distance"
         ]
         assert problems(mechanism={"multivariate": True})[0].startswith(
             "mechanism.multivariate: unknown key: use name, target, least"
@@ -159,9 +159,8 @@ class TestProblems:
         assert problems(mechanism={"name": "microaggregation", "k": 1}) == [
             "mechanism.k: 1 is not allowed: use a whole number of at least 2"
         ]
-        (problem,) = problems(mechanism={"name": "rank_swapping", "p": {"principal": 100}})
-        assert problem.startswith("mechanism.p")
-        assert "below 100" in problem
+        (problem,) = problems(mechanism={"name": "rank_swapping", "k": 1})
+        assert problem == "mechanism.k: 1 is not allowed: use a whole number of at least 2"
 
     @pytest.mark.parametrize("given", [None, 3, "vicus", ["vicus"]])
     def test_section_must_be_a_mapping(self, problems, given, data):
@@ -170,8 +169,8 @@ class TestProblems:
         assert "a mapping with name" in problem
 
     def test_noise_level_for_a_mechanism_without_noise_is_an_error(self, problems):
-        assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
-            "attributes.principal.alpha: data_swapping has no noise level: remove it"
+        assert problems(mechanism={"name": "rank_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
+            "attributes.principal.alpha: rank_swapping has no noise level: remove it"
         ]
 
     @pytest.mark.parametrize("name", SECTIONS)
@@ -183,9 +182,9 @@ class TestProblems:
     def test_numeric_attribute_for_a_nominal_mechanism_is_an_error(self, problems):
         able = [name for name, kind in MECHANISMS.items() if kind.method_card.numeric]
         (problem,) = problems(
-            mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
+            mechanism={"name": "rank_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
         )
-        assert problem.startswith("attributes.age: data_swapping masks only nominal attributes: use ")
+        assert problem.startswith("attributes.age: rank_swapping masks only nominal attributes: use ")
         assert all(name in problem for name in able)
 
     def test_parameter_that_the_constructor_rejects_is_an_error(self, parse):

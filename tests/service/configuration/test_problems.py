@@ -181,13 +181,13 @@ def test_errors_never_contain_secrets(problems, sections):
         ),
         (
             {"mechanism": {"name": "rank_swapping", "k": 1}},
-            ["mechanism.k: 1 is not allowed: use a whole number of at least 2 or a mapping"],
+            ["mechanism.k: 1 is not allowed: use a whole number of at least 2"],
         ),
         (
-            {"mechanism": {"name": "rank_swapping", "k": {"principal": 1}, "reference": "mean"}},
+            {"mechanism": {"name": "rank_swapping", "k": 1, "reference": "mean"}},
             [
-                "mechanism.k.principal: 1 is not allowed: use a whole number of at least 2",
-                "mechanism.reference: unknown key: use name, k, p, multivariate, intervals or distance",
+                "mechanism.k: 1 is not allowed: use a whole number of at least 2",
+                "mechanism.reference: unknown key: use name, k, multivariate, intervals or distance",
             ],
         ),
         (

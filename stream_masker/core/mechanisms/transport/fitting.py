@@ -15,12 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.mechanisms.transition.serialization import (
-    pack_array,
-    read_array,
-    read_model_field,
-    unpack_array,
-)
+from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.kernel import Levels
 from stream_masker.core.mechanisms.transport.limits import Caps
@@ -41,6 +36,12 @@ from stream_masker.core.mechanisms.transport.scaling.solver import (
 )
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
 from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.core.statistics.packing import (
+    pack_array,
+    read_array,
+    read_model_field,
+    unpack_array,
+)
 from stream_masker.errors import StatisticsError
 
 MAX_REPAIRS = 12

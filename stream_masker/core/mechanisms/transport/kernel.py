@@ -13,8 +13,8 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.kernels.sums import sum_of, sum_of_products
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float
+from stream_masker.core.kernels.simd import sum_of, sum_of_products
+from stream_masker.core.statistics.packing import pack_array, read_array, read_float
 
 KAPPA = 8.0
 """κ. At the distances of the default, the vulnerability is within a tenth of the linear programme's bound."""

@@ -15,7 +15,6 @@ from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
-from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
@@ -23,7 +22,8 @@ from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import Keys, WordLayout, draw_words, one_record_words
+from stream_masker.core.random import Keys
+from stream_masker.core.random import WordLayout, draw_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.contexts import average_repeated, average_risk
@@ -64,8 +64,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     name: ClassVar[str] = "semantic_transport"
     snapshot_format: ClassVar[int] = 6
     method_card: ClassVar[MethodCard] = MethodCard(
-        summary="moves a record to another record of the window by an optimal random map that preserves their law",
-        use_when="records must be masked one by one, with a promise about each, and statistics must survive",
         source="own; Cuturi 2013, Peyré and Cuturi 2019, Gouweleeuw and others 1998",
         attributes="any number of nominal ones",
         taxonomies="any",
@@ -127,13 +125,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         """Put a snapshot in force, ready to mask. See ``WindowedMechanism``."""
         super().restore(snapshot)
         self._prepared_statistics().make_channels()
-
-    def _mask_codes(self, record: RecordCodes, keys: Keys) -> Sequence[int] | None:
-        prepared = self._prepared_statistics()
-        if isinstance(prepared, Laws) or (prepared.pair is not None and any(record.is_array)):
-            return None
-        words = one_record_words(keys, record.codes, record.offsets, CHOICE_WORD)
-        return prepared.mask_record(record, words[:, 0])
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.

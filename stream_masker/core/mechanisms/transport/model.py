@@ -17,7 +17,7 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.core.kernels.elementary import logarithms
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fitting import (
     Goal,
@@ -55,6 +55,7 @@ from stream_masker.core.mechanisms.transport.values import (
     square_distances,
 )
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.draws import salts_of
 from stream_masker.core.kernels.jit import for_types
-from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
     epsilon_of_record,
@@ -115,26 +114,6 @@ class PreparedTransport:
         self.draw([column.offsets for column in batch.columns], before, words, after)
         masked = [_masked(self, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
         return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
-
-    def mask_record(self, record: RecordCodes, words: UInt64Array) -> list[int]:
-        """Return the positions that ``mask`` writes for one record; of pairs, without lists.
-
-        ``words``: one random word for each value.
-        """
-        if self.pair is not None:
-            pair = np.array([v.index(code) for v, code in zip(self.values, record.codes, strict=True)], np.int32)
-            if not self._draw_pair(self.pair_channel, pair, words, masks := pair.copy()):
-                return [v.positions.item(index) for v, index in zip(self.values, masks.tolist(), strict=True)]
-        offsets: list[Int64Array | None] = []
-        before, own_words, after = [], [], []
-        for values, (first, end), is_array in zip(self.values, pairwise(record.offsets), record.is_array, strict=True):
-            before.append(np.array([values.index(code) for code in record.codes[first:end]], np.int32))
-            own_words.append(words[first:end])
-            offsets.append(np.array((0, end - first)) if is_array else None)
-            after.append(before[-1].copy())
-            after[-1].fill(-1)
-        self.draw(offsets, before, own_words, after)
-        return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
 
     def draw(
         self,

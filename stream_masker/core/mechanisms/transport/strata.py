@@ -18,7 +18,6 @@ from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.context import Context
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
@@ -26,6 +25,7 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, merge
+from stream_masker.core.statistics.packing import read_model_field
 from stream_masker.errors import StatisticsError
 
 

@@ -20,7 +20,7 @@ RECORDS = 400
 REPEATS = 30
 GROUP = 50
 
-DESTROYING = {"data_swapping", "exponential", "naive_distortion", "probabilistic_distortion"}
+DESTROYING = {"exponential", "naive_distortion", "probabilistic_distortion"}
 """The mechanisms whose masks, with the default parameters, hardly depend on the value, so that correlation is lost."""
 
 SETTINGS = [

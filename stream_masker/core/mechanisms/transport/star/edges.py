@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float, read_model_field
+from stream_masker.core.kernels.elementary import inner_product, logarithm
 from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.kernel import GREATEST, kernel_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
@@ -24,6 +24,7 @@ from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.packing import pack_array, read_array, read_float, read_model_field
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 

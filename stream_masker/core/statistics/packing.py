@@ -1,7 +1,4 @@
-"""Serialization of a mechanism's model: arrays as JSON texts.
-
-An array is packed as base64 of its zlib-compressed little-endian bytes.
-"""
+"""Arrays in a mechanism's model, as JSON texts: base64 of the zlib-compressed little-endian bytes."""
 
 from __future__ import annotations
 
@@ -14,9 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.mechanisms.transition.trie import Domain
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
+
+MAX_ELEMENTS = 1 << 22
+"""The greatest number of elements of an array whose size the reader does not know."""
 
 
 def pack_array(array: NDArray[Any]) -> str:
@@ -24,30 +24,22 @@ def pack_array(array: NDArray[Any]) -> str:
     return base64.b64encode(zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes())).decode("ascii")
 
 
-def unpack_array(
-    text: object, dtype: type[np.generic], size: int | None = None, *, max_size: int = 1 << 22
-) -> NDArray[Any]:
-    """Unpack what ``pack_array`` returns: (size,) numbers, or at most ``max_size`` if ``size`` is None.
+def unpack_array(text: object, dtype: type[np.generic], size: int | None = None) -> NDArray[Any]:
+    """Unpack what ``pack_array`` returns: (size,) numbers, or at most ``MAX_ELEMENTS`` if ``size`` is None.
 
     Raises StatisticsError unless the text is a packed array of that type and size.
     """
     element_type = np.dtype(dtype).newbyteorder("<")
-    data = _inflated(text, (max_size if size is None else size) * element_type.itemsize)
-    if len(data) % element_type.itemsize or (size is not None and len(data) != size * element_type.itemsize):
-        raise StatisticsError("a packed array of the model has an unexpected size")
-    return np.frombuffer(data, element_type).astype(dtype)
-
-
-def _inflated(text: object, limit: int) -> bytes:
-    """Return the decompressed bytes. Raises StatisticsError if there are more than ``limit``."""
+    limit = (MAX_ELEMENTS if size is None else size) * element_type.itemsize
     stream = zlib.decompressobj()
     try:
         data = stream.decompress(base64.b64decode(str(text), validate=True), limit + 1)
     except (ValueError, binascii.Error, zlib.error):
         raise StatisticsError("a packed array of the model cannot be decoded") from None
-    if len(data) > limit or not stream.eof:
+    wrong_size = len(data) > limit if size is None else len(data) != limit
+    if wrong_size or len(data) % element_type.itemsize or not stream.eof:
         raise StatisticsError("a packed array of the model has an unexpected size or is truncated")
-    return data
+    return np.frombuffer(data, element_type).astype(dtype)
 
 
 def read_model_field(model: object, field: str) -> object:
@@ -76,14 +68,17 @@ def read_float(model: object, field: str, low: float, high: float) -> float:
 
 
 def pack_counts(column: SparseCounts) -> dict[str, Any]:
-    """Pack an attribute's values and the count of each, in their order."""
+    """Pack an attribute's values and the count of each, by ascending position."""
     return {"values": pack_array(column.keys.astype(np.int32)), "counts": pack_array(column.counts)}
 
 
-def unpack_counts(model: Mapping[str, Any], taxonomy_size: int) -> Domain:
-    """Return the domain that ``pack_counts`` packed; ``taxonomy_size``: the number of concepts.
+def unpack_counts(model: object, concepts: int) -> tuple[Int32Array, Int64Array]:
+    """Return what ``pack_counts`` packed: (v,) int32 positions, ascending, and (v,) int64 counts, not all 0.
 
-    Raises StatisticsError.
+    ``concepts``: the number of concepts of the taxonomy. Raises StatisticsError.
     """
-    values = unpack_array(read_model_field(model, "values"), np.int32)
-    return Domain.of(values, unpack_array(read_model_field(model, "counts"), np.int64, values.size), taxonomy_size)
+    values = read_array(model, "values", np.int32, low=0, high=concepts - 1)
+    counts = read_array(model, "counts", np.int64, values.size, low=0)
+    if (np.diff(values) <= 0).any() or not counts.any():
+        raise StatisticsError("the model's values are not ascending, or none of them has a count")
+    return values, counts

@@ -25,15 +25,13 @@ MATRIX = {a: {b: (0.61 if a == b else 0.01) for b in MATRIX_IDS} for a in MATRIX
 
 SMOOTH, EQUAL = 5, 9
 """Bounds in units of the least possible change: of laws whose shares move a little, and of equal shares of values that
-come and go. The latter change at each of log₂ v nodes."""
+come and go. The latter change by a factor of about ln v."""
 
 METHODS = {
     "pram": ("pram", {}, SMOOTH),
     "invariant pram": ("pram", {"matrices": {"a": MATRIX}, "invariant": True}, SMOOTH),
     "naive distortion": ("naive_distortion", {}, EQUAL),
     "probabilistic distortion": ("probabilistic_distortion", {}, SMOOTH),
-    "vicus": ("vicus", {"generations": 2}, EQUAL),
-    "random": ("random", {"generations": 2}, EQUAL),
 }
 
 

@@ -1,0 +1,350 @@
+"""Microaggregation on marginality (2013): groups of at least k similar records with one common value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from stream_masker.core.anonymity import class_sizes
+from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
+from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
+from stream_masker.core.mechanisms.base import MethodCard, distortion_of
+from stream_masker.core.mechanisms.grouped import GroupMechanism
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random import uniforms
+from stream_masker.core.random import Keys
+from stream_masker.core.random import ROUNDING_WORD, TIES, draw_number_words, draw_words
+from stream_masker.core.risk.groups import GROUP_RECORDS
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.validation import require_one_of, require_type, whole_number
+from stream_masker.errors import AnonymityError, ParameterError, StatisticsError, UnknownConceptError
+
+AGGREGATION_VARIANTS = ("semantic", "classic")
+SCALINGS = ("balanced", "paper")
+
+TIE_LANE = 1 << 60  # the word block whose first word breaks ties between records
+
+MARGINALITY_TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
+
+
+class _WindowModel(NamedTuple):
+    """The weight of each attribute in the S-distance, and its mean over the window; nominal means are positions."""
+
+    weights: Float64Array
+    means: Int32Array
+    numeric_weights: Float64Array
+    numeric_means: Float64Array
+
+
+class Microaggregation(GroupMechanism[_WindowModel]):
+    """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
+
+    MDAV (``mdav``) forms the groups among the records that are masked together, by the S-distance (2013: equation 7)
+    with the variances of the calibration window. With ``semantic``, marginalities use the semantic distance, and the
+    mean is the least marginal value of the group. With ``classic``, the paper's baseline, the distance is 0 for equal
+    values and 1 for others, and the mean is the mode. Means of integer attributes are rounded. The paper leaves ties
+    open; here the records' random words break them.
+
+    By equation (7) as printed (``scaling="paper"``), a nominal variance grows with the window, and nominal attributes
+    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, gives all attributes the same weight
+    (see ``core.marginality.SDistance``). Both agree if there are neither numbers nor absent values.
+
+    k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
+    units of a batch, such as persons; without units it counts records. Only records with the same attributes form
+    groups, and absent values stay absent. Fewer than k units of these get the window's means, which reveal nothing
+    except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
+    equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
+
+    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among those that
+    are no farther from it than its group's farthest value. Nominal values are drawn from the records masked together,
+    numbers from the attribute's range. Instead of k-anonymity, it guarantees that every value of the group, for each
+    attribute separately, is a possible result for each of its records.
+    """
+
+    name: ClassVar[str] = "microaggregation"
+    counts_units: ClassVar[bool] = True
+    method_card: ClassVar[MethodCard] = MethodCard(
+        source="2013: sections 2.2 to 3.1",
+        attributes="any number of nominal and numeric ones",
+        taxonomies="any",
+        preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
+        guarantee="k-anonymity of scalars and numbers within a group, verified, but not of the masks of a person in "
+        "several groups; none with hybrid",
+        latency="that of its group of at least k records; larger groups give better utility",
+        cost="O(n/k) distances in a group of n",
+        numeric=True,
+    )
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        numeric: Mapping[str, Numeric] | None = None,
+        k: int = 5,
+        variant: str = "semantic",
+        hybrid: bool = False,
+        scaling: str = "balanced",
+        group_records: int = GROUP_RECORDS,
+        distance: DistanceChoice = "log_taxonomic",
+        window: int = 10_000,
+        window_age: float | None = None,
+        rollup_depth: int = 2,
+        seed: bytes,
+    ) -> None:
+        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns. ``numeric``: the numeric attributes.
+        * ``k``: the smallest size of a group, from 2 to ``window``.
+        * ``variant``: ``semantic`` or ``classic``.
+        * ``hybrid``: Algorithm 1 instead of means.
+        * ``scaling``: ``balanced`` or ``paper``.
+        * ``group_records``: see ``GroupMechanism``.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
+        """
+        require_one_of("variant", variant, AGGREGATION_VARIANTS)
+        require_one_of("scaling", scaling, SCALINGS)
+        require_type("hybrid", hybrid, bool)
+        super().__init__(
+            taxonomies,
+            numeric=numeric,
+            group_records=group_records,
+            distance=distance,
+            window=window,
+            window_age=window_age,
+            rollup_depth=rollup_depth,
+            seed=seed,
+        )
+        self._k = whole_number("k", k, 2, window)
+        self._semantic, self._hybrid, self._balanced = variant == "semantic", hybrid, scaling == "balanced"
+        self._kinds = tuple(self._numeric.values())
+
+    @property
+    def group_minimum(self) -> int:
+        """The smallest number of records, or of their units, that can be masked together: k."""
+        return self._k
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records as one data set; ``keys`` gives the random words of each record.
+
+        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
+        another size than the keys, or at least one record but fewer than k units.
+        """
+        model = self._prepared_statistics()
+        self._check(batch, keys)
+        if 0 < batch.unit_count < self._k:
+            what = "records" if batch.units is None else "different units"
+            raise ParameterError(f"k={self._k} needs {self._k} {what} or more to mask together, not {batch.unit_count}")
+        codes = [column.codes.copy() for column in batch.columns]
+        numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
+        words, numeric_words = draw_words(keys, batch), draw_number_words(keys, numbers)
+        hidden, truncated = np.ones(batch.size, np.bool_), [0] * len(codes)
+        for rows, columns, numeric, order, units, are_records in _comparable(batch, keys, words):
+            if len(np.unique(units)) < self._k:
+                for j in columns:
+                    codes[j][rows] = model.means[j]
+                    truncated[j] += rows.size
+                numbers[rows[:, None], numeric] = model.numeric_means[numeric]
+                continue
+            values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._semantic) for j in columns]
+            weighted = (model.weights[columns], model.numeric_weights[numeric] / 2.0)
+            groups = mdav(values, numbers[rows[:, None], numeric], *weighted, order, units, self._k)
+            for j, value in zip(columns, values, strict=True):
+                drawn = uniforms(words[j][rows, TIES]) if self._hybrid else None
+                codes[j][rows] = value.masked(groups, order, drawn)
+            for i in numeric:
+                drawn = uniforms(numeric_words[i][rows, ROUNDING_WORD]) if self._hybrid else None
+                numbers[rows, i] = masked_numbers(numbers[rows, i], groups, drawn, self._kinds[i])
+            hidden[rows if are_records else []] = False
+        masked = tuple(Column(own, column.offsets) for own, column in zip(codes, batch.columns, strict=True))
+        released = Batch(batch.size, masked, numeric=None if batch.numeric is None else numbers, units=batch.units)
+        if not self._hybrid and (class_sizes(released)[~hidden] < self._k).any():
+            raise AnonymityError(f"masked records are not {self._k}-anonymous and are withheld")
+        distortions = [
+            distortion_of(before.codes, after, d, truncated=number)
+            for before, after, d, number in zip(batch.columns, codes, self._distances, truncated, strict=True)
+        ]
+        return MaskedBatch(masked, tuple(distortions), released.numeric)
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
+        columns = zip(self._attributes, counts.values, self._distances, strict=True)
+        return {"marginality": {name: self._marginality(values, d) for name, values, d in columns}}
+
+    def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
+        if self._semantic:
+            mean, variance = marginality_mean_from_counts(counts, d), marginality_variance_from_counts(counts, d)
+        else:
+            mean = int(counts.keys[counts.counts.argmax()])
+            variance = counts.rows - float(counts.counts @ counts.counts) / counts.rows
+        return {"mean": d.taxonomy.ids[mean], "variance": variance, "values": counts.rows}
+
+    def _prepare(self, statistics: Statistics) -> _WindowModel:
+        try:
+            marginalities = [statistics.model["marginality"][name] for name in self._attributes]
+            means = [d.taxonomy.position(f["mean"]) for d, f in zip(self._distances, marginalities, strict=True)]
+            rows = [float(f["values"]) if self._balanced else 1.0 for f in marginalities]
+            variances = [float(f["variance"]) / n for f, n in zip(marginalities, rows, strict=True)]
+        except (KeyError, TypeError, ValueError, ZeroDivisionError, UnknownConceptError):
+            raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
+        numeric_means, squares = np.zeros(0), np.zeros(0)
+        if statistics.numeric is not None:
+            correction = statistics.records / max(statistics.records - 1, 1)
+            numeric_means, squares = statistics.numeric.mean, np.diag(statistics.numeric.covariance) * correction
+        numeric_means = np.where([kind.integer for kind in self._kinds], np.rint(numeric_means), numeric_means)
+        of_numbers = weights(squares.tolist())
+        return _WindowModel(weights(variances), np.array(means, np.int32), of_numbers, numeric_means)
+
+
+class _Comparable(NamedTuple):
+    """Records with the same scalars and numbers, or elements of an array: ``rows`` of ``columns`` and ``numbers``.
+
+    ``order``: the random words that break ties between them.
+    """
+
+    rows: Int64Array
+    columns: list[int]
+    numbers: list[int]
+    order: UInt64Array
+    units: Int64Array
+    are_records: bool
+
+
+def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iterator[_Comparable]:
+    units = np.arange(batch.size) if batch.units is None else batch.units
+    order, every = keys.words(TIE_LANE)[:, 0], np.arange(batch.size)
+    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+    numbers = [] if batch.numeric is None else list(~np.isnan(batch.numeric.T))
+    present = np.array([*(batch.columns[j].codes >= 0 for j in scalars), *numbers], np.bool_)
+    for rows, pattern in presence_patterns(present) if present.size else ():
+        if pattern:
+            columns, own = [scalars[i] for i in pattern if i < len(scalars)], every[rows]
+            numeric = [i - len(scalars) for i in pattern if i >= len(scalars)]
+            yield _Comparable(own, columns, numeric, order[own], units[own], are_records=True)
+    for j, column in enumerate(batch.columns):
+        if column.is_array:
+            elements, own_units = np.arange(column.codes.size), units[column.owners]
+            yield _Comparable(elements, [j], [], words[j][:, ROUNDING_WORD], own_units, are_records=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nominal:
+    """The values of one nominal attribute in n records. Immutable.
+
+    ``distinct``: (v,) int32, the distinct positions, ascending. ``indices``: (n,) int64, of each record's value.
+    ``table``: (v, v) float64, the distances between the distinct values.
+    """
+
+    distinct: Int32Array
+    indices: Int64Array
+    table: Float64Matrix
+
+    @classmethod
+    def of(cls, codes: Int32Array, d: Distance, *, semantic: bool) -> Nominal:
+        """``semantic``: whether to use the distance ``d``; otherwise it is 0 for equal values and 1 for others."""
+        distinct, indices = np.unique(codes, return_inverse=True)
+        table = d.matrix(distinct) if semantic else 1.0 - np.eye(distinct.size)
+        return cls(distinct, indices.reshape(-1), table)
+
+    def mean_of(self, records: Int64Array) -> int:
+        """Return the index of the value of some records with the least total distance to all of them."""
+        counts = np.bincount(self.indices[records], minlength=self.distinct.size)
+        totals = np.where(counts > 0, self.table @ counts, np.inf) / records.size
+        return int(np.round(totals, 9).argmin())
+
+    def masked(
+        self, groups: Sequence[Int64Array], order: UInt64Array, uniform: Float64Array | None = None
+    ) -> Int32Array:
+        """Return (n,) int32: for each record the least marginal value of its group (2013: equation 3).
+
+        Among equally marginal values it is that of the record with the smallest word in ``order``, (n,) uint64. With
+        ``uniform``, (n,) in [0, 1), it is a random value within the radius of its group (2013: Algorithm 1): one of the
+        v values that are no farther from the record's own value than the farthest value of its group.
+        """
+        masks = np.empty_like(self.indices)
+        for group in groups:
+            own = self.indices[group]
+            if uniform is None:
+                totals = self.table[np.ix_(own, own)].sum(axis=1)
+                least = np.flatnonzero(totals <= totals.min() + MARGINALITY_TIE * own.size)
+                masks[group] = own[least[order[group[least]].argmin()]]
+                continue
+            distances = self.table[own]
+            near = distances <= distances[:, own].max(axis=1, keepdims=True)
+            drawn = np.floor(uniform[group] * near.sum(axis=1))
+            masks[group] = (near.cumsum(axis=1) > drawn[:, None]).argmax(axis=1)
+        return self.distinct[masks]
+
+
+def masked_numbers(
+    numbers: Float64Array, groups: Sequence[Int64Array], uniform: Float64Array | None, attribute: Numeric
+) -> Float64Array:
+    """Return (n,) float64: for each record the mean number of its group, rounded (ties to even) for an integer.
+
+    With ``uniform``, (n,) in [0, 1), it is a random number within the radius of its group (2013: Algorithm 1): uniform
+    among the attribute's numbers that are no farther from the record's own one than the farthest of its group.
+    """
+    masks = np.empty_like(numbers)
+    for group in groups:
+        own = numbers[group]
+        if uniform is None:
+            mean = np.clip(own.mean(), attribute.lower, attribute.upper)
+            masks[group] = np.rint(mean) if attribute.integer else mean
+            continue
+        radius = np.maximum(own - own.min(), own.max() - own)
+        low, high = np.maximum(own - radius, attribute.lower), np.minimum(own + radius, attribute.upper)
+        whole = low + np.floor(uniform[group] * (high - low + 1.0))
+        masks[group] = np.minimum(whole, high) if attribute.integer else low + uniform[group] * (high - low)
+    return masks
+
+
+def mdav(
+    values: Sequence[Nominal],
+    numbers: Float64Matrix,
+    nominal_weights: Float64Array,
+    numeric_weights: Float64Array,
+    words: UInt64Array,
+    units: Int64Array,
+    k: int,
+) -> list[Int64Array]:
+    """Return the records of each group of at least k units (2013: section 3.1; Domingo-Ferrer and Torra 2005).
+
+    While at least 3k units are left, two groups are formed: the record farthest from the mean with its nearest records
+    until they are of k units, and likewise the record farthest from that one. If 2k to 3k − 1 are left, only the first
+    of these is formed. The rest is the last group. Records at equal distances are in the order of their words.
+
+    ``values``: of p attributes in n records. ``numbers``: (n, q) float64. Weights multiply distances, and squared
+    differences of numbers. ``words``: (n,) uint64. ``units``: (n,) int64, that of each record; at least k different.
+    """
+
+    def distances(codes: Sequence[int], point: Float64Array) -> Float64Array:
+        total = (numbers[left] - point) ** 2 @ numeric_weights
+        for value, weight, code in zip(values, nominal_weights, codes, strict=True):
+            total += weight * value.table[code][value.indices[left]]
+        return np.round(total, 9)
+
+    left, groups = np.lexsort((*numbers.T, *(value.indices for value in values), words)), []
+    while (count := len(np.unique(units[left]))) >= 2 * k:
+        centre = [value.mean_of(left) for value in values], numbers[left].mean(axis=0)
+        for _ in range(2 if count >= 3 * k else 1):
+            farthest = left[distances(*centre).argmax()]
+            centre = [int(value.indices[farthest]) for value in values], numbers[farthest]
+            chosen = _nearest(distances(*centre), units[left], k)
+            groups.append(left[chosen])
+            left = np.delete(left, chosen)
+        if count < 3 * k:
+            break
+    return [*groups, left]
+
+
+def _nearest(distances: Float64Array, units: Int64Array, k: int) -> Int64Array:
+    """Return the indices of the nearest records, until they are of k units."""
+    ranked = np.argsort(distances, kind="stable")
+    first_of_unit = np.unique(units[ranked], return_index=True)[1]
+    return ranked[: np.partition(first_of_unit, k - 1)[k - 1] + 1]

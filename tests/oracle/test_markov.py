@@ -1,0 +1,111 @@
+"""PRAM and the baselines of 2017, against transition probabilities computed literally from their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.chi_squares import assert_drawn_from
+from support.nominal import flat
+
+from stream_masker.mechanisms import NaiveDistortion, Pram, ProbabilisticDistortion
+
+SEED = b"a seed.........."
+TAU = flat(["u", "v", "w", "x", "new"])
+WINDOW = [{"a": value} for value in "uuuuuuvvvx"]
+SHARES = {"u": 0.6, "v": 0.3, "x": 0.1}
+MATRIX = {"u": {"u": 0.5, "v": 0.5}, "v": {"v": 0.7, "x": 0.3}, "x": {"u": 0.2, "v": 0.2, "x": 0.6}}
+DRAWS = 20_000
+
+
+def naive(a):
+    """Any other value of the data set, with equal probability."""
+    others = [b for b in SHARES if b != a]
+    return dict.fromkeys(others, 1 / len(others))
+
+
+def probabilistic(a):
+    """A value by its frequency in the data set."""
+    return SHARES
+
+
+def estimated(retention):
+    """The value itself with probability θ, otherwise a value by its frequency."""
+    return lambda a: {b: retention * (a == b) + (1 - retention) * share for b, share in SHARES.items()}
+
+
+def given(a):
+    return MATRIX[a]
+
+
+def invariant(a):
+    """The given matrix, then its reversal by Bayes' theorem: P(c | a) = Σ_b P(b | a)·P(b | c)·t(c) / P(b)."""
+    total = {b: sum(SHARES[j] * MATRIX[j].get(b, 0) for j in SHARES) for b in SHARES}
+    return {c: sum(p * MATRIX[c].get(b, 0) * SHARES[c] / total[b] for b, p in MATRIX[a].items()) for c in SHARES}
+
+
+METHODS = {
+    "naive": (NaiveDistortion, {}, naive, dict.fromkeys(SHARES, 1 / 3)),
+    "probabilistic": (ProbabilisticDistortion, {}, probabilistic, SHARES),
+    "estimated": (Pram, {}, estimated(0.5), SHARES),
+    "estimated without retention": (Pram, {"retention": 0.0}, estimated(0.0), SHARES),
+    "estimated with much retention": (Pram, {"retention": 0.9}, estimated(0.9), SHARES),
+    "given": (Pram, {"matrices": {"a": MATRIX}}, given, SHARES),
+    "invariant": (Pram, {"matrices": {"a": MATRIX}, "invariant": True}, invariant, SHARES),
+}
+
+
+@pytest.fixture(params=METHODS)
+def case(request):
+    kind, parameters, law, outside = METHODS[request.param]
+    mechanism = kind({"a": TAU}, **parameters, seed=SEED)
+    mechanism.learn_many(WINDOW)
+    mechanism.calibrate()
+    return mechanism, law, outside
+
+
+def drawn(mechanism, value):
+    masks = mechanism.mask_many([{"a": value}] * DRAWS, keys=[b"%d" % k for k in range(DRAWS)])
+    return [record["a"] for record in masks]
+
+
+def test_the_matrix_and_the_channel_are_those_of_the_definition(case):
+    mechanism, law, outside = case
+    ids, matrix = mechanism.transition_matrix("a")
+    assert ids == list(SHARES)
+    np.testing.assert_allclose(matrix, [[law(a).get(b, 0.0) for b in ids] for a in ids], atol=1e-15)
+    for value, expected in (*((a, law(a)) for a in SHARES), ("w", outside), ("new", outside)):
+        found = {b: p for b, p in mechanism.channel("a", value).items() if p}
+        assert found == pytest.approx({b: p for b, p in expected.items() if p})
+
+
+@pytest.mark.parametrize("value", ["u", "v", "x", "w", "new"])
+def test_masks_are_drawn_from_it(case, value):
+    """A value outside the matrix is never emitted."""
+    mechanism, law, outside = case
+    assert_drawn_from(law(value) if value in SHARES else outside, drawn(mechanism, value))
+
+
+@pytest.mark.parametrize("name", ["probabilistic", "estimated", "invariant"])
+def test_marginals_are_preserved(name):
+    kind, parameters, _, _ = METHODS[name]
+    mechanism = kind({"a": TAU}, **parameters, seed=SEED)
+    mechanism.learn_many(WINDOW)
+    mechanism.calibrate()
+    ids, matrix = mechanism.transition_matrix("a")
+    np.testing.assert_allclose(np.array([SHARES[a] for a in ids]) @ matrix, list(SHARES.values()))
+
+
+@pytest.mark.parametrize("kind", [NaiveDistortion, ProbabilisticDistortion, Pram])
+def test_a_window_with_one_value_masks_every_value_to_it(kind):
+    mechanism = kind({"a": TAU}, seed=SEED)
+    mechanism.learn_many([{"a": "u"}] * 3)
+    mechanism.calibrate()
+    assert set(drawn(mechanism, "u")) == set(drawn(mechanism, "new")) == {"u"}
+
+
+def test_two_values_stay_or_change_with_equal_probability():
+    """Otherwise naive distortion would always exchange them, and every mask would determine its original."""
+    mechanism = NaiveDistortion({"a": TAU}, seed=SEED)
+    mechanism.learn_many([{"a": "u"}, {"a": "v"}])
+    mechanism.calibrate()
+    np.testing.assert_array_equal(mechanism.transition_matrix("a")[1], 0.5)

@@ -1,0 +1,113 @@
+"""VICUS and Random (2012): the example of the paper, its equations entry by entry, and parts of greatest fitness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from support.chi_squares import assert_drawn_from
+from support.nominal import BANK, flat_taxonomies
+
+from stream_masker.core.mechanisms.vicus import divided
+from stream_masker.mechanisms import RandomTransitions, Vicus
+
+SEED = b"a seed.........."
+TAXONOMIES = flat_taxonomies(BANK)
+
+
+def made(kind=Vicus, **parameters):
+    mechanism = kind(TAXONOMIES, **{"threshold": 0.4, "multigraph": False, "seed": SEED, **parameters})
+    mechanism.learn_many(BANK)
+    mechanism.calibrate()
+    return mechanism
+
+
+def test_the_parts_of_the_example_equal_the_papers():
+    """Green and Blue share branch and advisor; Brown, Pink and White are similar through similar values; Black is
+    near.
+    """
+    assert made().partition("client") == [["01", "02"], ["03", "04", "05", "06"]]
+
+
+@pytest.mark.parametrize(("k1", "k2"), [(2, 20), (5, 20), (10, 10), (1, 1)])
+def test_the_transition_probabilities_equal_the_papers(k1, k2):
+    """Equations 5 and 8 to 11, entry by entry."""
+    mechanism = made(k1=k1, k2=k2)
+    ids, matrix = mechanism.transition_matrix("client")
+    parts = mechanism.partition("client")
+    for i, value in enumerate(ids):
+        part = next(members for members in parts if value in members)
+        s, other = len(part), 6 - len(part)
+        stay = k1 * k2 / (k1 * k2 + k2 * (s - 1) + other)
+        for j, target in enumerate(ids):
+            expected = stay if i == j else stay / k1 if target in part else stay / (k1 * k2)
+            assert matrix[i, j] == pytest.approx(expected)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
+
+
+def test_the_random_method_keeps_values_as_often_as_vicus():
+    """Equation 12."""
+    _, vicus = made().transition_matrix("client")
+    _, matrix = made(RandomTransitions).transition_matrix("client")
+    np.testing.assert_allclose(np.diag(matrix), np.diag(vicus))
+    for i in range(6):
+        np.testing.assert_allclose(np.delete(matrix[i], i), (1 - matrix[i, i]) / 5)
+
+
+@pytest.mark.parametrize("kind", [Vicus, RandomTransitions])
+def test_values_are_drawn_with_the_probabilities(kind):
+    mechanism = made(kind, k1=2, k2=3)
+    ids, matrix = mechanism.transition_matrix("client")
+    for value, row in zip(ids, matrix.tolist(), strict=True):
+        masks = mechanism.mask_many([{**BANK[0], "client": value}] * 6000, keys=[b"%d" % k for k in range(6000)])
+        assert_drawn_from(dict(zip(ids, row, strict=True)), [record["client"] for record in masks])
+
+
+def similarity(rng, v):
+    matrix = rng.random((v, v))
+    matrix = (matrix + matrix.T) / 2
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def all_divisions(v, labels=()) -> Iterator[tuple[int, ...]]:
+    if len(labels) == v:
+        yield labels
+        return
+    for part in range(max(labels, default=-1) + 2):
+        yield from all_divisions(v, (*labels, part))
+
+
+def fitness(matrix, labels, *, fixed):
+    """The similarity within parts; without a number of parts, of pairs that are more similar than the mean."""
+    pairs = [(i, j) for i in range(len(labels)) for j in range(i)]
+    mean = 0.0 if fixed else float(np.mean([matrix[i, j] for i, j in pairs]))
+    return sum(matrix[i, j] - mean for i, j in pairs if labels[i] == labels[j])
+
+
+@pytest.mark.parametrize("parts", [None, 2, 3])
+@pytest.mark.parametrize("part_size", [1, 2, 3])
+def test_no_division_is_fitter(parts, part_size):
+    rng = np.random.default_rng(part_size)
+    for v in (4, 6, 7):
+        matrix, most = similarity(rng, v), max(1, v // part_size)
+        number = None if parts is None else min(parts, most)
+        allowed = [
+            labels
+            for labels in all_divisions(v)
+            if min(labels.count(part) for part in labels) >= part_size and number in (None, max(labels) + 1)
+        ]
+        best = max(fitness(matrix, labels, fixed=parts is not None) for labels in allowed)
+        found = divided(matrix, part_size, parts).tolist()
+        assert min(found.count(part) for part in found) >= part_size
+        assert fitness(matrix, found, fixed=parts is not None) == pytest.approx(best)
+
+
+def test_blocks_of_similar_values_are_found():
+    blocks = np.repeat(np.arange(6), [2, 3, 4, 5, 6, 10])
+    matrix = np.where(blocks[:, None] == blocks[None, :], 0.8, 0.1)
+    np.fill_diagonal(matrix, 1.0)
+    order = np.random.default_rng(2).permutation(30)
+    found = divided(matrix[np.ix_(order, order)], 2)
+    assert np.array_equal(found[:, None] == found[None, :], blocks[order][:, None] == blocks[order][None, :])

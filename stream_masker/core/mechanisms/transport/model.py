@@ -1,395 +1,437 @@
-"""The model of a window: computed from its counts, and JSON-serialisable for the processes that mask.
+"""What is published: the maps of a window, and their form in messages.
 
-It holds for each attribute its values, the levels of its kernel, and the transport of the attribute alone; for two
-attributes their transport as pairs; and the edges of a star (``transport.star.edges``) otherwise.
+A message holds the window's tuples with their numbers of records, Φ, the kernels and η, in float32. All the rest, T and
+Ψ, follows from them, so that every process masks alike.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.arrays import located
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.elementary import logarithms
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
-from stream_masker.core.mechanisms.transport.fitting import (
-    Goal,
-    check_written,
-    checked,
-    counts_to_model,
-    fit,
-    fit_to_model,
-    meet_level,
-    published,
-    read_counts,
-    read_fit,
-    solve_for,
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+    UInt64Array,
 )
-from stream_masker.core.mechanisms.transport.kernel import Levels, design
-from stream_masker.core.mechanisms.transport.limits import Caps, Groups
-from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, Start, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Binding, CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.edges import (
-    Edge,
-    Star,
-    array_attributes,
-    flipped,
-    masks_of,
-    meet_distance,
+from stream_masker.core.mechanisms.transition.serialization import (
+    pack_array,
+    read_float,
+    read_model_field,
+    unpack_array,
 )
-from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.target import Target, greatest_noise, wanted_squares
-from stream_masker.core.mechanisms.transport.values import (
-    Values,
-    events_of_pairs,
-    pair_table,
-    single_table,
-    square_distances,
+from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, posteriors_of, redraw
+from stream_masker.core.mechanisms.transport.fit import (
+    DISTANCE_ERROR,
+    LAMBDA_BOUNDS,
+    LAW_ERROR,
+    Kernel,
+    Law,
+    Map,
+    Side,
+    greatest_distance,
+    levelled,
+    scale,
+    sharpened,
+    written_law,
 )
-from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.mechanisms.transport.kernels import Draws, draw_pairs
+from stream_masker.core.random.draws import salts_of
+from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
-ROUNDING = 1e-6
-"""By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
-MAX_CONCEPTS = 1 << 31
-"""The number of int32 positions."""
-Each = TypeVar("Each")
-
-SAME_COUNT = 0.5
-"""The greatest relative difference between the counts of a value that is about as frequent as before."""
-MAX_REFITS = 12
-"""How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransportSettings:
-    """The parameters that a model depends on; ``groups``: the sensitive groups of each attribute's concepts;
-    ``seed``: secret, of the exchange of rare pairs."""
-
-    attributes: tuple[str, ...]
-    distances: tuple[Distance, ...]
-    target: Target
-    groups: tuple[Groups, ...]
-    least: int
-    seed: bytes
-
-    def limits(self, j: int, values: Values, edge: Edge | None = None, *, fitting: bool) -> Caps:
-        """Return the limits of the values of an attribute; ``edge``: that to it, if it is masked given its root."""
-        groups = {name: (members[values.positions], limit) for name, (members, limit) in self.groups[j].items()}
-        laws = values.laws if edge is None else edge.priors(values)
-        return Caps.of(laws, self.target.certainty, groups, fitting=fitting)
+FORMAT = 7
+"""The number of the format of a model, and of snapshots."""
+MAX_VALUES = 2_000
+"""The greatest number of values of an attribute: its most frequent ones. Others count as the nearest of them."""
+MAX_SOLUTIONS = 4
+"""How often a map is fitted, with another λ each time, to meet its distance."""
+SPARED = 0.4
+"""The relative excess of an RMSE that is not searched away, for each share of records that is redrawn: a sharper map
+would need a greater redraw, and tell more."""
+COMPARED = 512
+"""The number of concepts that are compared with all values at once."""
 
 
-class ModelBuilder:
-    """Computes the model of one window."""
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The k values of one attribute. Every other concept counts as the nearest of them, of least position if equal.
 
-    def __init__(
-        self, settings: TransportSettings, counts: Counts, statistics: Statistics, previous: PreparedTransport | None
-    ) -> None:
-        """``previous``: the model in force, whose solution is the start. Raises StatisticsError."""
-        self._settings = settings
-        self._target = settings.target
-        self._counts = counts
-        self._statistics = statistics
-        self._previous = previous
-        columns = enumerate(zip(settings.distances, counts.values, strict=True))
-        self._values = [Values.most_frequent(*each, counts.events.get((j,))) for j, each in columns]
-        self._squares = [square_distances(v.distance, v.positions) for v in self._values]
-        self._laws = [v.counts / v.counts.sum() for v in self._values]
-        self._given = wanted_squares(settings.target, statistics)
-        written = [np.where(v.units >= settings.least, v.counts, 0.0) for v in self._values]
-        self._most = [greatest_noise(*each) for each in zip(self._laws, written, self._squares, strict=True)]
-        self._wanted = np.minimum(self._given, self._most) if settings.target.kind == "alpha" else self._given
+    * ``positions``: (k,) int32, ascending. ``index_of``: int32, for each position of the taxonomy the index of its
+      value, −1 where it is not known yet.
+    """
 
-    def build(self) -> dict[str, Any]:
-        """Return the model. Raises StatisticsError if the target cannot be met."""
-        names = self._settings.attributes
-        exceeded = [name for name, more in zip(names, self._given > self._most, strict=True) if more]
-        model: dict[str, Any] = {
-            "values": {
-                n: {
-                    **counts_to_model("positions", v.positions, v.counts),
-                    **({} if v.events is None else {"events": pack_array(v.events)}),
-                }
-                for n, v in zip(names, self._values, strict=True)
-            },
-            "truncated": exceeded if self._target.kind == "alpha" else [],
-        }
-        for name, values in zip(names, self._values, strict=True):
-            check_written(name, values.units >= self._settings.least)
-        singles = [self._single(j) for j in range(len(names))]
-        arrays = array_attributes(self._counts)
-        if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
-            model["pair"] = fit_to_model(self._pair(singles))
-        elif len(names) > 1:
-            star = Star.of(self._statistics, self._counts)
-            if star.children:
-                edges = self._star(star, singles)
-                model["star"] = {"root": names[star.root], "edges": [edge.to_model(names) for edge in edges]}
-        model["single"] = {n: fit_to_model(each) for n, each in zip(names, singles, strict=True)}
-        return model
+    distance: Distance
+    positions: Int32Array
+    index_of: Int32Array
+
+    @classmethod
+    def of(cls, distance: Distance, positions: Int32Array) -> Values:
+        """Create the values at these ascending positions."""
+        index_of = np.full(len(distance.taxonomy), -1, np.int32)
+        index_of[positions] = np.arange(positions.size, dtype=np.int32)
+        return cls(distance, positions, index_of)
+
+    @classmethod
+    def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
+        """Select the most frequent values of a column, at most ``MAX_VALUES``."""
+        frequent = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_VALUES])
+        return cls.of(distance, column.keys[frequent].astype(np.int32))
+
+    def __len__(self) -> int:
+        return self.positions.size
 
     @cached_property
-    def _levels(self) -> list[Levels]:
-        """The levels of each attribute's kernel; for an ε the kernel is exp(−λ·sd²), whose ε is less."""
-        if self._target.kind == "epsilon":
-            pairs = zip(self._wanted, self._values, strict=True)
-            return [Levels.flat(len(v), float(self._wanted.min() / wanted)) for wanted, v in pairs]
-        return [self._designed(j) for j in range(len(self._values))]
+    def squares(self) -> Float32Matrix:
+        """(k, k) float32 d²."""
+        return np.square(self.distance.matrix(self.positions)).astype(np.float32)
 
-    def _designed(self, j: int) -> Levels:
-        before = None
-        if self._previous is not None:
-            levels = self._previous.fits[j].problem.levels[0]
-            place, known = located(self._previous.values[j].positions, self._values[j].positions)
-            before = replace(levels, rows=np.where(known, levels.rows[place], logarithms(self._laws[j])))
-        return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
+    def indices(self, codes: Int32Array) -> Int32Array:
+        """Return (n,) int32: the index of each present code's value. Remembers the nearest value of new codes."""
+        found = self.index_of[codes]
+        new = np.unique(codes[found < 0])
+        for start in range(0, new.size, COMPARED):
+            own = new[start : start + COMPARED]
+            self.index_of[own] = np.argmin(self.distance.between(own, self.positions), axis=1)
+        return self.index_of[codes] if new.size else found
 
-    def _goal(self, js: tuple[int, ...], table: Table, counts: Int64Array, written: BoolArray) -> Goal:
-        """Return the goal of one attribute, or of two; ``table``, ``counts``, ``written``: see ``Problem``."""
-        names = tuple(self._settings.attributes[j] for j in js)
-        squares, levels = [self._squares[j] for j in js], [self._levels[j] for j in js]
-        limits, fitting = (
-            [self._settings.limits(j, self._values[j], fitting=lower) for j in js] for lower in (False, True)
-        )
-        problem = Problem(
-            table,
-            counts,
-            written,
-            two(squares, TRIVIAL),
-            two(levels, Levels.flat(1, 1.0)),
-            two(limits, Caps.none(1)),
-            two(fitting, Caps.none(1)),
-        )
-        return Goal(names, self._wanted[list(js)], self._target, problem)
 
-    def _single_goal(self, j: int, allowed: BoolArray | None = None) -> Goal:
-        """Return the goal of an attribute that is masked alone; ``allowed``: (k,) which values may be written."""
-        values = self._values[j]
-        written = values.units >= self._settings.least
-        return self._goal((j,), single_table(values), values.counts, written if allowed is None else written & allowed)
+class Tuples(NamedTuple):
+    """The window's tuples of the values of one or two attributes, in order.
 
-    def _single(self, j: int, allowed: BoolArray | None = None) -> Scaling:
-        before = None if self._previous is None else self._previous.fits[j]
-        goal = self._single_goal(j, allowed)
-        return self._fitted((j,), goal, before, None)
+    * ``rows``, ``columns``: (m,) int32 indices of values; columns are 0 for one attribute. ``counts``: (m,) records.
+    * ``heavy``: (m,) whether a tuple is of enough patients. ``frequent``: whether each value is, (k,) by attribute.
+    """
 
-    def _pair(self, singles: Sequence[Scaling]) -> Scaling:
-        """Fit the pair, from the solution in force, or with the exponents of both attributes."""
-        table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
-        goal = self._goal((0, 1), table, counts, units >= self._settings.least)
-        known = None if self._previous is None else self._previous.pair
-        none = Binding.none(counts.size)
-        exponents = np.array([each.exponents[0] for each in singles])
-        return self._fitted((0, 1), goal, known, (exponents, (goal.problem.target, (none, none))))
+    rows: Int32Array
+    columns: Int32Array
+    counts: Int64Array
+    heavy: BoolArray
+    frequent: tuple[BoolArray, BoolArray]
 
-    def _fitted(
-        self, js: tuple[int, ...], goal: Goal, before: Scaling | None, start: tuple[Float64Array, Start] | None
-    ) -> Scaling:
-        """Fit a goal from the solution in force for the same attributes; without one, from the given start."""
-        target = goal.problem.target
-        if before is None or self._previous is None:
-            return fit(goal, start)
-        now, then = ([v[j].positions for j in js] + [ONE_PLACE] for v in (self._values, self._previous.values))
-        places = [located(new, old) for new, old in zip(now, then, strict=True)]
-        first, second = (np.where(held, place, -1) for place, held in places[:2])
-        old, new = before.problem.table, goal.problem.table
-        keys, own = (
-            a[t.rows].astype(np.int64) * MAX_CONCEPTS + b[t.columns] for (a, b, *_), t in ((now, new), (then, old))
-        )
-        place, held = located(own, keys)
-        known, ratio = held & (before.psi[place] > 0.0) & (target > 0.0), np.ones(target.size)
-        if known.any():
-            ratio[known] = before.psi[place[known]] / before.problem.target[place[known]]
-            ratio[~known] = math.exp(np.average(logarithms(ratio[known]), weights=target[known]))
-        factors = [b.carried(place, known, v) for b, v in zip(before.binding, (first, second), strict=True)]
-        return fit(goal, (before.exponents, (ratio * target, (factors[0], factors[1]))))
+    @classmethod
+    def of(cls, column: SparseCounts, values: tuple[Values, ...], least: int) -> Tuples:
+        """Return the tuples of a column of values or of pairs; ``least``: how many patients are enough."""
+        codes: Sequence[Int64Array] = (column.keys,)
+        sides: Sequence[SparseCounts] = (column,)
+        if len(values) == 2:
+            width = len(values[1].distance.taxonomy)
+            codes, sides = np.divmod(column.keys, width), marginals(column, width)
+        indices = [v.indices(each.astype(np.int32)).astype(np.int64) for v, each in zip(values, codes, strict=True)]
+        width = len(values[-1]) if len(values) == 2 else 1
+        keys, which = np.unique(indices[0] * width + (indices[1] if len(values) == 2 else 0), return_inverse=True)
+        merged = column.regroup(which, keys.size)
+        rows, columns = (each.astype(np.int32) for each in np.divmod(keys, width))
+        frequent = [
+            side.regroup(v.indices(side.keys.astype(np.int32)).astype(np.int64), len(v)).units >= least
+            for v, side in zip(values, sides, strict=True)
+        ]
+        every = (frequent[0], frequent[1] if len(frequent) == 2 else np.ones(1, np.bool_))
+        return cls(rows, columns, merged.counts, merged.units >= least, every)
 
-    def _star(self, star: Star, singles: list[Scaling]) -> list[Edge]:
-        """Return the edges to the children, and replace the fits of attributes that are masked alone."""
-        edges = [self._edge(star.root, child) for child in star.children]
-        if not self._target.by_distance:
-            return self._measured_star(star.root, edges, singles)
-        allowed = np.ones(len(self._values[star.root]), np.bool_)
-        if self._target.limited:
-            allowed = np.logical_and.reduce([edge.partnered for edge in edges]) & ~self._left_out(star.root)
-        root = singles[star.root]
-        check_written(self._settings.attributes[star.root], root.problem.written & allowed)
-        for _ in range(MAX_REFITS):
-            if not (allowed | ~root.problem.written).all():
-                root = self._single(star.root, allowed)
-            law = joint_of(root)
-            fitted = [self._moved(edge, law) for edge in edges]
-            edges = [edge for edge, _ in fitted]
-            failing = [edge for edge, figures in fitted if figures.fails.any()]
-            if not failing:
-                for edge, figures in fitted:
-                    if figures.child.excess.max() > ROUNDING:
-                        raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
-                singles[star.root] = root
-                return edges
-            allowed &= ~np.logical_or.reduce([edge.strained for edge in failing])
-            if np.count_nonzero(root.problem.written & allowed) < 2:
-                raise StatisticsError(self._too_certain(Star(star.root, tuple(edge.child for edge in failing))))
-        raise StatisticsError(self._too_certain(star))
+    def law(self, values: tuple[Values, ...]) -> Law:
+        """Return the law of the window, and what is written. Raises StatisticsError if nothing can be."""
+        sides = []
+        for j, each in enumerate((self.rows, self.columns)):
+            if j == len(values):
+                sides.append(Side.none(int(self.counts.sum())))
+                continue
+            counts = np.zeros(len(values[j]), np.int64)
+            np.add.at(counts, each, self.counts)
+            sides.append(Side.of(values[j].distance.taxonomy, values[j].positions, counts, self.frequent[j]))
+        target = written_law(self.rows, self.columns, self.counts, self.heavy, (sides[0], sides[1]))
+        return Law(self.rows, self.columns, self.counts / self.counts.sum(), target)
 
-    def _left_out(self, root: int) -> BoolArray:
-        """Return (k,) bool: the values of the root that the model in force does not write, and are about as frequent
-        there. They would most likely fail again, which costs a fit to find out."""
-        values = self._values[root]
-        if self._previous is None:
-            return np.zeros(len(values), np.bool_)
-        before = self._previous.values[root]
-        place, known = located(before.positions, values.positions)
-        counts, written = before.counts[place], self._previous.fits[root].problem.written[place]
-        return np.asarray(known & ~written & (np.abs(values.counts - counts) <= SAME_COUNT * counts))
 
-    def _moved(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
-        """Return an edge that meets its distance and its limits, and what it tells."""
-        squares, wanted = self._squares[edge.child], float(self._wanted[edge.child])
-        sharpness = meet_distance(edge, squares, law, wanted, truncated=self._target.kind == "alpha")
-        if isinstance(sharpness, str):
-            name = self._settings.attributes[edge.child]
-            raise StatisticsError(
-                f"target {self._target.kind} cannot be met: {name} follows the mask of "
-                f"{self._settings.attributes[edge.root]}, which allows an RMSE {sharpness} (wanted: {wanted**0.5:.3f})"
-            )
-        return self._limited(replace(edge, sharpness=sharpness), law)
+@dataclass(frozen=True, eq=False)
+class Transport:
+    """The map of some records, with its redraw, in use.
 
-    def _limited(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
-        of_child = self._settings.limits(edge.child, self._values[edge.child], edge, fitting=True)
-        limits = (of_child, self._settings.limits(edge.root, self._values[edge.root], fitting=True))
-        return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
+    * ``attributes``: the indices of one or two. ``values``: of each. ``tuples``: those of the window.
+    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it. ``moved``: what it
+      is. ``surest``: the greatest posterior of a value, of each attribute.
+    """
 
-    def _too_certain(self, star: Star) -> str:
-        names = ", ".join(self._settings.attributes[child] for child in star.children)
-        return (
-            f"{names}: the limits of the target cannot be met given the mask of "
-            f"{self._settings.attributes[star.root]}: use a greater alpha, or greater limits"
-        )
+    attributes: tuple[int, ...]
+    values: tuple[Values, ...]
+    tuples: Tuples
+    map: Map
+    redraw: Redraw
+    wanted: tuple[float, ...]
+    moved: tuple[float, ...]
+    surest: tuple[float, ...]
 
-    def _measured_star(self, root: int, edges: Sequence[Edge], singles: list[Scaling]) -> list[Edge]:
-        """Return a star that meets a vulnerability or an ε: λ of all attributes have one common factor.
+    @cached_property
+    def draws(self) -> Draws:
+        """The arrays of draws."""
+        transport, weights = self.map, self.redraw.weights
+        orders = [np.argsort(each.squares, axis=1, kind="stable").astype(np.uint16) for each in transport.kernels]
+        near = [np.take_along_axis(m, o, axis=1) for m, o in zip(transport.matrices, orders, strict=True)]
+        salts = [salts_of(v.positions) for v in self.values] + [np.zeros(1, np.uint64)]
+        maps = (transport.totals, transport.inner, transport.psi, self.redraw.eta)
+        return Draws(*orders, *near, *maps, weights, weights.sum(axis=1, dtype=np.float64), *salts[:2])
 
-        For an ε, the children that are masked alone have this factor, too.
+    def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
+        """Return the masks of records that have all attributes, as positions.
+
+        ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
         """
-        of_epsilon = self._target.kind == "epsilon"
-        goals = {j: self._single_goal(j) for j in (root, *(edge.child for edge in edges if of_epsilon))}
+        indices = [v.indices(each) for v, each in zip(self.values, codes, strict=True)]
+        second = indices[1] if len(indices) == 2 else np.zeros_like(indices[0])
+        drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
+        return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
-        def measure(factor: float, _: StarState | None) -> tuple[float, StarState]:
-            alone = {j: solve_for(goal, factor) for j, goal in goals.items()}
-            law = joint_of(published(alone[root]))
-            moved = [replace(e, sharpness=factor / float(self._wanted[e.child])) for e in edges]
-            fitted = [self._limited(edge, law) for edge in moved]
-            state = StarState(alone, [edge for edge, _ in fitted])
-            if not all(each.met for each in alone.values()) or any(figures.fails.any() for _, figures in fitted):
-                return np.inf, state
-            if of_epsilon:
-                return self._epsilon(root, state), state
-            return max(float(law.max(axis=0).sum()), *(each.child.vulnerability for _, each in fitted)), state
+    def prior(self, which: int) -> Float64Array:
+        """Return (k,) float64 P(x) of an attribute."""
+        law = self.map.law
+        return np.bincount((law.rows, law.columns)[which], law.share, len(self.values[which]))
 
-        state = meet_level(self._target, measure)
-        for j, alone in state.alone.items():
-            singles[j] = checked(goals[j], alone)
-        return state.edges
+    def joint(self, which: int) -> Float64Matrix:
+        """Return (k, k) float64 P(x, x*) of an attribute; it sums to 1."""
+        joint = redrawn_joint(self.map, self.redraw, which)
+        return np.asarray(joint / joint.sum())
 
-    def _epsilon(self, root: int, state: StarState) -> float:
-        """Return the ε of records with one value of each attribute, of any of which others may be absent."""
-        alone = {j: epsilon_of_record(published(solved)) for j, solved in state.alone.items()}
-        given = (max(alone[e.child], conditional_epsilon(e.laws(self._squares[e.child]))) for e in state.edges)
-        return alone[root] + sum(given)
+    def blocks(self, which: int, size: int) -> Iterator[Float64Matrix]:
+        """Yield the joint law of an attribute's value and all masks of the record: blocks of (k, ≤ size)."""
+        found, side = self.redraw, posteriors_of(self.map)[which]
+        i, j = np.nonzero(side.chance)
+        for start in range(0, i.size, size):
+            own = i[start : start + size], j[start : start + size]
+            kept = side.chance[own] * (1.0 - found.eta[own])
+            yield side.columns(*own) * kept + found.mean[which][:, None] * found.weights[own]
 
-    def _edge(self, root: int, child: int) -> Edge:
-        pair = (min(root, child), max(root, child))
+    def likelihood(self, masked: tuple[int, int], rows: Int32Array, columns: Int32Array) -> Float64Array:
+        """Return (t,) float64: the probability of a mask given each of t tuples; all are indices of values."""
+        first, second = self.map.matrices
+        kept = self.map.psi[masked] * (1.0 - self.redraw.eta[masked])
+        again = self.redraw.weights[masked] / max(self.redraw.share, np.finfo(np.float64).tiny)
+        own = first[rows, masked[0]] * second[columns, masked[1]] * kept + self.redrawn[rows, columns] * again
+        return np.asarray(own / self.map.totals[rows, columns], np.float64)
 
-        def tabled(column: SparseCounts) -> tuple[CountedPairs, Int64Array]:
-            table, counts, units = pair_table(column, self._values[pair[0]], self._values[pair[1]])
-            if root > child:
-                table, counts, units = flipped(table, counts, units)
-            return CountedPairs(table, counts), units
-
-        (pairs, units), counted = tabled(self._counts.pairs[pair]), self._counts.events.get(pair)
-        before = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
-        sharpness = before.get(child, 1.0 / float(self._wanted[child]))
-        values = (self._values[root], self._values[child])
-        masks = masks_of(pairs, units, values, self._settings.least, self._settings.seed)
-        events = events_of_pairs(pairs, values[0], None if counted is None else tabled(counted)[0])
-        return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32), events)
+    @cached_property
+    def redrawn(self) -> Float32Matrix:
+        """(k_A, k_B) float32: how probably each tuple is redrawn, times Z."""
+        first, second = self.map.matrices
+        return np.asarray(first @ (self.redraw.eta * self.map.psi) @ second.T)
 
 
-class StarState(NamedTuple):
-    """A star for one factor of λ: the attributes that are masked alone, and the edges."""
-
-    alone: dict[int, Scaling]
-    edges: list[Edge]
-
-
-def two(each: Sequence[Each], other: Each) -> tuple[Each, Each]:
-    """Return what two attributes have; ``other``: what one has that is not there."""
-    return each[0], each[1] if len(each) > 1 else other
+def redrawn_joint(found: Map, again: Redraw, which: int) -> Float64Matrix:
+    """Return (k, k) float64 P(x, x*) of an attribute of a map with a redraw."""
+    kept = found.joint(which, found.psi * (1.0 - again.eta)).astype(np.float64)
+    return np.asarray(kept + np.outer(again.mean[which], again.weights.sum(axis=1 - which, dtype=np.float64)))
 
 
-def joint_of(alone: Scaling) -> Float64Matrix:
-    """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
-    return columns_of(alone, first=True, joint=True).joint
+def fit_transport(
+    attributes: tuple[int, ...],
+    values: tuple[Values, ...],
+    tuples: Tuples,
+    limits: Callable[[tuple[Float64Array, ...]], Sequence[Limits]],
+    wanted: Sequence[float],
+    before: Transport | None,
+) -> Transport:
+    """Return the map of some records, whose attributes move by E[d²] as far as the window and the limits allow.
 
+    * ``limits``: returns those of each attribute, from their priors. ``wanted``: for each attribute its E[d²].
+    * ``before``: that of the last version, from which the search starts.
 
-def read_transport(settings: TransportSettings, model: object, spread: Float64Array) -> PreparedTransport:
-    """Return the transport of a model; ``spread``: (p,) sdVar. Raises StatisticsError if the model is invalid."""
-    if not isinstance(model, Mapping) or spread.shape != (len(settings.attributes),):
-        raise StatisticsError("the model is not that of the mechanism's attributes")
-    names = settings.attributes
-    packed, single = read_model_field(model, "values"), read_model_field(model, "single")
-    values = tuple(_read_values(read_model_field(packed, n), d) for n, d in zip(names, settings.distances, strict=True))
-    squares = tuple(square_distances(v.distance, v.positions) for v in values)
-    limits = tuple(settings.limits(j, v, fitting=False) for j, v in enumerate(values))
-    fits = tuple(
-        read_fit(read_model_field(single, name), (own, TRIVIAL), (caps, Caps.none(1)))
-        for name, own, caps in zip(names, squares, limits, strict=True)
+    Raises StatisticsError if nothing can be written.
+    """
+    law = tuples.law(values)
+    shares = tuple(
+        np.bincount(each, law.share, len(v)) for each, v in zip((law.rows, law.columns), values, strict=False)
     )
-    both = "pair" in model and len(names) == 2
-    pair = read_fit(model["pair"], (squares[0], squares[1]), (limits[0], limits[1])) if both else None
-    noise = settings.target.mean_squares(spread) if settings.target.by_distance else np.zeros(len(values))
-    edges = _read_edges(model.get("star"), names, [len(v) for v in values])
-    of_edges = tuple(settings.limits(edge.child, values[edge.child], edge, fitting=False) for edge in edges)
-    truncated = _read_truncated(model.get("truncated", []), names)
-    return PreparedTransport(values, squares, fits, pair, edges, of_edges, tuple(noise.tolist()), truncated)
+    started = [
+        _started_kernel(v, share, goal, before, j)
+        for j, (v, share, goal) in enumerate(zip(values, shares, wanted, strict=True))
+    ]
+    goals = tuple(
+        min(goal, greatest_distance(law, kernel, j))
+        for j, (goal, kernel) in enumerate(zip(wanted, started, strict=True))
+    )
+    kernels = [
+        levelled(kernel, share, law.target.sum(axis=1 - j), goal if before is None else None)
+        for j, (kernel, share, goal) in enumerate(zip(started, shares, goals, strict=True))
+    ]
+    own = limits(shares)
+    found = Map(
+        law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()), _started_phi(law, values, before)
+    )
+    for solution in range(MAX_SOLUTIONS):
+        found = scale(found, LAW_ERROR)
+        again = redraw(posteriors_of(found)[: len(values)], own)
+        moved = tuple(float((redrawn_joint(found, again, j) * v.squares).sum()) for j, v in enumerate(values))
+        ratios = [each / goal for each, goal in zip(moved, goals, strict=True)]
+        spared = DISTANCE_ERROR + SPARED * again.share
+        met = all(1.0 - DISTANCE_ERROR <= ratio**0.5 <= 1.0 + spared for ratio in ratios)
+        if met or solution == MAX_SOLUTIONS - 1 or (again.share > 0.0 and solution > 0):
+            break
+        found = sharpened(found, ratios)
+    surest = tuple(
+        float(side.surest(again, mean).max()) for side, mean in zip(posteriors_of(found), again.mean, strict=False)
+    )
+    return Transport(attributes, values, tuples, found, again, goals, moved, surest)
 
 
-def _read_values(model: object, distance: Distance) -> Values:
-    positions, counts = read_counts(model, "positions", np.int32, len(distance.taxonomy))
-    values = Values.of(distance, positions, counts)
-    if not isinstance(model, Mapping) or "events" not in model:
-        return values
-    events = unpack_array(model["events"], np.int64, counts.size)
-    if events.min() < 0 or not events.any():
-        raise StatisticsError("the events of the model's values are not numbers from 0, or there are none")
-    return replace(values, events=events)
+def _started_kernel(values: Values, share: Float64Array, wanted: float, before: Transport | None, which: int) -> Kernel:
+    """Return a kernel to start from: that of the last version, as far as it has the values."""
+    weights = np.log(np.sqrt(share)).astype(np.float32)
+    levels = np.full(len(values), weights.min(), np.float32)
+    if before is None:
+        return Kernel(values.squares, 0.5 / wanted, weights, levels)
+    old = before.map.kernels[which]
+    place, known = located(before.values[which].positions, values.positions)
+    return Kernel(
+        values.squares,
+        old.sharpness,
+        np.where(known, old.weights[place], weights),
+        np.where(known, old.levels[place], levels),
+    )
 
 
-def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
-    if not isinstance(model, list) or not set(map(str, model)) <= set(names):
-        raise StatisticsError("the model's truncated attributes are not a list of attributes")
-    return tuple(name in model for name in names)
+def _started_phi(law: Law, values: tuple[Values, ...], before: Transport | None) -> Float32Array:
+    """Return Φ to start from: that of the last version, as far as it has the tuples."""
+    phi = np.sqrt(law.share).astype(np.float32)
+    if before is None:
+        return phi
+    old = before.map.law
+    places = [located(b.positions, v.positions) for b, v in zip(before.values, values, strict=True)]
+    rows, known = (each[law.rows] for each in places[0])
+    columns, known_columns = (each[law.columns] for each in places[1]) if len(values) == 2 else (0 * rows, known)
+    width = old.target.shape[1]
+    keys = old.rows.astype(np.int64) * width + old.columns
+    place, held = located(keys, rows * width + columns)
+    held &= known & known_columns
+    ratio = np.float32(np.median(before.map.phi / old.share))
+    return np.where(held, before.map.phi[place], (law.share * ratio).astype(np.float32))
 
 
-def _read_edges(model: object, names: Sequence[str], sizes: Sequence[int]) -> tuple[Edge, ...]:
-    if model is None:
-        return ()
-    root, edges = read_model_field(model, "root"), read_model_field(model, "edges")
-    if not isinstance(model, Mapping) or root not in names or not isinstance(edges, list):
-        raise StatisticsError("the model's star has another attribute, or no edges")
-    read = tuple(Edge.from_model(edge, names, names.index(str(root)), sizes) for edge in edges)
-    if len({edge.child for edge in read}) < len(read):
-        raise StatisticsError("an attribute of the model has two places in its star")
-    return read
+def pack_transport(made: Transport) -> dict[str, Any]:
+    """Return what ``read_transport`` reads."""
+    kernels = made.map.kernels[: len(made.values)]
+    return {
+        "attributes": list(made.attributes),
+        "values": [pack_array(v.positions) for v in made.values],
+        **pack_tuples(made.tuples),
+        "front": pack_array(made.map.phi),
+        "kernels": [
+            {"sharpness": k.sharpness, "weights": pack_array(k.weights), "levels": pack_array(k.levels)}
+            for k in kernels
+        ],
+        "eta": pack_sparse(made.redraw.eta),
+        **{name: list(getattr(made, name)) for name in FIGURES},
+    }
+
+
+FIGURES = ("wanted", "moved", "surest")
+
+
+def read_transport(model: object, distances: Sequence[Distance]) -> Transport:
+    """Return a map in use. Raises StatisticsError if the model is not valid."""
+    attributes = tuple(
+        read_index(model, "attributes", len(distances), at=k) for k in range(len(_list(model, "attributes")))
+    )
+    packed = _list(model, "values", len(attributes))
+    values = tuple(read_values(each, distances[j]) for each, j in zip(packed, attributes, strict=True))
+    shape = (len(values[0]), len(values[1]) if len(values) == 2 else 1)
+    tuples = read_tuples(model, shape)
+    kernels = [_read_kernel(each, v) for each, v in zip(_list(model, "kernels", len(values)), values, strict=True)]
+    phi = unpack_array(read_model_field(model, "front"), np.float32, tuples.rows.size)
+    if not (np.isfinite(phi) & (phi > 0.0)).all():
+        raise StatisticsError("the front of the model is not of positive numbers")
+    found = Map(tuples.law(values), (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()), phi)
+    eta = read_sparse(read_model_field(model, "eta"), shape)
+    figures = [tuple(map(float, _list(model, name, len(values)))) for name in FIGURES]
+    again = Redraw.of(posteriors_of(found)[: len(values)], eta)
+    return Transport(attributes, values, tuples, found, again, *figures)
+
+
+def _read_kernel(model: object, values: Values) -> Kernel:
+    weights, levels = (
+        unpack_array(read_model_field(model, name), np.float32, len(values)) for name in ("weights", "levels")
+    )
+    if not (np.isfinite(weights) & np.isfinite(levels)).all():
+        raise StatisticsError("a kernel of the model is not of finite numbers")
+    return Kernel(values.squares, read_float(model, "sharpness", *LAMBDA_BOUNDS), weights, levels)
+
+
+def _list(model: object, name: str, size: int | None = None) -> list[Any]:
+    """Return a list of a model. Raises StatisticsError for anything else, and for one of another size."""
+    given = read_model_field(model, name)
+    if not isinstance(given, list) or (size is not None and len(given) != size):
+        raise StatisticsError(f"the {name} of the model are not a list of that size")
+    return given
+
+
+def pack_tuples(tuples: Tuples) -> dict[str, Any]:
+    """Return what ``read_tuples`` reads."""
+    keys = tuples.rows.astype(np.int64) * tuples.frequent[1].size + tuples.columns
+    return {
+        "tuples": pack_array(np.diff(keys, prepend=0)),
+        "counts": pack_array(tuples.counts),
+        "heavy": pack_array(np.packbits(tuples.heavy)),
+        "frequent": [pack_array(np.packbits(each)) for each in tuples.frequent],
+    }
+
+
+def read_tuples(model: object, shape: tuple[int, int]) -> Tuples:
+    """Return the tuples of a model, for values of that number. Raises StatisticsError."""
+    keys = np.cumsum(unpack_array(read_model_field(model, "tuples"), np.int64))
+    counts = unpack_array(read_model_field(model, "counts"), np.int64, keys.size)
+    if not keys.size or keys[0] < 0 or keys[-1] >= shape[0] * shape[1] or np.diff(keys).min(initial=1) < 1:
+        raise StatisticsError("the tuples of the model are not distinct, or not allowed")
+    if counts.min() < 1:
+        raise StatisticsError("a count of the model is not positive")
+    rows, columns = (each.astype(np.int32) for each in np.divmod(keys, shape[1]))
+    flags = (_read_flags(each, size) for each, size in zip(_list(model, "frequent", 2), shape, strict=True))
+    return Tuples(rows, columns, counts, _read_flags(read_model_field(model, "heavy"), keys.size), tuple(flags))
+
+
+def _read_flags(packed: object, size: int) -> BoolArray:
+    return np.unpackbits(unpack_array(packed, np.uint8, (size + 7) // 8), count=size).astype(np.bool_)
+
+
+def read_values(packed: object, distance: Distance) -> Values:
+    """Return the values of a model. Raises StatisticsError."""
+    positions = unpack_array(packed, np.int32)
+    inside = positions.size and positions[0] >= 0 and positions[-1] < len(distance.taxonomy)
+    if not inside or positions.size > MAX_VALUES or np.diff(positions).min(initial=1) < 1:
+        raise StatisticsError("the values of the model are not distinct concepts of the taxonomy")
+    return Values.of(distance, positions)
+
+
+def read_index(model: object, name: str, size: int, at: int | None = None) -> int:
+    """Return a number from 0 to below ``size`` of a model. Raises StatisticsError."""
+    given = read_model_field(model, name) if at is None else _list(model, name)[at]
+    if type(given) is not int or not 0 <= given < size:
+        raise StatisticsError(f"the {name} of the model are not those of this mechanism")
+    return given
+
+
+def pack_sparse(matrix: Float32Matrix) -> list[str]:
+    """Return what ``read_sparse`` reads: the places of numbers that are not 0, and these numbers."""
+    places = np.flatnonzero(matrix)
+    return [pack_array(np.diff(places, prepend=0).astype(np.int32)), pack_array(matrix.reshape(-1)[places])]
+
+
+def read_sparse(packed: object, shape: tuple[int, int]) -> Float32Matrix:
+    """Return a matrix of probabilities of a model. Raises StatisticsError."""
+    if not isinstance(packed, list) or len(packed) != 2:
+        raise StatisticsError("a matrix of the model is not a list of places and numbers")
+    places = np.cumsum(unpack_array(packed[0], np.int32), dtype=np.int64)
+    numbers = unpack_array(packed[1], np.float32, places.size)
+    result = np.zeros(shape[0] * shape[1], np.float32)
+    if places.size and (places[0] < 0 or places[-1] >= result.size or not ((numbers >= 0) & (numbers <= 1)).all()):
+        raise StatisticsError("a matrix of the model has other places, or numbers that are no probabilities")
+    result[places] = numbers
+    return result.reshape(shape)

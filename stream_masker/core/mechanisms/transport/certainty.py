@@ -19,25 +19,29 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.mechanisms.transport.fit import Map
-from stream_masker.core.mechanisms.transport.kernels import greatest_products, surest_guesses
+from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
+from stream_masker.core.mechanisms.transport.kernels import greatest_products
 
 SLACK = 1e-5
 """By which share limits are lowered, so that what is published in float32 meets them."""
-SETTLED = 1e-6
-"""The change of η at which its iteration ends."""
-FIXED_POINT_ROUNDS = 40
+SETTLED, FIXED_POINT_ROUNDS = 1e-6, 40
+"""The change of η that ends its iteration, and the greatest number of rounds."""
 FLOORS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """The least η of all masks, tried in turn: it is 0 unless the masks above a limit are too few to be mixed."""
 CHUNK = 4096
 """The number of masks whose posteriors are computed at once."""
+MAX_SOLUTIONS = 4
+"""How often a map is fitted, with another λ each time, to meet its distance."""
+SPARED = 0.4
+"""The relative excess of an RMSE that is not searched away, for each share of records that is redrawn: a sharper map
+would need a greater redraw, and tell more."""
 
 
 class Limits(NamedTuple):
     """What no posterior of the k values of one attribute may exceed.
 
-    * ``values``: (k,) float64 the limit of each value. ``groups``: (g, k) float32 the weight of each value in each
-      group: 0 or 1, or the chance of a value of another attribute given it. ``of_groups``: (g,) float64 their limits.
+    ``values``: (k,) float64 the limit of each value. ``groups``: (g, k) float32 the weight of each value in each group:
+    0 or 1, or the chance of a value of another attribute given it. ``of_groups``: (g,) float64 their limits.
     """
 
     values: Float64Array
@@ -45,18 +49,11 @@ class Limits(NamedTuple):
     of_groups: Float64Array
 
     @classmethod
-    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float32Array, float]] = ()) -> Limits:
+    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float32Array, float]]) -> Limits:
         """Return the limits max(β, P(x)) and max(β_G, P(G)); ``groups``: weights and β_G of each."""
         weights = np.array([each for each, _ in groups], np.float32).reshape(len(groups), prior.size)
-        of_groups = np.maximum([limit for _, limit in groups], weights.astype(np.float64) @ prior)
-        return cls(np.maximum(certainty, prior), weights, np.asarray(of_groups, np.float64))
-
-    def with_groups(self, groups: Sequence[tuple[Float32Array, float]]) -> Limits:
-        """Return these limits, and those of more groups: weights and limit of each."""
-        if not groups:
-            return self
-        weights = np.concatenate([self.groups, np.array([each for each, _ in groups], np.float32)])
-        return Limits(self.values, weights, np.append(self.of_groups, [limit for _, limit in groups]))
+        limits = np.array([limit for _, limit in groups], np.float64)
+        return cls(np.maximum(certainty, prior), weights, np.maximum(limits, weights.astype(np.float64) @ prior))
 
     @property
     def all(self) -> Float64Array:
@@ -69,26 +66,19 @@ class Limits(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """Posteriors above their limits, (e,) each: the mask (i, j), the value, or k + the group, G, and the limit."""
+    """Posteriors above their limits, (e,) each: the mask (i, j), the value, or k + the group, and G."""
 
     i: Int64Array
     j: Int64Array
     which: Int64Array
     posterior: Float64Array
-    limit: Float64Array
-
-    @classmethod
-    def joined(cls, parts: Sequence[tuple[Int64Array | Float64Array, ...]]) -> Excess:
-        """Return the entries of several parts."""
-        return cls(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 class Told(Protocol):
-    """What masks t = (i, j) tell of the values of one attribute."""
+    """What masks t = (i, j) tell of the values of one attribute. ``chance``: (n, m) float32, the law of masks."""
 
     @property
-    def chance(self) -> Float32Matrix:
-        """(n, m) float32: the law of masks."""
+    def chance(self) -> Float32Matrix: ...
 
     def mixed(self, weights: Float32Matrix) -> Float64Array:
         """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n, m)."""
@@ -100,8 +90,7 @@ class Told(Protocol):
 class Posteriors(NamedTuple):
     """G(x, t) = first[i, x] · second[x, j] / total[i, j] of one attribute of a map, for masks that have a chance.
 
-    * ``first``: (n, k) float32. ``second``: (k, m) float32. ``total``: (n, m) float32, their product.
-    * ``chance``: (n, m) float32, the law of masks.
+    ``first``: (n, k), ``second``: (k, m), ``total``: (n, m), their product, ``chance``: (n, m), float32 each.
     """
 
     first: Float32Matrix
@@ -109,39 +98,37 @@ class Posteriors(NamedTuple):
     total: Float32Matrix
     chance: Float32Matrix
 
+    @classmethod
+    def of(cls, transport: Map) -> tuple[Posteriors, Posteriors]:
+        """Return the posteriors of both attributes of a map."""
+        (first, second), (front, back) = transport.matrices, transport.fronts
+        total, chance = transport.chances, transport.chances * transport.psi
+        return cls(np.ascontiguousarray(first.T), front, total, chance), cls(back, second, total, chance)
+
     def columns(self, i: Int64Array, j: Int64Array) -> Float64Matrix:
         """Return (k, c) float64: the posteriors of c masks."""
         products = self.first[i].astype(np.float64) * self.second.T[j]
         return np.asarray((products / self.total[i, j][:, None]).T)
 
     def mixed(self, weights: Float32Matrix) -> Float64Array:
-        """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n, m)."""
         return np.asarray((self.first.T * (self.second @ (weights / self.total).T)).sum(axis=1, dtype=np.float64))
 
     def exceeding(self, limits: Limits) -> Excess:
-        """Return the posteriors above their limits."""
-        parts: list[tuple[Int64Array | Float64Array, ...]] = [(*(np.zeros(0, np.int64),) * 3, *(np.zeros(0),) * 2)]
-        surest = greatest_products(self.first / limits.values.astype(np.float32), self.second)
+        parts = [Excess(*(np.zeros(0, np.int64),) * 3, np.zeros(0))]
+        surest = greatest_products((self.first / limits.values).astype(np.float32), self.second)
         i, j = np.nonzero((surest > self.total * (1.0 - SLACK)) & (self.chance > 0.0))
         for start in range(0, i.size, CHUNK):
-            own = slice(start, start + CHUNK)
-            columns = self.columns(i[own], j[own])
+            own = i[start : start + CHUNK], j[start : start + CHUNK]
+            columns = self.columns(*own)
             x, t = np.nonzero(columns > limits.values[:, None] * (1.0 - SLACK))
-            parts.append((i[own][t], j[own][t], x, columns[x, t], limits.values[x]))
+            parts.append(Excess(own[0][t], own[1][t], x, columns[x, t]))
         for group, (weights, limit) in enumerate(zip(limits.groups, limits.of_groups.tolist(), strict=True)):
             inside = np.flatnonzero(weights)
             mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
             i, j = np.nonzero((mass > self.total * (limit * (1.0 - SLACK))) & (self.chance > 0.0))
-            which, posterior = np.full(i.size, limits.values.size + group), mass[i, j] / self.total[i, j]
-            parts.append((i, j, which, posterior.astype(np.float64), np.full(i.size, limit)))
-        return Excess.joined(parts)
-
-    def surest(self, found: Redraw, mean: Float64Array) -> Float32Matrix:
-        """Return (n, m) float32: the greatest posterior given each mask after a redraw; ``mean``: R̄."""
-        surest = greatest_products(self.first, self.second) / self.total
-        i, j = np.nonzero(found.eta)
-        surest[i, j] = surest_guesses(self.first, self.second, self.total, i, j, found.eta[i, j], mean)
-        return np.where(self.chance > 0.0, surest, np.float32(0.0))
+            posterior = mass[i, j].astype(np.float64) / self.total[i, j]
+            parts.append(Excess(i, j, np.full(i.size, limits.values.size + group), posterior))
+        return Excess(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,50 +146,34 @@ class Redraw:
         """Return the redraw of these chances η."""
         weights = eta * sides[0].chance
         share = float(weights.sum(dtype=np.float64))
-        mean = tuple(side.mixed(weights) / max(share, np.finfo(np.float64).tiny) for side in sides)
-        return cls(eta, weights, mean, share)
+        return cls(eta, weights, tuple(side.mixed(weights) / max(share, 1e-300) for side in sides), share)
+
+    @classmethod
+    def least(cls, sides: Sequence[Told], limits: Sequence[Limits], floor: float = 0.0) -> Redraw:
+        """Return the least redraw, nearly, by which no posterior exceeds its limit; ``floor``: η of all masks at
+        least."""
+        excess = [side.exceeding(limit) for side, limit in zip(sides, limits, strict=True)]
+        for each in (floor, *(each for each in FLOORS if each > floor)):
+            found = _fixed_point(sides, limits, excess, each)
+            if _within(found, limits, excess):
+                break
+        return found
 
 
-def redraw(sides: Sequence[Told], limits: Sequence[Limits], least: float = 0.0) -> Redraw:
-    """Return the least redraw, nearly, by which no posterior of any attribute exceeds its limit.
-
-    ``least``: η of all masks at least.
-    """
-    excess = [side.exceeding(limit) for side, limit in zip(sides, limits, strict=True)]
-    for floor in (least, *(floor for floor in FLOORS if floor > least)):
-        found = _iterated(sides, limits, excess, np.float32(floor))
-        if _within(found, limits, excess):
-            return found
-    return found
-
-
-def _iterated(sides: Sequence[Told], limits: Sequence[Limits], excess: Sequence[Excess], floor: np.float32) -> Redraw:
-    """Return the fixed point of η, at least ``floor``."""
-    least = np.where(sides[0].chance > 0.0, floor, np.float32(0.0))
-    current = Redraw.of(sides, least)
-    if not any(each.i.size for each in excess):
-        return current
-    if not floor > 0.0:
-        current = Redraw.of(sides, _least(limits, excess, least, [side.mixed(side.chance) for side in sides]))
+def _fixed_point(sides: Sequence[Told], limits: Sequence[Limits], excess: Sequence[Excess], floor: float) -> Redraw:
+    least = np.where(sides[0].chance > 0.0, np.float32(floor), np.float32(0.0))
+    eta, means = least, [side.mixed(side.chance) for side in sides]
     for _ in range(FIXED_POINT_ROUNDS):
-        eta = _least(limits, excess, least, current.mean)
-        change = float(np.abs(eta - current.eta).max())
-        current = Redraw.of(sides, eta)
-        if change < SETTLED:
+        before, eta = eta, least.copy()
+        for limit, each, mean in zip(limits, excess, means, strict=True):
+            over = each.posterior - limit.all[each.which] * (1.0 - 2.0 * SLACK)
+            need = over / np.maximum(each.posterior - limit.masses(np.asarray(mean))[each.which], 1e-12)
+            np.maximum.at(eta, (each.i, each.j), np.clip(need, 0.0, 1.0).astype(np.float32))
+        found = Redraw.of(sides, eta)
+        means = list(found.mean)
+        if float(np.abs(eta - before).max()) < SETTLED:
             break
-    return current
-
-
-def _least(
-    limits: Sequence[Limits], excess: Sequence[Excess], least: Float32Matrix, means: Sequence[Float64Array]
-) -> Float32Matrix:
-    """Return the least η given R̄ of each attribute."""
-    eta = least.copy()
-    for limit, each, mean in zip(limits, excess, means, strict=True):
-        over = each.posterior - each.limit * (1.0 - 2.0 * SLACK)
-        need = np.clip(over / np.maximum(each.posterior - limit.masses(mean)[each.which], 1e-12), 0.0, 1.0)
-        np.maximum.at(eta, (each.i, each.j), need.astype(np.float32))
-    return eta
+    return found
 
 
 def _within(found: Redraw, limits: Sequence[Limits], excess: Sequence[Excess]) -> bool:
@@ -210,13 +181,33 @@ def _within(found: Redraw, limits: Sequence[Limits], excess: Sequence[Excess]) -
     for limit, each, mean in zip(limits, excess, found.mean, strict=True):
         masses, eta = limit.masses(mean), found.eta[each.i, each.j].astype(np.float64)
         final = (1.0 - eta) * each.posterior + eta * masses[each.which]
-        if (final > each.limit).any() or (found.share > 0.0 and (masses > limit.all * (1.0 + SLACK)).any()):
+        if (final > limit.all[each.which]).any() or (found.share and (masses > limit.all * (1.0 + SLACK)).any()):
             return False
     return True
 
 
-def posteriors_of(transport: Map) -> tuple[Posteriors, Posteriors]:
-    """Return the posteriors of both attributes of a map."""
-    (first, second), (front, back) = transport.matrices, transport.fronts
-    total, chance = transport.chances, transport.written
-    return Posteriors(np.ascontiguousarray(first.T), front, total, chance), Posteriors(back, second, total, chance)
+def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
+    """Return (k, k) float64 P(x, x*) of an attribute of a map with a redraw; it sums to 1."""
+    kept = transport.joint(which, transport.psi * (1.0 - again.eta)).astype(np.float64)
+    joint = kept + np.outer(again.mean[which], again.weights.sum(axis=1 - which, dtype=np.float64))
+    return np.asarray(joint / joint.sum())
+
+
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
+    """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
+
+    ``start``: to search from. ``limits``, ``wanted``: of each attribute; the second one may be left out.
+    """
+    found = start
+    for solution in range(MAX_SOLUTIONS):
+        found = found.scaled()
+        again = Redraw.least(Posteriors.of(found)[: len(limits)], limits)
+        squares = [found.kernels[j].squares for j in range(len(limits))]
+        moved = tuple(float((redrawn_joint(found, again, j) * each).sum()) for j, each in enumerate(squares))
+        ratios = [each / goal for each, goal in zip(moved, wanted, strict=True)]
+        most = 1.0 + DISTANCE_ERROR + SPARED * again.share
+        if all(1.0 - DISTANCE_ERROR <= ratio**0.5 <= most for ratio in ratios) or (again.share > 0.0 and solution > 0):
+            break
+        if solution + 1 < MAX_SOLUTIONS:
+            found = found.sharper(ratios)
+    return found, again, moved

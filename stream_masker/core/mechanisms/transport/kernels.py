@@ -28,6 +28,7 @@ REDRAWN, SECOND, UP, AGAIN = map(
     np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F, 0x2545F4914F6CDD1D, 0x9E6C63D0876A9A47)
 )
 """What tells the random words of one record's draws from each other."""
+NEWTON_STEPS = 3
 ATTEMPTS = 32
 """How often an element is drawn that must differ from the other masks of its record."""
 
@@ -48,15 +49,13 @@ def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Mat
 
 
 @kernel
-def lowered_levels(
-    base: Float32Matrix, weights: Float32Array, levels: Float32Array, cut: float, steps: int
-) -> Float32Array:
+def lowered_levels(base: Float32Matrix, weights: Float32Array, levels: Float32Array, cut: float) -> Float32Array:
     """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = cut, by steps of Newton's method from ``levels``.
 
     q(a, a*) = weights[a] + base[a, a*], of (k,) and (k, k) numbers.
     """
     found = levels.copy()
-    for _ in range(steps):
+    for _ in range(NEWTON_STEPS):
         counts = np.zeros(found.size, np.float32)
         sums = np.full(found.size, np.float32(-cut))
         tops = np.full(found.size, np.float32(-np.inf))
@@ -131,7 +130,7 @@ def draw_weighted(weights: Float64Array, left: float, salts: UInt64Array, word: 
 def draw_pairs(
     draws: Draws, a: Int32Array, b: Int32Array, words: UInt64Array, others: UInt64Array
 ) -> tuple[Int32Array, Int32Array]:
-    """Return (n,) int32 each: the masks of n pairs of indices of values; ``words``, ``others``: a word of each value."""
+    """Return (n,) int32 each: the masks of n pairs of indices of values; ``words``, ``others``: of each value."""
     first, second = np.empty(a.size, np.int32), np.empty(a.size, np.int32)
     redrawn_total = draws.redrawn_first.sum()
     for i in range(a.size):
@@ -314,26 +313,3 @@ def mixed_couplings(couplings: Couplings, chances: Float64Array, new: int) -> Fl
         for x in range(q.size):
             joint[b, x] = max(joint[b, x] + by_block[b, block[x]] * q[x], np.float32(0.0))
     return joint
-
-
-@kernel
-def surest_guesses(
-    first: Float32Matrix,
-    second: Float32Matrix,
-    total: Float32Matrix,
-    i: Int64Array,
-    j: Int64Array,
-    eta: Float32Array,
-    mean: Float64Array,
-) -> Float32Array:
-    """Return (c,) float32: the greatest posterior given each of c masks (i, j) after a redraw with the chances ``eta``.
-
-    For the others see ``certainty.Posteriors``; ``mean``: (k,) R̄.
-    """
-    result = np.zeros(i.size, np.float32)
-    for t in range(i.size):
-        row, kept = first[i[t]], (1.0 - np.float64(eta[t])) / np.float64(total[i[t], j[t]])
-        for x in range(row.size):
-            chance = kept * np.float64(row[x]) * np.float64(second[x, j[t]]) + np.float64(eta[t]) * mean[x]
-            result[t] = max(result[t], np.float32(chance))
-    return result

@@ -11,15 +11,16 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
+from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.options import checked_alpha
-from stream_masker.core.mechanisms.transport.model import FORMAT
-from stream_masker.core.mechanisms.transport.strata import Builder, Prepared, Settings, checked_sensitive, read_prepared
+from stream_masker.core.mechanisms.transport.model import FORMAT, Maps, PairLaw, read_maps
+from stream_masker.core.mechanisms.transport.strata import Settings, Strata, checked_sensitive
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import WordLayout, draw_words
+from stream_masker.core.random.layout import WordLayout, draw_words, one_record_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.meaning import Told
@@ -35,7 +36,7 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 LEAST_CERTAINTY = 0.01
 
 
-class SemanticTransport(WindowedMechanism[Prepared]):
+class SemanticTransport(WindowedMechanism[Maps]):
     """Moves records by a random map that keeps the law of the window, and promises something about every record.
 
     The attacker knows the mechanism, its parameters, the published version, how often every code and every linked pair
@@ -105,8 +106,8 @@ class SemanticTransport(WindowedMechanism[Prepared]):
         super().__init__(
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
         )
-        self._context = Context.of({} if context is None else context)
-        for name in self._context.names:
+        known = Context.of({} if context is None else context)
+        for name in known.names:
             if name in self._attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         self._settings = Settings(
@@ -116,12 +117,12 @@ class SemanticTransport(WindowedMechanism[Prepared]):
             number_between("certainty", certainty, LEAST_CERTAINTY, 1.0),
             checked_sensitive({} if sensitive is None else sensitive, self._taxonomies),
             whole_number("least", least, 1, 1_000_000),
-            self._context,
+            known,
         )
 
     @property
     def context(self) -> Context:
-        return self._context
+        return self._settings.context
 
     @property
     def promise(self) -> float | None:
@@ -133,10 +134,18 @@ class SemanticTransport(WindowedMechanism[Prepared]):
         Raises StatisticsError before the first statistics, and for lists if there were none in their window. Raises
         ParameterError if the batch has other attributes, another size than the keys, or a noise level of its own.
         """
-        prepared = self._prepared_statistics()
+        maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return prepared.mask(batch, words)
+        return maps.mask(batch, words)
+
+    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
+        maps = self._prepared_statistics()
+        if self.context or (0, 1) not in maps.chosen or any(record.is_array):
+            return None
+        words = one_record_words(block, record.codes, record.offsets, CHOICE_WORD)[:, 0].copy()
+        codes = np.array(record.codes, np.int32)
+        return [int(each[0]) for each in maps.maps[0].draw((codes[:1], codes[1:]), (words[:1], words[1:]))]
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -145,20 +154,17 @@ class SemanticTransport(WindowedMechanism[Prepared]):
                 "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
                 "semantic_noise"
             )
-        if self._context and batch.context is None:
-            raise ParameterError(f"the batch has no context: give {', '.join(self._context.names)}")
-        pairs = self._prepared_statistics().of_pairs
+        if self.context and batch.context is None:
+            raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):
-            if pairs and column.is_array:
+            if column.is_array and (0, 1) in self._prepared_statistics().chosen:
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them."""
-        positions, rows = self._prepared_statistics().rows(
-            j, values, self._known_counts() if counts is None else counts
-        )
+        positions, rows = self._strata(counts).rows(j, values)
         return Channel(values, rows, value_classes(positions, len(self._distances[j].taxonomy)))
 
     def surely_hides(self, j: int) -> bool:
@@ -167,10 +173,11 @@ class SemanticTransport(WindowedMechanism[Prepared]):
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
-        prepared = self._prepared_statistics()
-        if self._context or len(self._attributes) == 1:
-            return None if self._context else super().mask_law(tuples, channels, counts)
-        return prepared.pair_law(tuples)
+        maps = self._prepared_statistics()
+        if self.context or (len(self._attributes) > 1 and (0, 1) not in maps.chosen):
+            return None
+        one = len(self._attributes) == 1
+        return super().mask_law(tuples, channels, counts) if one else PairLaw.of(maps.pooled((0, 1)), tuples)
 
     def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None:
         """Return the joint law of attribute j's value and all masks of its record, with its context and which values
@@ -178,17 +185,22 @@ class SemanticTransport(WindowedMechanism[Prepared]):
 
         The n rows are the values of ``counts.values[j]``, in their order.
         """
-        return self._prepared_statistics().blocks(j, counts)
+        return self._strata(counts).blocks(j)
 
     def told(self) -> tuple[Told, ...] | None:
         """Return what all masks of a record tell of each attribute's value."""
-        return self._prepared_statistics().told(self._known_counts())
+        strata = self._strata(None)
+        return tuple(strata.told(j) for j in range(len(self._attributes)))
+
+    def _strata(self, counts: Counts | None) -> Strata:
+        return Strata(self._settings, self._known_counts() if counts is None else counts, self._prepared_statistics())
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return Builder(self._settings, counts, statistics, self._prepared).build()
+        return Strata(self._settings, counts, self._prepared).model(np.diag(statistics.covariance))
 
-    def _prepare(self, statistics: Statistics) -> Prepared:
-        return read_prepared(self._settings, statistics.model, np.diag(statistics.covariance))
+    def _prepare(self, statistics: Statistics) -> Maps:
+        noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
+        return read_maps(statistics.model, self.context.to_list(), self._distances, noise)
 
     def learn_many(
         self,
@@ -199,7 +211,7 @@ class SemanticTransport(WindowedMechanism[Prepared]):
     ) -> None:
         """Add records to the window. Raises ParameterError, too, if none of several records has a context field."""
         given = self._as_records(records)
-        for name in self._context.names if len(given) > 1 else ():
+        for name in self.context.names if len(given) > 1 else ():
             if not any(name in record for record in given):
                 raise ParameterError(f"no record has the context {name!r}")
         super().learn_many(given, keys=keys, time=time)
@@ -207,11 +219,11 @@ class SemanticTransport(WindowedMechanism[Prepared]):
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``WindowedMechanism``."""
         given = self._as_records(records)
-        batch, context = super().encode(given), self._context
+        batch, context = super().encode(given), self.context
         if not context:
             return batch
         return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        names = (*self._attributes, *self._context.names)
+        names = (*self._attributes, *self.context.names)
         return as_records(records, names, required=self._attributes)

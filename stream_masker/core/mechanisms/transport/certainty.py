@@ -32,7 +32,7 @@ CHUNK = 4096
 """The number of masks whose posteriors are computed at once."""
 MAX_SOLUTIONS = 4
 """How often a map is fitted, with another λ each time, to meet its distance."""
-SPARED = 0.4
+SPARED = 0.5
 """The relative excess of an RMSE that is not searched away, for each share of records that is redrawn: a sharper map
 would need a greater redraw, and tell more."""
 
@@ -91,10 +91,12 @@ class Posteriors(NamedTuple):
     """G(x, t) = first[i, x] · second[x, j] / total[i, j] of one attribute of a map, for masks that have a chance.
 
     ``first``: (n, k), ``second``: (k, m), ``total``: (n, m), their product, ``chance``: (n, m), float32 each.
+    ``rows``: (m, k), the transpose of ``second``, in C order.
     """
 
     first: Float32Matrix
     second: Float32Matrix
+    rows: Float32Matrix
     total: Float32Matrix
     chance: Float32Matrix
 
@@ -103,12 +105,13 @@ class Posteriors(NamedTuple):
         """Return the posteriors of both attributes of a map."""
         (first, second), (front, back) = transport.matrices, transport.fronts
         total, chance = transport.chances, transport.chances * transport.psi
-        return cls(np.ascontiguousarray(first.T), front, total, chance), cls(back, second, total, chance)
+        rows = [np.ascontiguousarray(each.T) for each in (first, front, second)]
+        return cls(rows[0], front, rows[1], total, chance), cls(back, second, rows[2], total, chance)
 
     def columns(self, i: Int64Array, j: Int64Array) -> Float64Matrix:
         """Return (k, c) float64: the posteriors of c masks."""
-        products = self.first[i].astype(np.float64) * self.second.T[j]
-        return np.asarray((products / self.total[i, j][:, None]).T)
+        products = self.first[i] * self.rows[j]
+        return np.asarray(products.T / self.total[i, j].astype(np.float64))
 
     def mixed(self, weights: Float32Matrix) -> Float64Array:
         return np.asarray((self.first.T * (self.second @ (weights / self.total).T)).sum(axis=1, dtype=np.float64))
@@ -119,9 +122,9 @@ class Posteriors(NamedTuple):
         i, j = np.nonzero((surest > self.total * (1.0 - SLACK)) & (self.chance > 0.0))
         for start in range(0, i.size, CHUNK):
             own = i[start : start + CHUNK], j[start : start + CHUNK]
-            columns = self.columns(*own)
-            x, t = np.nonzero(columns > limits.values[:, None] * (1.0 - SLACK))
-            parts.append(Excess(own[0][t], own[1][t], x, columns[x, t]))
+            products, total = self.first[own[0]] * self.rows[own[1]], self.total[own]
+            t, x = np.nonzero(products > total[:, None] * (limits.values * (1.0 - SLACK)).astype(np.float32))
+            parts.append(Excess(own[0][t], own[1][t], x, products[t, x].astype(np.float64) / total[t]))
         for group, (weights, limit) in enumerate(zip(limits.groups, limits.of_groups.tolist(), strict=True)):
             inside = np.flatnonzero(weights)
             mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
@@ -193,15 +196,17 @@ def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
     return np.asarray(joint / joint.sum())
 
 
-def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
+def certain(
+    start: Map, limits: Sequence[Limits], wanted: Sequence[float], floor: float = 0.0
+) -> tuple[Map, Redraw, tuple[float, ...]]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
 
-    ``start``: to search from. ``limits``, ``wanted``: of each attribute; the second one may be left out.
+    ``start``: to search from. ``limits``, ``wanted``: of each attribute. ``floor``: η of all masks at least.
     """
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        again = Redraw.least(Posteriors.of(found)[: len(limits)], limits)
+        again = Redraw.least(Posteriors.of(found)[: len(limits)], limits, floor)
         squares = [found.kernels[j].squares for j in range(len(limits))]
         moved = tuple(float((redrawn_joint(found, again, j) * each).sum()) for j, each in enumerate(squares))
         ratios = [each / goal for each, goal in zip(moved, wanted, strict=True)]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
-from stream_masker.core.mechanisms.transport.kernels import lowered_levels
+from stream_masker.core.mechanisms.transport.kernels import balanced, lowered_levels
 from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
@@ -29,8 +29,8 @@ BLOCK_DEPTHS = (3, 2, 1)
 """The depths of blocks, chapters and the root: within blocks the mass of rare tuples spreads, or one level up."""
 CUT = 4.0
 """κ: by how much the greatest entries of a column of a kernel are lowered in all, in logarithms."""
-LEAST, LEAST_WEIGHT = np.float32(-28.0), np.float32(1e-30)
-"""The least ln K before levels, so that every value can be reached from every other one, and the least φ."""
+LEAST = np.float32(-28.0)
+"""The least ln K before levels, so that every value can be reached from every other one."""
 LEVEL_ROUNDS, SHARPENED_ROUNDS, LEVEL_ERROR = 60, 8, 1e-3
 """How often a kernel is levelled at most, also after λ changed little, and the change of levels that ends it."""
 LAW_ERROR, LAW_ROUNDS = 1e-3, 40
@@ -234,13 +234,11 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
         before, weights = kernel.levels, np.log(phi)
         kernel = replace(kernel, weights=weights, levels=lowered_levels(base, weights, before, CUT))
         matrix = kernel.levelled_matrix(base)
-        for _ in range(5):
-            psi = t / (phi @ matrix)
-            phi = np.maximum(p / (matrix @ psi), LEAST_WEIGHT)
+        phi, psi = balanced(matrix, np.ascontiguousarray(matrix.T), p, t, phi)
         settled = float(np.abs(kernel.levels - before).max()) < LEVEL_ERROR
         if wanted is not None:
             ratio = float(phi @ (matrix * kernel.squares) @ psi) / wanted
-            settled, kernel = settled and abs(ratio - 1.0) < DISTANCE_ERROR, kernel.sharper(ratio)
+            settled, kernel = settled and abs(ratio - 1.0) < DISTANCE_ERROR, kernel.sharper(ratio**0.5)
             base = kernel.base
         if settled:
             break
@@ -320,7 +318,7 @@ class Map:
         """Return the map with other λ; ``ratios``: for each attribute its E[d²] divided by what is wanted."""
         kernels = list(self.kernels)
         for j, ratio in enumerate(ratios):
-            kernels[j] = levelled(kernels[j].sharper(ratio**0.8), self.law, j, None, SHARPENED_ROUNDS)
+            kernels[j] = levelled(kernels[j].sharper(ratio**0.5), self.law, j, None, SHARPENED_ROUNDS)
         return Map(self.law, (kernels[0], kernels[1]), self.phi)
 
 

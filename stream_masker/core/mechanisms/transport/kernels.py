@@ -28,9 +28,9 @@ REDRAWN, SECOND, UP, AGAIN = map(
     np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F, 0x2545F4914F6CDD1D, 0x9E6C63D0876A9A47)
 )
 """What tells the random words of one record's draws from each other."""
-NEWTON_STEPS = 3
-ATTEMPTS = 32
-"""How often an element is drawn that must differ from the other masks of its record."""
+NEWTON_STEPS, BALANCED_ROUNDS = 3, 5
+LEAST_WEIGHT = np.float32(1e-30)
+"""The least φ."""
 
 
 @kernel
@@ -70,6 +70,27 @@ def lowered_levels(base: Float32Matrix, weights: Float32Array, levels: Float32Ar
         for c in range(found.size):
             found[c] = sums[c] / counts[c] if counts[c] > 0.0 else tops[c] - np.float32(cut)
     return found
+
+
+@kernel
+def balanced(
+    matrix: Float32Matrix, transposed: Float32Matrix, p: Float32Array, t: Float32Array, phi: Float32Array
+) -> tuple[Float32Array, Float32Array]:
+    """Return φ and ψ, (k,) float32 each, after some rounds of ψ = t / (φ·K), φ = p / (K·ψ).
+
+    ``matrix``, ``transposed``: (k, k) float32 K. Small products are faster here than in BLAS, whose threads would wait
+    for each other.
+    """
+    for _ in range(BALANCED_ROUNDS):
+        sums = np.zeros_like(phi)
+        for a in range(phi.size):
+            sums += phi[a] * matrix[a]
+        psi = t / sums
+        sums = np.zeros_like(phi)
+        for a in range(phi.size):
+            sums += psi[a] * transposed[a]
+        phi = np.maximum(p / sums, LEAST_WEIGHT)
+    return phi, psi
 
 
 class Draws(NamedTuple):
@@ -230,23 +251,23 @@ def draw_given(
         for k in range(offsets[i], offsets[i + 1]):
             unlike = unlike and not contains(values, offsets[i], k, int64(values[k]))
         for k in range(offsets[i], offsets[i + 1]):
-            word, b = words[k], int64(values[k])
-            for _ in range(ATTEMPTS):
-                chosen = b
-                if not (p[b] > 0.0 and uniform(mixed_word(word ^ UP)) * np.float64(p[b]) < np.float64(q[b])):
-                    level = level_of(p[b] > 0.0, chance[:, block[b]], word)
-                    for x in range(q.size):
-                        near = level >= 0 and nodes[level, block[x]] == nodes[level, block[b]]
-                        surplus = max(np.float64(q[x]) - np.float64(p[x]), 0.0)
-                        weights[x] = surplus * left[level, block[x]] if near else (q[x] if level < 0 else 0.0)
-                    chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ SECOND))
-                if uniform(mixed_word(word ^ REDRAWN)) < eta[chosen]:
-                    for x in range(q.size):
-                        weights[x] = np.float64(q[x]) * np.float64(eta[x])
-                    chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ AGAIN))
-                if not unlike or not contains(result, offsets[i], k, chosen):
-                    break
-                word = mixed_word(word)
+            word, b, chosen = words[k], int64(values[k]), int64(values[k])
+            if not (p[b] > 0.0 and uniform(mixed_word(word ^ UP)) * np.float64(p[b]) < np.float64(q[b])):
+                level = level_of(p[b] > 0.0, chance[:, block[b]], word)
+                for x in range(q.size):
+                    near = level >= 0 and nodes[level, block[x]] == nodes[level, block[b]]
+                    surplus = max(np.float64(q[x]) - np.float64(p[x]), 0.0)
+                    weights[x] = surplus * left[level, block[x]] if near else (q[x] if level < 0 else 0.0)
+                chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ SECOND))
+            if uniform(mixed_word(word ^ REDRAWN)) < eta[chosen]:
+                for x in range(q.size):
+                    weights[x] = np.float64(q[x]) * np.float64(eta[x])
+                chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ AGAIN))
+            if unlike and contains(result, offsets[i], k, chosen):
+                for x in range(q.size):
+                    weights[x] = 0.0 if contains(result, offsets[i], k, x) else q[x]
+                if weights.sum() > 0.0:
+                    chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word))
             result[k] = chosen
     return result
 

@@ -108,7 +108,7 @@ class PairLaw:
         own, again = self.transport.map, self.transport.redraw
         x, y = (int(v.indices(np.array([code]))[0]) for v, code in zip(self.transport.values, masked, strict=True))
         kept = own.matrices[0][self.rows, x] * own.matrices[1][self.columns, y] * own.psi[x, y]
-        chance = kept * (1.0 - again.eta[x, y]) + self.redrawn * (again.weights[x, y] / max(again.share, 1e-300))
+        chance = kept * (1.0 - again.eta[x, y]) + self.redrawn * (float(again.weights[x, y]) / max(again.share, 1e-300))
         return np.asarray(chance / own.totals[self.rows, self.columns], np.float64)
 
 

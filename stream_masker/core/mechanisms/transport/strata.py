@@ -8,6 +8,7 @@ or by a map of the records without it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -99,9 +100,14 @@ class Strata:
         self._settings, self._counts, self._maps = settings, counts, maps
         self._sizes = [len(d.taxonomy) for d in settings.distances]
         scalars = [j for j in range(len(self._sizes)) if j not in counts.lengths]
-        pairs = len(self._sizes) == len(scalars) == 2 and counts.pairs[0, 1].keys.size > 0
+        pairs = len(self._sizes) == len(scalars) == 2 and self._writable(counts.pairs[0, 1])
         self._root = scalars[0] if len(self._sizes) > 1 and scalars and not pairs else None
         self._keys: list[Attributes] = [*([(0, 1)] if pairs else []), *((j,) for j in range(len(self._sizes)))]
+
+    def _writable(self, pair: SparseCounts) -> bool:
+        """Return whether both attributes of pairs have a code of enough patients."""
+        sides = marginals(pair, self._sizes[1])
+        return all(bool((side.units >= self._settings.least).any()) for side in sides)
 
     def column(self, counts: Counts, key: Attributes) -> SparseCounts:
         """Return the counts of the records of a map: those that have its attributes, and lack what would mask them
@@ -145,11 +151,15 @@ class Strata:
         }
 
     def _chosen(self, key: Attributes, wanted: Float64Array, maps: list[Transport]) -> list[int]:
-        """Fit the maps of some attributes; return the index of that of each context."""
-        column = self.column(self._counts, key)
-        if column.rows < ENOUGH and len(key) == 1:
-            column = self._counts.values[key[0]]
-        maps.append(self._fitted(key, column, self._counts, wanted, None))
+        """Fit the maps of some attributes; return the index of that of each context.
+
+        Where too few patients have a pattern of missing attributes, all of its masks are drawn from those of all records,
+        independent of the original.
+        """
+        column, hidden = self.column(self._counts, key), False
+        if len(key) == 1 and not (column.units >= self._settings.least).any():
+            column, hidden = self._counts.values[key[0]], column.rows > 0
+        maps.append(self._fitted(key, column, self._counts, wanted, None, floor=float(hidden)))
         pooled = len(maps) - 1
         result = [pooled] * max(1, self._settings.context.size)
         for number, counts in self._counts.contexts.items():
@@ -171,9 +181,18 @@ class Strata:
         return column.select(kept)
 
     def _fitted(
-        self, key: Attributes, column: SparseCounts, counts: Counts, wanted: Float64Array, number: int | None
+        self,
+        key: Attributes,
+        column: SparseCounts,
+        counts: Counts,
+        wanted: Float64Array,
+        number: int | None,
+        floor: float = 0.0,
     ) -> Transport:
-        """Return a map, and what is masked given it; ``number``: that of its context, None for all."""
+        """Return a map, and what is masked given it.
+
+        ``number``: that of its context, None for all. ``floor``: the least chance of a redraw.
+        """
         settings = self._settings
         sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
         values = [Values.most_frequent(settings.distances[j], side) for j, side in zip(key, sides, strict=True)]
@@ -194,7 +213,8 @@ class Strata:
             settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
         ]
         start = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
-        found, again, moved = certain(start, limits, goals)
+        start = start if before is None else _continued(start, values, before)
+        found, again, moved = certain(start, limits, goals, floor)
         given = []
         for a, child, pairs, _ in links:
             made = Given.of(a, (values[0], child), pairs, redrawn_joint(found, again, 0), float(wanted[a]))
@@ -284,6 +304,19 @@ def _started(values: Values, law: Law, which: int, wanted: float, before: Transp
     place, known = located(before.values[which].positions, values.positions)
     weights, levels = np.where(known, old.weights[place], weights), np.where(known, old.levels[place], levels)
     return Kernel(values.squares, old.sharpness, weights, levels)
+
+
+def _continued(start: Map, values: Sequence[Values], before: Transport) -> Map:
+    """Return a map to start from with what the last version learnt of its tuples."""
+    law, old = start.law, before.map.law
+    width, keys = old.target.shape[1], np.zeros(law.rows.size, np.int64)
+    known = np.ones(keys.size, np.bool_)
+    for v, was, each in zip(values, before.values, (law.rows, law.columns), strict=False):
+        place, held = located(was.positions, v.positions)
+        keys, known = keys * width + place[each], known & held[each]
+    place, held = located(old.rows.astype(np.int64) * width + old.columns, keys)
+    learnt = before.map.phi / Map.started(old, before.map.kernels).phi
+    return replace(start, phi=start.phi * np.where(known & held, learnt[place], np.float32(1.0)))
 
 
 def _with_bits(events: SparseCounts, rows: SparseCounts) -> SparseCounts:

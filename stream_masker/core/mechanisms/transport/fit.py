@@ -86,7 +86,7 @@ class Values:
                 own = new[start : start + COMPARED]
                 self.index_of[own] = np.argmin(self.distance.between(own, self.positions), axis=1)
             found = self.index_of[codes]
-        return found
+        return np.asarray(found, np.int32)
 
     def ancestors(self, depth: int) -> Int64Array:
         """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
@@ -97,7 +97,7 @@ class Values:
             at = np.where(at > 0, parent[at], 0).astype(np.int64)
             line.append(at)
         links = (np.array(line) > 0).sum(axis=0)
-        return np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)]
+        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)], np.int64)
 
 
 class Law(NamedTuple):
@@ -145,7 +145,10 @@ class Tuples(NamedTuple):
             indices, width = [v.indices(codes).astype(np.int64) for v, codes in pairs], len(values[1])
         keys, which = np.unique(indices[0] * width + (indices[1] if width > 1 else 0), return_inverse=True)
         merged = column.regroup(which, keys.size)
-        frequent = [s.regroup(v.indices(s.keys), len(v)).units >= least for v, s in zip(values, sides, strict=True)]
+        frequent = [
+            s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least
+            for v, s in zip(values, sides, strict=True)
+        ]
         rows, columns = (each.astype(np.int32) for each in np.divmod(keys, width))
         every = (frequent[0], frequent[1] if len(frequent) == 2 else np.ones(1, np.bool_))
         return cls(rows, columns, merged.counts, merged.units >= least, every)
@@ -171,8 +174,8 @@ class Tuples(NamedTuple):
             rows, columns, rest = rows[~can], columns[~can], rest[~can]
         if not target.any():
             raise StatisticsError("no code is of enough patients to be written: use a smaller least, or more records")
-        target = np.asarray(target / target.sum(), np.float32)
-        return Law(self.rows, self.columns, self.counts / self.counts.sum(), target)
+        written: Float32Matrix = (target / target.sum()).astype(np.float32)
+        return Law(self.rows, self.columns, self.counts / self.counts.sum(), written)
 
     def _groups(self, values: Sequence[Values], j: int, depth: int) -> tuple[Int64Array, Float64Array]:
         """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
@@ -212,11 +215,11 @@ class Kernel:
     @property
     def base(self) -> Float32Matrix:
         """(k, k) float32 −λ·d², at least ``LEAST``."""
-        return np.maximum(np.float32(-self.sharpness) * self.squares, LEAST)
+        return np.asarray(np.maximum(np.float32(-self.sharpness) * self.squares, LEAST), np.float32)
 
     def levelled_matrix(self, base: Float32Matrix) -> Float32Matrix:
         """Return (k, k) float32 K, from ``base``."""
-        return np.exp(np.minimum(base, self.levels - self.weights[:, None]))
+        return np.asarray(np.exp(np.minimum(base, self.levels - self.weights[:, None])), np.float32)
 
     def sharper(self, ratio: float) -> Kernel:
         """Return the kernel with another λ; ``ratio``: its E[d²] divided by what is wanted."""
@@ -294,7 +297,7 @@ class Map:
 
     @cached_property
     def chances(self) -> Float32Matrix:
-        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B. Times Ψ it is the law of masks, which is T but for ``LAW_ERROR``."""
+        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B. Times Ψ: the law of masks, T but for ``LAW_ERROR``."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
 
     def joint(self, which: int, psi: Float32Matrix) -> Float32Matrix:

@@ -91,6 +91,11 @@ class Given:
             coupled = mixed_couplings(self.couplings, self.joint[:, new] / chance, new)
             yield new, chance, Coupled(coupled, coupled.sum(axis=0, keepdims=True))
 
+    def surest(self, which: int = 0) -> float:
+        """Return the greatest posterior of a value, over all masks that can be written."""
+        totals = ((block, block.sum(axis=0)) for block in self.blocks())
+        return max(float((block[:, total > 0.0] / total[total > 0.0]).max()) for block, total in totals)
+
     def blocks(self) -> Iterator[Float64Matrix]:
         """Yield the joint law of the attribute's value and its record's masks: for each a* the (k_B, k_B) P(b, b*)."""
         for new, chance, told in self.told():
@@ -136,7 +141,7 @@ class Coupled:
 
     def mixed(self, weights: Float32Matrix) -> Float64Array:
         shares = np.divide(weights[0], self.chance[0], out=np.zeros_like(weights[0]), where=self.chance[0] > 0.0)
-        return (self.joint @ shares).astype(np.float64)
+        return np.asarray(self.joint @ shares, np.float64)
 
     def exceeding(self, limits: Limits) -> Excess:
         joint = np.concatenate([self.joint, limits.groups @ self.joint]) if limits.of_groups.size else self.joint

@@ -286,10 +286,10 @@ def level_of(known: bool, chance: Float64Array, word: np.uint64) -> int:
 @inlined
 def contains(values: Int32Array, start: int, end: int, value: int) -> bool:
     """Return whether a value occurs between ``start`` and ``end``."""
+    found = False
     for k in range(start, end):
-        if values[k] == value:
-            return True
-    return False
+        found = found or values[k] == value
+    return found
 
 
 @kernel

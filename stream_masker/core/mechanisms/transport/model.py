@@ -73,6 +73,10 @@ class Transport:
         drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
         return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
+    def surest(self, which: int) -> float:
+        """Return the greatest posterior of a value of an attribute, over all masks that can be written."""
+        return Posteriors.of(self.map)[which].surest(self.redraw, self.redraw.mean[which])
+
     def blocks(self, which: int) -> Iterator[Float64Matrix]:
         """Yield the joint law of an attribute's value and all masks of the record: blocks of (k, ≤ ``BLOCK``)."""
         found, side = self.redraw, Posteriors.of(self.map)[which]
@@ -222,15 +226,19 @@ def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transpo
         child = _values(each["values"], distances[each["attribute"]])
         pairs = _tuples(each["tuples"], len(values[0]), len(child))
         eta = _eta(each["eta"], (len(values[0]), len(child)))
-        joint = redrawn_joint(own, again, 0)
-        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, *each["moved"], eta))
+        joint, (goal, move) = redrawn_joint(own, again, 0), map(float, each["moved"])
+        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, wanted=goal, moved=move, eta=eta))
     return replace(made, given=tuple(given))
 
 
 def _packed_tuples(tuples: Tuples) -> list[str]:
     keys = tuples.rows.astype(np.int64) * tuples.frequent[1].size + tuples.columns
     flags = (tuples.heavy, *tuples.frequent)
-    return [pack_array(np.diff(keys, prepend=0)), pack_array(tuples.counts), *(pack_array(np.uint8(f)) for f in flags)]
+    return [
+        pack_array(np.diff(keys, prepend=0)),
+        pack_array(tuples.counts),
+        *(pack_array(f.astype(np.uint8)) for f in flags),
+    ]
 
 
 def _tuples(model: Sequence[str], first: int, second: int) -> Tuples:

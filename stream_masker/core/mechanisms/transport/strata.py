@@ -153,7 +153,7 @@ class Strata:
     def _chosen(self, key: Attributes, wanted: Float64Array, maps: list[Transport]) -> list[int]:
         """Fit the maps of some attributes; return the index of that of each context.
 
-        Where too few patients have a pattern of missing attributes, all of its masks are drawn from those of all records,
+        Where too few patients have a pattern of missing attributes, its masks are drawn from those of all records,
         independent of the original.
         """
         column, hidden = self.column(self._counts, key), False
@@ -212,9 +212,9 @@ class Strata:
         limits = [
             settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
         ]
-        start = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
-        start = start if before is None else _continued(start, values, before)
-        found, again, moved = certain(start, limits, goals, floor)
+        own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
+        own = own if before is None else _continued(own, values, before)
+        found, again, moved = certain(own, limits, goals, floor)
         given = []
         for a, child, pairs, _ in links:
             made = Given.of(a, (values[0], child), pairs, redrawn_joint(found, again, 0), float(wanted[a]))
@@ -226,8 +226,10 @@ class Strata:
         these values given the root's."""
         links = []
         for j, distance in enumerate(self._settings.distances):
-            pair, own = (None, None) if j == self._root else self.linked(counts, self._root, j)
-            if pair is not None and own is not None and pair.keys.size:
+            if self._root is None or j == self._root:
+                continue
+            pair, own = self.linked(counts, self._root, j)
+            if pair.keys.size:
                 values = Values.most_frequent(distance, own)
                 tuples = Tuples.of(pair, (root, values), self._settings.least)
                 table = np.zeros((len(root), len(values)), np.float32)
@@ -243,8 +245,8 @@ class Strata:
 
     @cached_property
     def parts(self) -> list[tuple[int, float, Transport | Given, int]]:
-        """The maps by which each attribute is masked: the attribute, the number of its values in the window that the map
-        masks, the map, and the place of the attribute in it."""
+        """The maps by which each attribute is masked: the attribute, how many of its values the map masks, the map,
+        and the place of the attribute in it."""
         assert self._maps is not None
         parts: list[tuple[int, float, Transport | Given, int]] = []
         every = self._counts.contexts if self._settings.context else {0: self._counts}
@@ -283,8 +285,7 @@ class Strata:
         surest, prior = 0.0, 0.0
         for i, _, made, which in self.parts:
             if i == j:
-                for block in made.blocks() if isinstance(made, Given) else made.blocks(which):
-                    surest = max(surest, float((block.max(axis=0) / np.maximum(block.sum(axis=0), 1e-300)).max()))
+                surest = max(surest, made.surest(which))
                 own = made.prior if isinstance(made, Given) else made.map.law.share_of(which)
                 prior = max(prior, float(own.max()))
         return Told(surest, prior, None)

@@ -288,16 +288,16 @@ class SemanticTransportSection(MechanismSection):
         "secret and whose prior is the window's law; a value that is more frequent may stay so. From 0.01 to 1, which "
         "promises nothing.",
     )
-    sensitive: dict[NameText, Certainty | SensitiveGroup] = Field(
-        default={},
-        description="The same for groups of concepts: a limit by the name of a built-in list (`hiv`, "
-        "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
-        "or its `limit` and `roots` by a name of one's own.",
-    )
     least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=2,
         description="Of how many different noise keys, such as patients, or of records without a noise key, a tuple "
         "must be in the window to be written as such; rarer ones spread within their blocks. At least 1.",
+    )
+    sensitive: dict[NameText, Certainty | SensitiveGroup] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The same for groups of concepts: a limit by the name of a built-in list (`hiv`, "
+        "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
+        "or its `limit` and `roots` by a name of one's own.",
     )
     context: dict[FieldPath, ContextKinds] | SkipJsonSchema[None] = Field(
         default=None,

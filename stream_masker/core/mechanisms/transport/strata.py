@@ -40,7 +40,7 @@ from stream_masker.errors import ParameterError, StatisticsError
 
 ENOUGH = 200
 """The number of records that a context, or a pattern of missing attributes, needs for a map of its own."""
-FEWEST_CODES = 20
+FEWEST_CODES = 5
 """The number of codes of enough patients that a context needs for the map of all records to be restricted to them."""
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]

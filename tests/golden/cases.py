@@ -185,8 +185,8 @@ CASES: Mapping[str, Case] = {
     "noise-dag": flat("dag", mechanism(reference="pair", rounding="ceil", distribution="laplace", correlated=False)),
     "noise-observed": flat("dag", mechanism(reference="root", candidates="observed", distance="log_taxonomic")),
     "noise-numbers": flat("tree", NUMBERS, mechanism(numeric_noise="correlated")),
-    "transport-tree": flat("tree", mechanism("semantic_transport", target={"alpha": 0.5})),
-    "transport-dag-rmse": flat("dag", mechanism("semantic_transport", target={"rmse": 0.6}, least=2)),
+    "transport-tree": flat("tree", mechanism("semantic_transport", alpha=0.5, certainty=1.0)),
+    "transport-dag": flat("dag", mechanism("semantic_transport", certainty=0.4, least=2)),
     "exponential-dag-leaves": flat(
         "dag", mechanism("exponential", epsilon=12.0, candidates="leaves", distance="log_taxonomic")
     ),

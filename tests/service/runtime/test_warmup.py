@@ -30,26 +30,16 @@ TREE_ATTRIBUTES = {"a": "a", "b": "b[*].code", "c": "c"}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "target",
-    [
-        {"alpha": 0.3},
-        pytest.param({"vulnerability": 0.6}, marks=pytest.mark.scheduled),
-        pytest.param({"epsilon": 8.0}, marks=pytest.mark.scheduled),
-    ],
-    ids=str,
-)
-def test_three_attributes_and_an_array_start_with_each_target(tmp_path, target):
-    """Scheduled: targets that ``tests/core/mechanisms/transport/test_mechanism.py`` meets."""
-    path = written(tmp_path, {"name": "semantic_transport", "target": target}, TREE_ATTRIBUTES)
+def test_three_attributes_and_an_array_start(tmp_path):
+    path = written(tmp_path, {"name": "semantic_transport", "alpha": 0.3}, TREE_ATTRIBUTES)
     ready = warm_up(load_configuration(path, {}))
     assert ready.statistics.attributes == ("a", "b", "c")
-    assert ready.statistics.model["star"]["edges"]
+    assert ready.statistics.model["maps"][0]["given"]
 
 
-def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path, caplog):
-    """The target may be right for real events: sample records have few values, which determine each other."""
-    path = written(tmp_path, {"name": "semantic_transport", "target": {"rmse": 0.95}}, TREE_ATTRIBUTES)
+def test_sample_records_that_cannot_be_masked_stop_no_start(tmp_path, caplog):
+    """Real events may be of enough patients."""
+    path = written(tmp_path, {"name": "semantic_transport", "least": 1_000_000}, TREE_ATTRIBUTES)
     assert warm_up(load_configuration(path, {})).name == "semantic_transport"
     assert "sample records do not show which kernels this configuration needs" in caplog.text
 

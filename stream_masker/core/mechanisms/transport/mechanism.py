@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,10 +22,12 @@ from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words, one_record_words
+from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DataFrame, as_records
@@ -186,6 +189,11 @@ class SemanticTransport(WindowedMechanism[Maps]):
         The n rows are the values of ``counts.values[j]``, in their order.
         """
         return self._strata(counts).blocks(j)
+
+    def expected_risk(self) -> Risk | None:
+        counts, other = self._prepared_statistics().counts(), copy.copy(self)
+        other._counts = counts
+        return None if counts is None else assess(other, counts, draws=1000, repeats=1)
 
     def told(self) -> tuple[Told, ...] | None:
         """Return what all masks of a record tell of each attribute's value."""

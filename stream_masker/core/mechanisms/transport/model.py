@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.transport.kernels import Draws, draw_pairs
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.records import Tuples as RecordTuples
+from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, sum_by_key
 from stream_masker.errors import StatisticsError
 
 FORMAT = 7
@@ -134,6 +136,26 @@ class Maps:
     def pooled(self, key: Attributes) -> Transport:
         """Return the map of the records of all contexts that have these attributes."""
         return next(each for each in self.maps if each.attributes == key)
+
+    def counts(self) -> Counts | None:
+        """Return the counts of the window, if maps of one or two attributes without a context or a root hold them."""
+        if self.root is not None or any(each.size > 1 for each in self.chosen.values()):
+            return None
+        parts: list[list[SparseCounts]] = [[] for _ in self.distances]
+        pairs, every = {}, [self.pooled(key) for key in self.chosen]
+        for each in every if (0, 1) in self.chosen else [self.pooled((j,)) for j in range(len(parts))]:
+            indices = (each.tuples.rows, each.tuples.columns)
+            codes = [v.positions[k].astype(np.int64) for v, k in zip(each.values, indices, strict=False)]
+            for j, own in zip(each.attributes, codes, strict=True):
+                parts[j].append(sum_by_key(own, each.tuples.counts))
+            if len(codes) == 2:
+                keys = codes[0] * each.values[1].index_of.size + codes[1]
+                pairs[each.attributes[0], each.attributes[1]] = SparseCounts(keys, each.tuples.counts)
+        values = tuple(combine(each) for each in parts)
+        for key in combinations(range(len(values)), 2):
+            pairs.setdefault(key, SparseCounts(*np.zeros((2, 0), np.int64)))
+        rows = tuple(each.rows for each in values)
+        return Counts(max(rows), values, pairs, rows, (0,) * len(rows))
 
     def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""

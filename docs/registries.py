@@ -21,9 +21,9 @@ from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.vicus.mechanism import stay_probability
-from stream_masker.core.mechanisms.transport.kernel import design
-from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.star.edges import Edge
+from stream_masker.core.mechanisms.transport.certainty import Redraw
+from stream_masker.core.mechanisms.transport.fit import levelled
+from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.risk.channel import (
@@ -59,10 +59,9 @@ __all__ = [
     "EXIT_CODES",
     "MECHANISMS",
     "AttributeUtility",
-    "Caps",
     "Distance",
-    "Edge",
     "Exponential",
+    "Given",
     "LogTaxonomic",
     "MethodCard",
     "NominalNoise",
@@ -73,6 +72,7 @@ __all__ = [
     "RandomTransitions",
     "RankSwapping",
     "Reason",
+    "Redraw",
     "SDistance",
     "SemanticTransport",
     "Statistics",
@@ -85,7 +85,6 @@ __all__ = [
     "conditional_entropy",
     "confident_share",
     "configuration_schema",
-    "design",
     "differential_epsilon",
     "distance_correlation",
     "distance_covariance",
@@ -95,6 +94,7 @@ __all__ = [
     "hoeffding_bound",
     "jensen_shannon",
     "least_marginal_value",
+    "levelled",
     "load_schema",
     "marginality",
     "marginality_covariance",

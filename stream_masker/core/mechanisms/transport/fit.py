@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
-from stream_masker.core.mechanisms.transport.kernels import balanced, lowered_levels
+from stream_masker.core.mechanisms.transport.kernels import balanced, lowered_levels, sparse_product
 from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
@@ -272,7 +272,8 @@ class Map:
 
     def reached(self, phi: Float32Array) -> Float32Matrix:
         """Return (k_A, k_B) float32 K_Aᵀ·Φ·K_B."""
-        return np.asarray(self.matrices[0].T @ (self.law.dense(phi) @ self.matrices[1]))
+        law, (first, second) = self.law, self.matrices
+        return np.asarray(first.T @ sparse_product(law.rows, law.columns, phi, second, len(first)))
 
     @cached_property
     def psi(self) -> Float32Matrix:

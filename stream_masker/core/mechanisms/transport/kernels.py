@@ -49,6 +49,20 @@ def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Mat
 
 
 @kernel
+def sparse_product(
+    rows: Int32Array, columns: Int32Array, weights: Float32Array, table: Float32Matrix, size: int
+) -> Float32Matrix:
+    """Return (size, k) float32: the product of a sparse matrix, of (m,) ``weights`` at ``rows`` and ``columns``, and a
+    table of k columns."""
+    result = np.zeros((size, table.shape[1]), np.float32)
+    for m in range(rows.size):
+        into, row, weight = result[rows[m]], table[columns[m]], weights[m]
+        for k in range(row.size):
+            into[k] += weight * row[k]
+    return result
+
+
+@kernel
 def lowered_levels(base: Float32Matrix, weights: Float32Array, levels: Float32Array, cut: float) -> Float32Array:
     """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = cut, by steps of Newton's method from ``levels``.
 

@@ -18,9 +18,9 @@ from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise_model import NoiseSampler
-from stream_masker.core.mechanisms.transport.kernel import design
-from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.star.edges import Edge
+from stream_masker.core.mechanisms.transport.certainty import Redraw
+from stream_masker.core.mechanisms.transport.fit import levelled
+from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.vicus import stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
@@ -57,10 +57,9 @@ __all__ = [
     "EXIT_CODES",
     "MECHANISMS",
     "AttributeUtility",
-    "Caps",
     "Distance",
-    "Edge",
     "Exponential",
+    "Given",
     "LogTaxonomic",
     "MethodCard",
     "NoiseSampler",
@@ -71,6 +70,7 @@ __all__ = [
     "RandomTransitions",
     "RankSwapping",
     "Reason",
+    "Redraw",
     "Replacer",
     "SDistance",
     "SemanticTransport",
@@ -84,7 +84,6 @@ __all__ = [
     "conditional_entropy",
     "confident_share",
     "configuration_schema",
-    "design",
     "differential_epsilon",
     "distance_correlation",
     "distance_covariance",
@@ -93,6 +92,7 @@ __all__ = [
     "expected_rank",
     "hoeffding_bound",
     "jensen_shannon",
+    "levelled",
     "load_schema",
     "marginality",
     "marginality_covariance",

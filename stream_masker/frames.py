@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_masker.core.context import texts_of
 from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
-from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value, WindowedMechanism
+from stream_masker.core.mechanisms import Exponential, SemanticNoise, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
@@ -306,13 +306,11 @@ def _completed(
     taxonomies: Mapping[str, Taxonomy],
     arrays: list[str],
 ) -> Mapping[str, Any]:
-    """Return the options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
+    """Return the options with the parameters that depend on the columns."""
     if mechanism in (SemanticNoise.name, Exponential.name):
         candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
         noise = noise_defaults(taxonomies, arrays, options) if mechanism == SemanticNoise.name else {}
         return {"candidates": candidates, **noise, **options}
-    if mechanism == SemanticTransport.name and "alpha" in options and "target" not in options:
-        return {**{k: v for k, v in options.items() if k != "alpha"}, "target": {"alpha": options["alpha"]}}
     return options
 
 

@@ -98,7 +98,7 @@ def chapter_chances(risk: Risk) -> dict[str, Chance]:
 def _learned(risk: Risk | None, promise: float | None, incomplete: bool) -> str:
     if risk is None:
         return _promised_of_codes(None if incomplete else promise)
-    code, chapter = _worst(code_chances(risk), risk.least or {}), _worst(chapter_chances(risk), {})
+    code, chapter = _worst(code_chances(risk)), _worst(chapter_chances(risk))
     guesses = f"the best guess of a code is right in {code.cases}, and that of its chapter in {chapter.cases}."
     if incomplete and risk.certainty_given_record is not None:
         return f"Nothing is promised about single records, because codes may be missing. In complete records, {guesses}"
@@ -126,18 +126,12 @@ class _Worst:
     cases: str
 
 
-def _worst(chances: Mapping[str, Chance], least: Mapping[str, float]) -> _Worst:
-    """Return the highest figures, with the attribute of the guess that is right most often, if there are several.
-
-    ``least``: ``Risk.least``; empty if it is not known.
-    """
+def _worst(chances: Mapping[str, Chance]) -> _Worst:
+    """Return the highest figures, with the attribute of the guess that is right most often, if there are several."""
     name, chance = max(chances.items(), key=lambda item: item[1].masked)
     place = f" for {name}" if len(chances) > 1 else ""
     sureness = max(each.certainty for each in chances.values())
-    others = f"{chance.prior:.0%} without masks"
-    if name in least:
-        others += f"; any method that keeps the law at this distance allows {least[name]:.0%}"
-    return _Worst(_at_most(sureness), f"{chance.masked:.0%} of the cases{place} ({others})")
+    return _Worst(_at_most(sureness), f"{chance.masked:.0%} of the cases{place} ({chance.prior:.0%} without masks)")
 
 
 def _at_most(share: float) -> str:

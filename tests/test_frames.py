@@ -84,7 +84,7 @@ def test_the_masks_are_those_of_the_mechanism(kind):
     ("attributes", "options", "name"),
     [
         (BOTH, {}, "semantic_transport"),
-        ({"principal": TAU}, {"target": {"rmse": 0.3}}, "semantic_transport"),
+        ({"principal": TAU}, {"certainty": 0.4}, "semantic_transport"),
         (BOTH, {"alpha": 0.5}, "semantic_transport"),
         ({"principal": TAU}, {"rounding": "calibrated"}, "semantic_noise"),
         (BOTH, {"numeric": {"age": Numeric(integer=True)}}, "microaggregation"),
@@ -125,7 +125,7 @@ def test_codes_of_a_context_stay_in_it(kind, context):
         "age": rng.choice(["young", "old"], 600).tolist(),
     }
     frame = KINDS[kind](data) if kind != "pandas" else pd.DataFrame(data)
-    masker = FrameMasker({"principal": TAU}, keep=["ward", "age"], context=context, context_least=100, seed=SEED)
+    masker = FrameMasker({"principal": TAU}, keep=["ward", "age"], context=context, seed=SEED)
     masked = masker.fit_transform(frame)
     found = contents(masked)
     assert found["ward"] == wards
@@ -217,10 +217,10 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
     ).taxonomy()
     frame = pl.DataFrame({"code": [f"c{k % 9}" for k in range(90)]})
     with pytest.warns(UnchangedWarning, match=r"semantic_transport leaves \d+% of the records as they were"):
-        mask_frame(frame, {"code": tau}, keep=[], target={"alpha": 0.1}, seed=b"a seed of sixteen")
+        mask_frame(frame, {"code": tau}, keep=[], alpha=0.1, certainty=1.0, seed=b"a seed of sixteen")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mask_frame(frame, {"code": tau}, keep=[], target={"alpha": 1.0}, seed=b"a seed of sixteen")
+        mask_frame(frame, {"code": tau}, keep=[], alpha=1.0, certainty=1.0, seed=b"a seed of sixteen")
 
 
 def test_a_number_of_zero_counts_as_a_value_that_stays():
@@ -309,7 +309,7 @@ def test_a_masker_masks_as_the_function_does_and_other_tables_with_the_same_stat
 
 
 def test_a_masker_has_the_parameters_of_scikit_learn():
-    given = masker(target={"alpha": 0.7})
+    given = masker(alpha=0.7, certainty=1.0)
     copied = FrameMasker(**given.get_params())
     assert copied.get_params() == given.get_params()
     assert copied.fit(pl.DataFrame(DATA)).set_params(key=None).get_params()["key"] is None

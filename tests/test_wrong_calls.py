@@ -172,8 +172,8 @@ FRAMES = {
         r"^mechanism is a class or an object: use its name, such as 's",
     ),
     "a misspelt option": (
-        lambda: framed(targt={"alpha": 1}),
-        r"^semantic_transport has no parameter 'targt': did you m",
+        lambda: framed(certainy=0.4),
+        r"^semantic_transport has no parameter 'certainy': did you m",
     ),
     "an option of another": (
         lambda: framed(mechanism="pram", alpha=1),

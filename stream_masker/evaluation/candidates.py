@@ -102,7 +102,7 @@ def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS
             yield from starmap(noise_candidate, product(NOISE_METHODS, ROUNDINGS_COMPARED, alphas))
         elif name == SemanticTransport.name:
             for alpha in alphas:
-                yield Candidate(name, "Semantic transport", f"α = {alpha:g}", {"target": {"alpha": alpha}})
+                yield Candidate(name, "Semantic transport", f"α = {alpha:g}", {"alpha": alpha, "certainty": 1.0})
         else:
             for setting in GRIDS.get(name, [(name.replace("_", " "), "", {})]):
                 yield Candidate(name, *setting)

@@ -68,7 +68,6 @@ def figures(rows: list[dict], names: tuple[str, ...], least: int) -> list[object
     made = SemanticTransport(
         dict.fromkeys(NAMES, tau),
         context={name: KINDS[name] for name in names},
-        context_least=least,
         window=len(rows),
         seed=b"sixteen bytes or more",
     )

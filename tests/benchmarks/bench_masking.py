@@ -164,7 +164,7 @@ def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -
     """Return a mechanism calibrated on a batch."""
     taxonomies, seed = dict.fromkeys(NAMES, tau), b"benchmark......."
     made: WindowedMechanism[Any] = (
-        SemanticTransport(taxonomies, target={"alpha": 0.3}, seed=seed)
+        SemanticTransport(taxonomies, alpha=0.3, certainty=1.0, seed=seed)
         if reference == TRANSPORT
         else SemanticNoise(taxonomies, reference=reference, rounding=rounding, seed=seed)
     )

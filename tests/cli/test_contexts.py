@@ -34,7 +34,7 @@ def config(tmp_path):
             "others": {"path": "others[*].code", "ontology": "tree"},
         },
         fields={"keep": ["id", "sex"], "generalize": {"age": {"width": 10}}, "unlisted": "drop"},
-        mechanism={"context": {"sex": ["F", "M"], "age": [50]}, "context_least": 100},
+        mechanism={"context": {"sex": ["F", "M"], "age": [50]}},
         calibration={"window_records": SIZE, "min_records": 100},
     )
 

@@ -218,7 +218,7 @@ def test_a_snapshot_has_the_promise_with_it(tmp_path, config):
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0])
 def test_a_mask_that_leaves_most_records_as_they_were_is_a_warning(tmp_path, config, alpha):
-    amend(config, mechanism={"name": "semantic_transport", "target": {"alpha": alpha}})
+    amend(config, mechanism={"name": "semantic_transport", "alpha": alpha, "certainty": 1.0})
     masked = tmp_path / "out.jsonl"
     said = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked).stderr
     pairs = zip([event(k) for k in range(120)], read(masked), strict=True)

@@ -32,7 +32,7 @@ OPTIONS = [
     ("exponential", {"epsilon": 0.001}),
     ("exponential", {"epsilon": 0.001, "candidates": "leaves", "distance": "log_taxonomic"}),
     ("microaggregation", {"hybrid": True}),
-    ("semantic_transport", {"target": {"alpha": 10.0}}),
+    ("semantic_transport", {"alpha": 10.0, "certainty": 1.0}),
 ]
 
 

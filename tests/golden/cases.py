@@ -183,8 +183,8 @@ CASES: Mapping[str, Case] = {
     "noise-observed": flat(
         "dag", mechanism(reference="root", rounding="calibrated", candidates="observed", distance="log_taxonomic")
     ),
-    "transport-tree": flat("tree", mechanism("semantic_transport", target={"alpha": 0.5})),
-    "transport-dag-rmse": flat("dag", mechanism("semantic_transport", target={"rmse": 0.6}, least=2)),
+    "transport-tree": flat("tree", mechanism("semantic_transport", alpha=0.5, certainty=1.0)),
+    "transport-dag": flat("dag", mechanism("semantic_transport", certainty=0.4, least=2)),
     "exponential-dag-leaves": flat(
         "dag", mechanism("exponential", epsilon=12.0, candidates="leaves", distance="log_taxonomic")
     ),

@@ -1,287 +1,153 @@
-"""Semantic transport against dense matrices over whole tuples, straight from the formulas."""
+"""Semantic transport against a literal twin: the law of masks, and what they tell, from loops over all records."""
 
 from __future__ import annotations
 
-import warnings
+from itertools import product
 
 import numpy as np
 import pytest
-from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
 
+from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import SemanticTransport
-from stream_masker.core.mechanisms.transport import disclosure
-from stream_masker.core.mechanisms.transport.kernel import Levels
-from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.sampling import draw_pairs
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.kernels import mixed_couplings
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.kinds import Kinds
+from stream_masker.core.risk.records import Tuples
 from stream_masker.core.statistics import count_batch
 
-EXPONENTS = np.array([6.0, 11.0])
-GROUP = np.arange(SHAPE[0]) < 3
-BOUNDS = [None, 0.5, 0.42]
+SEED = b"a seed of many bytes"
+TAU = Ontology.from_edges([(f"c{k}", f"c{(k - 1) // 3}") for k in range(1, 40)]).taxonomy()
 
 
-def levels_of(rng, size):
-    """Levels of a kernel that is not symmetric."""
-    return Levels(1.0, rng.random(size) / 20.0, rng.random(size) / 20.0 - 0.1)
+def made(batch, **parameters):
+    names = [f"x{j}" for j in range(len(batch.columns))]
+    mechanism = SemanticTransport(dict.fromkeys(names, TAU), seed=SEED, **parameters)
+    counts = count_batch(batch, [len(TAU)] * len(names))
+    return mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
 
 
-@pytest.fixture
-def table():
-    return small_table()
-
-
-def problem(table, *, least=1, certainty=None):
+@pytest.fixture(scope="module")
+def pairs():
     rng = np.random.default_rng(4)
-    counts = rng.integers(1, 12, table.rows.size)
-    law = counts / counts.sum()
-    priors = (np.bincount(table.rows, law, SHAPE[0]), np.bincount(table.columns, law, SHAPE[1]))
-    groups = {"low": (GROUP, 0.4)} if certainty else {}
-    limits = (
-        Caps.of(priors[0][None], certainty, groups, fitting=False),
-        Caps.of(priors[1][None], certainty, {}, fitting=False),
-    )
-    distances = (squares(rng, SHAPE[0]), squares(rng, SHAPE[1]))
-    levels = (levels_of(rng, SHAPE[0]), levels_of(rng, SHAPE[1]))
-    return Problem(table, counts, counts >= least, distances, levels, limits, limits)
+    a = rng.choice(np.arange(13, 23), 800, p=np.arange(10, 0, -1) / 55)
+    b = np.where(rng.random(800) < 0.6, a + 13, rng.integers(26, 38, 800))
+    return Batch(800, (Column(a.astype(np.int32)), Column(b.astype(np.int32))))
 
 
-def dense_factors(binding, table, size):
-    """(size, m): r of each value and tuple."""
-    result = np.ones((size, table.rows.size))
-    for t in range(table.rows.size):
-        own = slice(binding.offsets[t], binding.offsets[t + 1])
-        result[binding.values[own], t] = binding.factors[own]
-    return result
+def block(position, depth):
+    line = [position]
+    while line[-1]:
+        line.append((line[-1] - 1) // 3)
+    return line[::-1][min(depth, len(line)) - 1]
 
 
-def dense_joint(given: Problem, solved):
-    """(m, m): P(s)·M(t | s) with M(t | s) ∝ K·r·ψ, from the kernels' exponents, ψ and the factors alone."""
-    a, b = given.table.rows, given.table.columns
-    first, second = (np.exp(-e * c.astype(float)) for e, c in zip(solved.exponents, given.costs, strict=True))
-    weights = first[np.ix_(a, a)] * second[np.ix_(b, b)] * solved.psi
-    weights *= dense_factors(solved.binding[0], given.table, given.table.shape[0])[a]
-    weights *= dense_factors(solved.binding[1], given.table, given.table.shape[1])[b]
-    return given.law[:, None] * weights / weights.sum(axis=1, keepdims=True)
+def literal_target(counts, least):
+    """T of (a, b): counts; the mass of rare pairs spreads within their blocks of depth 3, 2 and 1."""
+    of = [{x: sum(n for s, n in counts.items() if s[j] == x) for x in {s[j] for s in counts}} for j in (0, 1)]
+    target = {s: float(n) for s, n in counts.items() if n >= least}
+    for s, n in counts.items():
+        if n >= least:
+            continue
+        for depth in (3, 2, 1):
+            near = [
+                [x for x, m in of[j].items() if m >= least and block(x, depth) == block(s[j], depth)] for j in (0, 1)
+            ]
+            if near[0] and near[1]:
+                break
+        total = sum(of[0][x] * of[1][y] for x, y in product(*near))
+        for x, y in product(*near):
+            target[x, y] = target.get((x, y), 0.0) + n * of[0][x] * of[1][y] / total
+    return {t: mass / sum(counts.values()) for t, mass in target.items()}
 
 
-def grouped(matrix, labels, size):
-    result = np.zeros((size, *matrix.shape[1:]))
-    np.add.at(result, labels, matrix)
-    return result
+def literal_kernel(kernel, squares):
+    size = len(squares)
+    matrix = np.empty((size, size))
+    for a, new in product(range(size), repeat=2):
+        plain = np.exp(max(-kernel.sharpness * squares[a, new], -28.0))
+        matrix[a, new] = min(plain, np.exp(float(kernel.levels[new]) - float(kernel.weights[a])))
+    return matrix
 
 
-@pytest.mark.parametrize("least", [1, 4])
-@pytest.mark.parametrize("certainty", BOUNDS)
-def test_masks_have_the_law_of_the_window(table, least, certainty):
-    given = problem(table, least=least, certainty=certainty)
-    solved = balance(given, EXPONENTS, 1e-6)
-    np.testing.assert_allclose(dense_joint(given, solved).sum(axis=0), given.target, atol=1e-6)
+class Twin:
+    """P(t | s) of every pair s of the window and every mask t, with the redraw, as a dense (s, t) table."""
+
+    def __init__(self, mechanism, batch, least=2):
+        transport = mechanism._prepared_statistics().maps[0]
+        codes = [column.codes.tolist() for column in batch.columns]
+        records = list(zip(*codes, strict=True))
+        self.counts = {s: records.count(s) for s in sorted(set(records))}
+        self.sources, self.target = list(self.counts), literal_target(self.counts, least)
+        self.masks = sorted(self.target)
+        prior = np.array([self.counts[s] / batch.size for s in self.sources])
+        positions = [v.positions.tolist() for v in transport.values]
+        squares = [v.distance.matrix(v.positions) ** 2 for v in transport.values]
+        kernels = [literal_kernel(k, d) for k, d in zip(transport.map.kernels, squares, strict=True)]
+        place = [{x: k for k, x in enumerate(each)} for each in positions]
+        weights = np.array(
+            [
+                [np.prod([kernels[j][place[j][s[j]], place[j][t[j]]] for j in (0, 1)]) for t in self.masks]
+                for s in self.sources
+            ]
+        )
+        psi = np.array([self.target[t] for t in self.masks]) / (transport.map.phi.astype(float) @ weights)
+        plain = weights * psi / (weights @ psi)[:, None]
+        self.eta = np.array([transport.redraw.eta[place[0][t[0]], place[1][t[1]]] for t in self.masks], float)
+        again = self.eta * (prior @ plain)
+        self.rows = plain * (1.0 - self.eta) + np.outer(plain @ self.eta, again / max(again.sum(), 1e-300))
+        self.joint = prior[:, None] * self.rows
+
+    def of_value(self, j):
+        """P(x, t) of attribute j, (k, t)."""
+        values = sorted({s[j] for s in self.sources})
+        return np.array([self.joint[[s[j] == x for s in self.sources]].sum(axis=0) for x in values])
 
 
-@pytest.mark.parametrize("certainty", BOUNDS[1:])
-def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
-    given = problem(table, certainty=certainty)
-    solved = balance(given, EXPONENTS, 1e-6)
-    free = balance(problem(table), EXPONENTS, 1e-6)
-
-    def greatest_excess(joint):
-        a, b = grouped(joint, table.rows, SHAPE[0]), grouped(joint, table.columns, SHAPE[1])
-        posteriors = [each / joint.sum(axis=0) for each in (a, b, a[GROUP].sum(axis=0, keepdims=True))]
-        bounds = [given.limits[0].values[0], given.limits[1].values[0], given.limits[0].groups[0]]
-        return max((each - bound[:, None]).max() for each, bound in zip(posteriors, bounds, strict=True))
-
-    assert greatest_excess(dense_joint(given, solved)) <= 1e-4
-    assert greatest_excess(dense_joint(given, free)) > 0.1
-    assert max(each.excess.max() for each in solved.columns) == pytest.approx(
-        greatest_excess(dense_joint(given, solved)), abs=1e-5
-    )
+@pytest.mark.parametrize("parameters", [{}, {"alpha": 0.3, "certainty": 0.45}, {"least": 6}])
+def test_the_law_of_masks_is_that_of_the_twin(pairs, parameters):
+    mechanism = made(pairs, **parameters)
+    twin = Twin(mechanism, pairs, parameters.get("least", 2))
+    wanted = np.array([twin.target[t] for t in twin.masks])
+    assert np.abs(twin.joint.sum(axis=0) - wanted).sum() < 2e-3
+    tuples = Tuples.of(mechanism._counts, (0, 1), (len(TAU),) * 2)
+    law = mechanism.mask_law(tuples, (), mechanism._counts)
+    for t in range(0, len(twin.masks), 7):
+        np.testing.assert_allclose(law.likelihood(twin.masks[t]), twin.rows[:, t], rtol=1e-3, atol=1e-9)
 
 
-def test_no_posterior_of_one_attribute_exceeds_its_limit_in_the_law_of_events():
-    """Values and the group, in the law of rows, which is kept, and in that of events; the latter is exceeded else."""
-    rng, size = np.random.default_rng(7), SHAPE[0]
-    rows, events = rng.integers(4, 12, size), rng.integers(1, 30, size)
-    laws = np.array([rows / rows.sum(), events / events.sum()])
-    both, first = (Caps.of(each, 0.45, {"low": (GROUP, 0.55)}, fitting=False) for each in (laws, laws[:1]))
-    table = Table.of(np.arange(size), np.zeros(size, np.int64), (size, 1))
-    levels, none = (levels_of(rng, size), Levels.flat(1, 1.0)), Caps.none(1)
-    whole, distances = np.ones(size, np.bool_), (squares(rng, size), np.zeros((1, 1)))
-    excess = []
-    for limits in (both, first):
-        of_limits = (limits, none)
-        given = Problem(table, rows, whole, distances, levels, (both, none), of_limits)
-        solved = balance(given, np.array([20.0, 1.0]), 1e-6)
-        joint = dense_joint(given, solved)
-        np.testing.assert_allclose(joint.sum(axis=0), laws[0], atol=1e-6)
-        greatest = -np.inf
-        for law in range(2):
-            weighted = joint * both.weights[law][:, None]
-            posterior = weighted / weighted.sum(axis=0)
-            own = (posterior - both.values[law][:, None]).max()
-            greatest = max(greatest, own, (posterior[GROUP].sum(axis=0) - both.groups[law, 0]).max())
-        excess.append(greatest)
-        assert float(solved.columns[0].excess.max()) == pytest.approx(greatest, abs=1e-5)
-    assert excess[0] <= 1e-4
-    assert excess[1] > 0.05
+@pytest.mark.parametrize(("alpha", "certainty"), [(1.0, 0.2), (0.3, 0.45), (0.1, 0.3)])
+def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
+    mechanism = made(pairs, alpha=alpha, certainty=certainty)
+    twin = Twin(mechanism, pairs)
+    assert twin.eta.any()
+    for j in (0, 1):
+        joint = twin.of_value(j)
+        limits = np.maximum(certainty, joint.sum(axis=1))
+        assert (joint / joint.sum(axis=0) <= limits[:, None] * (1.0 + 1e-6)).all()
+        blocks = list(mechanism.record_joint(j, mechanism._counts))
+        assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
+        assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
 
 
-@pytest.mark.parametrize("least", [1, 4])
-@pytest.mark.parametrize("certainty", BOUNDS)
-def test_figures_are_those_of_the_joint_law(table, least, certainty):
-    given = problem(table, least=least, certainty=certainty)
-    solved = balance(given, EXPONENTS, 1e-6)
-    joint = dense_joint(given, solved)
-    for labels, size, first in ((table.rows, SHAPE[0], True), (table.columns, SHAPE[1], False)):
-        distances = given.squares[0 if first else 1]
-        kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
-        columns = columns_of(solved, first=first, joint=True, kinds=kinds)
-        by_value = grouped(joint, labels, size)
-        masks = joint.sum(axis=0)
-        assert columns.vulnerability == pytest.approx(by_value.max(axis=0).sum(), rel=1e-5)
-        assert columns.certainty == pytest.approx((by_value / np.where(masks > 0, masks, 1)).max(), rel=1e-5)
-        moved = solved.moved[0 if first else 1]
-        assert moved == pytest.approx((joint * distances[np.ix_(labels, labels)]).sum(), rel=1e-5)
-        assert columns.changed == pytest.approx((joint * (labels[:, None] != labels)).sum(), rel=1e-5)
-        np.testing.assert_allclose(columns.joint, grouped(by_value.T, labels, size).T, atol=1e-6)
-        assert columns.meaning(kinds) == literal_meaning(by_value)
-    assert disclosure.vulnerability_of_record(solved) == pytest.approx(joint.max(axis=0).sum(), rel=1e-5)
-    assert disclosure.stays_of_record(solved) == pytest.approx(np.trace(joint), rel=1e-5)
-    logs = np.log((joint / given.law[:, None])[:, given.written])
-    wanted = (logs.max(axis=0) - logs.min(axis=0)).max()
-    assert disclosure.epsilon_of_record(solved) == pytest.approx(wanted, rel=1e-5)
+def test_records_are_masked_by_the_law_of_the_twin(pairs):
+    mechanism = made(pairs, alpha=0.3)
+    twin = Twin(mechanism, pairs)
+    index, found = {t: k for k, t in enumerate(twin.masks)}, np.zeros(len(twin.masks))
+    source = max(twin.counts, key=twin.counts.get)
+    repeated = Batch(40_000, tuple(Column(np.full(40_000, x, np.int32)) for x in source))
+    drawn = mechanism.mask_batch(repeated, PositionKeys(SEED, "t", 0, np.arange(40_000)))
+    for t in zip(*(column.codes.tolist() for column in drawn.columns), strict=True):
+        found[index[t]] += 1
+    wanted = twin.rows[twin.sources.index(source)] * 40_000
+    assert (np.abs(found - wanted) < 5.0 * np.sqrt(wanted + 1.0)).all()
 
 
-def taxonomy(seed, parents):
-    rng = np.random.default_rng(seed)
-    return Ontology.from_edges(
-        sorted({(f"c{k}", f"c{p}") for k in range(1, 25) for p in rng.integers(0, k, parents)})
-    ).taxonomy()
-
-
-def fitted(parents, least, target):
-    tau = taxonomy(parents, parents)
-    rng = np.random.default_rng(8)
-    a = rng.choice(12, 300, p=rng.dirichlet(np.ones(12))).astype(np.int32)
-    b = np.where(rng.random(300) < 0.7, a, rng.choice(12, 300)).astype(np.int32)
-    made = SemanticTransport({"a": tau, "b": tau}, seed=b"a seed of many bytes", least=least, target=target)
-    made.learn_many([{"a": x, "b": y} for x, y in zip(tau.decode(a), tau.decode(b), strict=True)])
-    made.calibrate()
-    return made._prepared_statistics()
-
-
-def drawn_pairs(channel, a, b, words):
-    """The indices of the masked values of pairs, which all have values."""
-    masks = np.full((2, a.size), -1, np.int32)
-    assert draw_pairs(channel, a, b, *words, *masks) == 0
-    return masks
-
-
-@pytest.mark.parametrize("parents", [1, 2])
-@pytest.mark.parametrize(("least", "target"), [(1, {"alpha": 0.3}), (1, {"alpha": 0.5, "certainty": 0.5})])
-def test_draws_follow_the_channel(parents, least, target):
-    """40,000 draws of each of the ten most frequent tuples, against the dense channel with the fitted factors."""
-    prepared = fitted(parents, least, target)
-    solved = prepared.solution()
-    given = solved.problem
-    a, b = given.table.rows, given.table.columns
-    first, second = (np.exp(-e * c.astype(float)) for e, c in zip(solved.exponents, given.costs, strict=True))
-    weights = first[np.ix_(a, a)] * second[np.ix_(b, b)] * solved.psi
-    weights *= dense_factors(solved.binding[0], given.table, given.table.shape[0])[a]
-    weights *= dense_factors(solved.binding[1], given.table, given.table.shape[1])[b]
-    channel = weights / weights.sum(axis=1, keepdims=True)
-    rng, size = np.random.default_rng(9), 40_000
-    for s in np.argsort(given.law)[-10:]:
-        words = rng.integers(0, 2**64, (2, size), dtype=np.uint64)
-        pairs = (np.full(size, int(x[s]), np.int32) for x in (a, b))
-        new_a, new_b = drawn_pairs(prepared.pair_channel, *pairs, words)
-        shares = np.zeros(given.table.shape)
-        np.add.at(shares, (new_a, new_b), 1.0 / size)
-        wanted = np.zeros(given.table.shape)
-        wanted[a, b] = channel[s]
-        assert np.abs(shares - wanted).max() < 5 * np.sqrt(0.25 / size)
-        assert not shares[wanted == 0.0].any()
-    assert ("certainty" in target) == (sum(each.values.size for each in solved.binding) > 0)
-
-
-def test_a_weight_beyond_single_precision_is_infinite_without_a_warning(table):
-    """Searches try exponents whose scaling diverges; they discard what is not finite."""
-    weights = np.full(table.rows.size, 1e-3)
-    weights[0] = 1e300
-    kernels = [np.ones((size, size), np.float32) for size in SHAPE]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.isinf(table.by_row.product(kernels[0], table.by_row.sums(weights, kernels[1]))).all()
-
-
-def test_each_context_keeps_its_law_and_the_promise():
-    """Against the counts of the records of each context, with the dense channel of its law."""
-    tau, rng = taxonomy(1, 1), np.random.default_rng(8)
-    contexts, codes = rng.choice(["F", "M"], 900), rng.choice(12, (900, 2), p=rng.dirichlet(np.ones(12)))
-    codes[contexts == "M"] = (codes[contexts == "M"] + 9) % 20
-    made = SemanticTransport({"a": tau, "b": tau}, context={"sex": ["F", "M"]}, least=1, seed=b"a seed of many bytes")
-    ids = np.array(tau.ids)[codes]
-    made.learn_many([{"a": a, "b": b, "sex": sex} for (a, b), sex in zip(ids, contexts.tolist(), strict=True)])
-    made.calibrate()
-    for number, sex in enumerate("FM"):
-        laws = made._prepared_statistics()
-        transport = laws.laws[laws.law_of[number]].transport
-        solved = transport.solution()
-        given = solved.problem
-        joint = dense_joint(given, solved)
-        own = codes[contexts == sex]
-        a, b = transport.values[0].positions[given.table.rows], transport.values[1].positions[given.table.columns]
-        law = np.array([((own[:, 0] == x) & (own[:, 1] == y)).mean() for x, y in zip(a, b, strict=True)])
-        assert law.sum() == pytest.approx(1.0)
-        np.testing.assert_allclose(joint.sum(axis=1), law, atol=1e-12)
-        np.testing.assert_allclose(joint.sum(axis=0), law, atol=1e-4)
-        for values in (a, b):
-            prior = grouped(law, values, 40)
-            posterior = grouped(joint, values, 40) / joint.sum(axis=0)
-            assert (posterior <= np.maximum(0.5, 1.01 * prior)[:, None] + 1e-6).all()
-
-
-@pytest.mark.parametrize("total", [-1.0, 1e38])
-def test_a_sum_that_is_rounded_does_not_draw_a_tuple_without_weight(total):
-    """Neither if the remaining weight is negative, nor if no candidate is accepted."""
-    prepared = fitted(1, 3, {"alpha": 0.3})
-    channel = prepared.pair_channel
-    channel = channel._replace(first=channel.first._replace(totals=np.full_like(channel.first.totals, total)))
-    a, b = (x.ravel().astype(np.int32) for x in np.indices(channel.first.totals.shape))
-    words = np.random.default_rng(8).integers(0, 2**64, (2, a.size), dtype=np.uint64)
-    new_a, new_b = drawn_pairs(channel, a, b, words)
-    solved = prepared.solution()
-    given = solved.problem
-    weights = np.zeros(given.table.shape)
-    weights[given.table.rows, given.table.columns] = solved.psi
-    assert (weights == 0.0).all(axis=1).any()
-    assert (weights[new_a, new_b] > 0.0).all()
-
-
-def test_masked_batches_do_not_depend_on_the_batch():
-    """The cache of couplings and the nearest values of new codes change no draw."""
-    tau = taxonomy(1, 1)
-    rng = np.random.default_rng(8)
-    offsets = np.arange(0, 601, 2)
-    batch = Batch(
-        300,
-        (
-            Column(rng.integers(0, 12, 300).astype(np.int32)),
-            Column(rng.integers(0, 24, 600).astype(np.int32), offsets),
-        ),
-    )
-    made = SemanticTransport({"a": tau, "b": tau}, seed=b"a seed of many bytes", least=1)
-    made.restore(made.snapshot_of(made.compute(count_batch(batch, [len(tau)] * 2), version=1)))
-    keys = PositionKeys(b"sixteen bytes or more", "t", 0, np.arange(300))
-    whole = made.mask_batch(batch, keys)
-    half = Batch(
-        150, (Column(batch.columns[0].codes[150:].copy()), Column(batch.columns[1].codes[300:].copy(), offsets[:151]))
-    )
-    other = made.mask_batch(half, PositionKeys(b"sixteen bytes or more", "t", 0, np.arange(150, 300)))
-    for j, start in ((0, 150), (1, 300)):
-        np.testing.assert_array_equal(whole.columns[j].codes[start:], other.columns[j].codes)
+def test_couplings_have_the_laws_of_both_sides(pairs):
+    """Σ_b* P(b, b* | a, a*) = P(b | a), and Σ_b = P(b* | a*), for every value of the root and every mask of it."""
+    elements = Column(pairs.columns[1].codes, np.arange(801))
+    (given,) = made(Batch(800, (pairs.columns[0], elements)))._prepared_statistics().pooled((0,)).given
+    couplings, size = given.couplings, len(given.root)
+    for a, new in product(range(size), repeat=2):
+        joint = mixed_couplings(couplings, np.eye(size)[a], new)
+        np.testing.assert_allclose(joint.sum(axis=1), couplings.source[a], atol=1e-5)
+        np.testing.assert_allclose(joint.sum(axis=0), couplings.target[new], atol=1e-5)

@@ -44,7 +44,7 @@ def plan_of(fields: FieldPolicy) -> Plan:
 
 def transport(**given: Any) -> SemanticTransport:
     kinds = {attribute.name: list(attribute.texts or attribute.bounds) for attribute in CONTEXT.attributes}
-    return SemanticTransport({"code": TAU}, context=kinds, context_least=50, seed=SECRET, **given)
+    return SemanticTransport({"code": TAU}, context=kinds, seed=SECRET, **given)
 
 
 def contexts_of(fields: FieldPolicy, values: list[bytes], *, compiled: bool) -> list[int]:

@@ -55,7 +55,7 @@ def plan_of(transforms: dict[str, FieldTransform], noise_key: str | None = None)
 
 @cache
 def mechanism() -> SemanticTransport:
-    made = SemanticTransport({"code": TAU}, seed=SECRET, least=1, target={"alpha": 0.5})
+    made = SemanticTransport({"code": TAU}, seed=SECRET, least=1, alpha=0.5, certainty=1.0)
     made.learn_many([{"code": leaf} for leaf in LEAVES * 20])
     made.calibrate()
     return made

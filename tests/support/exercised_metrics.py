@@ -136,7 +136,7 @@ def write_configuration(folder: Path) -> Configuration:
 def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None:
     """Set the metrics of the risk that only transport has, which takes no numeric attributes."""
     taxonomies = {name: components.subject.taxonomies[name] for name in NOMINAL}
-    transport = SemanticTransport(taxonomies, target={"alpha": 0.3}, least=1, seed=b"a seed of sixteen bytes")
+    transport = SemanticTransport(taxonomies, alpha=0.3, certainty=1.0, least=1, seed=b"a seed of sixteen bytes")
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
     transport.learn_many([dict.fromkeys(NOMINAL, code) for code in codes])
     transport.calibrate()

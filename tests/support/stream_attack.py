@@ -45,7 +45,9 @@ class Deployment:
     @property
     def said(self) -> tuple[float, ...]:
         """How often the best guess of a value is right at most, for each attribute."""
-        return tuple(self.made.disclosure().given_record.values())
+        risk = self.made.expected_risk()
+        assert risk is not None
+        return tuple((risk.given_record or risk.vulnerability).values())
 
     def encode(self, records: list[dict[str, Any]]) -> Batch:
         """Return records as positions of concepts."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import accepts
 from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.random import accepts
 
 
 @kernel

@@ -17,9 +17,7 @@ from stream_masker.core.mechanisms.base import MethodCard, distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import uniforms
-from stream_masker.core.random import Keys
-from stream_masker.core.random import ROUNDING_WORD, TIES, draw_number_words, draw_words
+from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_number_words, draw_words, uniforms
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics

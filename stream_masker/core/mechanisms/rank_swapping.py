@@ -13,8 +13,7 @@ from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, Int64Ma
 from stream_masker.core.mechanisms.base import MethodCard, distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import Keys
-from stream_masker.core.random import draw_words
+from stream_masker.core.random import Keys, draw_words
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type, whole_number

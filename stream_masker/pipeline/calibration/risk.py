@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import linked_share
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.transport.limits import PRIOR_ROOM
 from stream_masker.core.risk.floor import MIN_CHANGED, check_collapse, check_variance, reduced_counts, required_change
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.risk.risk import CERTAIN, Risk
@@ -165,7 +164,7 @@ def _beyond_promise(risk: Risk, limits: RiskLimits, promise: float | None) -> It
         return
     allowed = limit or promise or CERTAIN
     for name, greatest in (certainty or risk.certainty).items():
-        if greatest > max(allowed, (risk.frequency or risk.prior)[name] * (1.0 + PRIOR_ROOM)) + ROUNDING_ERROR:
+        if greatest > max(allowed, (risk.frequency or risk.prior)[name]) + ROUNDING_ERROR:
             shown = math.ceil(greatest * 100) / 100
             yield f"{name}: a masked record tells a value with a probability of {shown:.2f}, above {allowed:g}"
 

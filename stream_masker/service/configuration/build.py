@@ -112,8 +112,7 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
         parameters["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
         levels = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
-        transport = isinstance(configuration.mechanism, SemanticTransportSection)
-        parameters |= {"target": {"alpha": levels}} if transport else {"alpha": levels}
+        parameters |= {"alpha": levels}
     if configuration.numeric:
         parameters["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return parameters
@@ -127,12 +126,10 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
 
 def stated_alpha(configuration: Configuration) -> dict[str, float | None]:
     """Return each attribute's noise level; None if the mechanism has none, or if each record has its own."""
-    from stream_masker.core.mechanisms.transport.target import Target
-
     section = configuration.mechanism
-    if isinstance(section, SemanticTransportSection) and section.target is not None:
-        target = Target.of(section.target.model_dump(exclude_none=True), tuple(configuration.attributes))
-        return dict(target.value) if target.kind == "alpha" else dict.fromkeys(configuration.attributes)
+    if isinstance(section, SemanticTransportSection) and section.alpha is not None:
+        given = section.alpha
+        return {name: given[name] if isinstance(given, dict) else given for name in configuration.attributes}
     if not takes_alpha(section) or _alpha_source(configuration) is not None:
         return dict.fromkeys(configuration.attributes)
     return {**noise_levels(configuration)}

@@ -23,7 +23,6 @@ from stream_masker.service.configuration.mechanisms import (
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import context_problems, pairing_problems
-from stream_masker.service.configuration.parameters.transport import TransportTarget
 from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.configuration.topics import section_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
@@ -120,7 +119,7 @@ def supported_attributes(configuration: Configuration) -> Problems:
             supporting = [other for other, kind in MECHANISMS.items() if kind.method_card.numeric]
             yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(supporting)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
-            problem = "has a target" if isinstance(given, SemanticTransportSection) else "has no noise level"
+            problem = "has an alpha of its own" if isinstance(given, SemanticTransportSection) else "has no noise level"
             yield ("attributes", name, "alpha"), f"{given.name} {problem}: remove it"
         elif not isinstance(attribute.alpha, float) and not takes_record_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} has one level for all records: use a number"
@@ -131,24 +130,12 @@ def sufficient_alpha(configuration: Configuration) -> Problems:
     levels: dict[ConfigurationLocation, float] = {}
     if takes_alpha(configuration.mechanism):
         levels = {("attributes", name, "alpha"): configured_alpha(a) for name, a in configuration.attributes.items()}
-    target = getattr(getattr(configuration.mechanism, "target", None), "alpha", None)
-    if target is not None:
-        levels["mechanism", "target", "alpha"] = min(target.values()) if isinstance(target, dict) else target
+    own = getattr(configuration.mechanism, "alpha", None)
+    if own is not None:
+        levels["mechanism", "alpha"] = min(own.values()) if isinstance(own, dict) else own
     for location, alpha in levels.items():
         if alpha < configuration.risk.min_alpha:
             yield location, f"{alpha:g} is below risk.min_alpha, {configuration.risk.min_alpha:g}: use a higher one"
-
-
-def one_target(configuration: Configuration) -> Problems:
-    """A transport has at most one target, and something to meet."""
-    target = getattr(configuration.mechanism, "target", None)
-    if not isinstance(target, TransportTarget):
-        return
-    if len(target.given) > 1:
-        options = join_options(["alpha", "rmse", "vulnerability", "epsilon"])
-        yield ("mechanism", "target"), f"{' and '.join(target.given)} are given: use only one of {options}"
-    elif not target.model_dump(exclude_none=True):
-        yield ("mechanism", "target"), f"nothing is given: use {join_options(list(TransportTarget.model_fields))}"
 
 
 def _alpha_source(attribute: AnyAttributeSection) -> str | None:
@@ -228,7 +215,6 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     supported_attributes,
     supported_unit,
     same_alpha_source,
-    one_target,
     sufficient_alpha,
     path_problems,
     transform_problems,

@@ -17,7 +17,12 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, PositiveInt, Section
 from stream_masker.service.configuration.parameters.matrices import read_matrix
-from stream_masker.service.configuration.parameters.transport import ContextKinds, TransportTarget
+from stream_masker.service.configuration.parameters.transport import (
+    Certainty,
+    ContextKinds,
+    SensitiveGroup,
+    TransportAlpha,
+)
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 StatisticsDistance: TypeAlias = Annotated[
@@ -222,34 +227,41 @@ class SemanticTransportSection(MechanismSection):
     """Semantic transport: moves records by an optimal random map that preserves the joint law of the attributes."""
 
     name: Literal["semantic_transport"] = Field(default="semantic_transport", description="The masking mechanism.")
-    target: TransportTarget | SkipJsonSchema[None] = Field(
+    alpha: TransportAlpha | dict[NameText, TransportAlpha] | SkipJsonSchema[None] = Field(
         default=None,
-        description="What the transport has to meet. Default: an `alpha` of 1 and a `certainty` of 0.5; if an "
-        "attribute has an `alpha`, the `alpha` of each attribute, without a `certainty`. A group of `sensitive` has a "
-        "limit, or a `limit` and its `roots`.",
+        description="The noise level: the mean squared distance of an attribute is alpha·sdVar, more where the promise "
+        "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute if one has "
+        "any, otherwise 1.",
+    )
+    certainty: Certainty = Field(
+        default=0.5,
+        description="The greatest probability of a value given any masked record, for everybody who knows all but the "
+        "secret and whose prior is the window's law; a value that is more frequent may stay so. From 0.01 to 1, which "
+        "promises nothing.",
     )
     least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=2,
-        description="The minimum number of different noise keys, such as patients, that a masked tuple must have in "
-        "the window, or of records without a noise key; at least 1.",
+        description="Of how many different noise keys, such as patients, or of records without a noise key, a tuple "
+        "must be in the window to be written as such; rarer ones spread within their blocks. At least 1.",
+    )
+    sensitive: dict[NameText, Certainty | SensitiveGroup] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The same for groups of concepts: a limit by the name of a built-in list (`hiv`, "
+        "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
+        "or its `limit` and `roots` by a name of one's own.",
     )
     context: dict[FieldPath, ContextKinds] | SkipJsonSchema[None] = Field(
         default=None,
         description="Fields that stay in the record and whose relation to the codes is kept, such as sex and an age "
-        "band, by path, the most important first. Of each the texts that can occur, or the ascending bounds of bands "
+        "band, by path. Of each the texts that can occur, or the ascending bounds of bands "
         "of numbers; other and missing values are one more kind. A field is read as it is released: it must be kept, "
         "or generalized.",
-    )
-    context_least: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
-        default=200,
-        description="The number of records of the window that a context needs for a law of its own; rare contexts "
-        "share one. At least 2.",
     )
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
-        target = None if self.target is None else self.target.model_dump(exclude_none=True)
-        return {**super().parameters(resolve), "target": target}
+        own = {**super().parameters(resolve), "sensitive": self.model_dump()["sensitive"]}
+        return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
 
 
 def mechanism_name(given: Any) -> str | None:
@@ -266,16 +278,16 @@ def needs_group(section: MechanismSection) -> bool:
 
 
 def takes_alpha(section: MechanismSection) -> bool:
-    """Return whether the noise level of the attributes applies: to mechanisms with noise, and as the target of a
-    transport."""
+    """Return whether the noise level of the attributes applies: to mechanisms with noise, and to a transport without
+    its own."""
     if isinstance(section, SemanticTransportSection):
-        return section.target is None
+        return section.alpha is None
     return takes_record_alpha(section)
 
 
 def takes_record_alpha(section: MechanismSection) -> bool:
     """Return whether records may bring their own noise level."""
-    return "alpha" in _parameters(section.name)
+    return "alpha" in _parameters(section.name) and not isinstance(section, SemanticTransportSection)
 
 
 @cache

@@ -56,7 +56,7 @@ ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant
 """The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
 
 ADDED_DEFAULTS = [("linkage", "topic"), ("records", "json")]
-ADDED_MECHANISM_DEFAULTS = [("context", None), ("context_least", 200)]
+ADDED_MECHANISM_DEFAULTS = [("context", None)]
 ADDED_ATTRIBUTE_DEFAULTS = [("style", "learned"), ("also", [])]
 """Keys and values that ``Configuration.hash`` leaves out, because the keys were added later."""
 

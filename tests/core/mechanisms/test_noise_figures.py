@@ -171,7 +171,7 @@ def test_the_figures_of_the_candidates(tau, counts, candidates, rounding):
 
 @pytest.mark.exhaustive
 def test_transport_leaves_the_attacker_as_unsure_about_unchanged_codes(tau, counts):
-    made = ready(SemanticTransport({"a": tau, "b": tau}, target={"alpha": 0.3}, seed=SEED), counts)
+    made = ready(SemanticTransport({"a": tau, "b": tau}, alpha=0.3, certainty=1.0, seed=SEED), counts)
     assert f"on average {100 * Disclosure(made, counts).sure:.0f} % sure" in TEXT
 
 

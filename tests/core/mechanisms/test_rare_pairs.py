@@ -25,7 +25,7 @@ def window() -> tuple[list[dict[str, str]], list[bytes]]:
 
 
 def attacked(least: int, records: list[dict[str, str]], keys: list[bytes]) -> RarePairs:
-    made = SemanticTransport(dict.fromkeys(NAMES, TREE), target={"alpha": 0.5}, least=least, seed=SEED)
+    made = SemanticTransport(dict.fromkeys(NAMES, TREE), alpha=0.5, certainty=1.0, least=least, seed=SEED)
     made.learn_many(records, keys=keys)
     made.calibrate()
     masked = made.mask_many(records, keys=[b"%d" % i for i in range(len(records))])

@@ -24,7 +24,7 @@ def components(tmp_path: Path) -> CalibratorComponents:
         rows=ONTOLOGY,
         internal_topics={"encryption": False},
         publication={"min_records": 1},
-        mechanism={"target": {"alpha": 0.3}, "least": 1},
+        mechanism={"alpha": 0.3, "certainty": 1.0, "least": 1},
         calibration={"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
     )
     return build_components(load_configuration(path, {}))

@@ -105,7 +105,7 @@ def test_the_head_has_the_mechanism_its_promise_a_rate_and_a_verdict() -> None:
     ("mechanism", "promise"),
     [
         ({"name": "semantic_transport"}, ("more than 0.5 from", "fewer patients than 2.")),
-        ({"name": "semantic_transport", "target": {"certainty": 0.3}, "least": 5}, ("more than 0.3", "than 5.")),
+        ({"name": "semantic_transport", "certainty": 0.3, "least": 5}, ("more than 0.3", "than 5.")),
     ],
 )
 def test_the_promise_has_the_values_of_its_parameters(mechanism: dict[str, object], promise: tuple[str, ...]) -> None:

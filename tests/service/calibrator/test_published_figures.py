@@ -26,12 +26,12 @@ FAR_FUTURE = 1e12
 """Seconds: any time limit has passed."""
 
 
-FEW_RECORDS = {"target": {"alpha": 0.3}, "least": 1}
+FEW_RECORDS = {"alpha": 0.3, "certainty": 1.0, "least": 1}
 """What lets transport mask windows of a few records."""
 
 
 def bench_with(folder: Path, mechanism: str = "semantic_transport", **publication: Any) -> SessionBench:
-    small = {"target": {"alpha": 0.3}, "least": 1} if mechanism == "semantic_transport" else {}
+    small = {"alpha": 0.3, "certainty": 1.0, "least": 1} if mechanism == "semantic_transport" else {}
     path = write_small(
         folder,
         *("one", "two"),

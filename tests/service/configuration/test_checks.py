@@ -207,11 +207,11 @@ class TestAlpha:
             (line, _) = problems(risk=least, attributes=attributes, mechanism=noise)
             assert line == "attributes.principal.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
 
-    @pytest.mark.parametrize("target", [0.2, {"principal": 0.2, "secondary": 0.5}])
-    def test_alpha_of_a_transport_is_at_least_the_configured_minimum(self, problems, target):
-        mechanism = {"name": "semantic_transport", "target": {"alpha": target}}
+    @pytest.mark.parametrize("alpha", [0.2, {"principal": 0.2, "secondary": 0.5}])
+    def test_alpha_of_a_transport_is_at_least_the_configured_minimum(self, problems, alpha):
+        mechanism = {"name": "semantic_transport", "alpha": alpha}
         assert problems(risk={"min_alpha": 0.3}, mechanism=mechanism) == [
-            "mechanism.target.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
+            "mechanism.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
         ]
 
     def test_the_minimum_of_alpha_does_not_concern_other_mechanisms(self, parse):

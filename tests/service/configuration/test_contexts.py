@@ -26,7 +26,7 @@ def given(context: Any, fields: dict[str, Any] | None = None, **mechanism: Any) 
 
 
 def test_plan_and_mechanism_have_the_same_context(parse):
-    configuration = parse(**given({"sex": ["F", "M"], "age": [18, 65]}, context_least=50))
+    configuration = parse(**given({"sex": ["F", "M"], "age": [18, 65]}, certainty=0.4))
     plan, mechanism = build_plan(configuration), build_mechanism(configuration, bytes(16))
     assert plan.contexts == mechanism.context
     assert [one.path.text for one in plan.context] == ["sex", "age"]

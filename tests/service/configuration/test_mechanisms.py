@@ -44,7 +44,7 @@ def test_every_mechanism_has_a_section():
 def test_section_matches_the_constructor(name):
     wanted = {key: p.default for key, p in signature(MECHANISMS[name]).parameters.items() if key not in FROM_ELSEWHERE}
     section = SECTIONS[name].model_fields
-    assert [key for key in section if key != "name"] == list(wanted)
+    assert [key for key in section if key not in ("name", "alpha")] == list(wanted)
     for key, default in wanted.items():
         by_attributes = name == "semantic_noise" and key in {"correlated", "reference"}
         assert (None if by_attributes else section[key].default) == default, key
@@ -87,9 +87,8 @@ def test_hash_covers_the_context_and_its_order(parse):
 
     kinds = {"sex": ["F", "M"], "age": [18, 65]}
     given = [{}, {"context": kinds}, {"context": dict(reversed(kinds.items()))}, {"context": {"sex": ["F", "M"]}}]
-    given.append({"context": kinds, "context_least": 300})
     assert len({hash_of(**each) for each in given}) == len(given)
-    assert hash_of(context_least=200) == hash_of()
+    assert hash_of(certainty=0.5) == hash_of() != hash_of(certainty=0.4)
 
 
 def test_hash_covers_groups_of_group_mechanisms(parse):
@@ -99,7 +98,7 @@ def test_hash_covers_groups_of_group_mechanisms(parse):
 
 
 def test_only_noise_is_to_increase_the_variance(parse):
-    """Semantic transport keeps sVar, and α is only its target."""
+    """Semantic transport keeps sVar, and α is only its distance."""
     transport = parse(mechanism={"name": "semantic_transport"})
     assert noise_levels(transport) == {"principal": 0.0, "secondary": 0.0}
     assert variance_growth(transport) == {"principal": 0.0, "secondary": 0.0}
@@ -112,9 +111,8 @@ def test_only_noise_is_to_increase_the_variance(parse):
     [
         ({"name": "semantic_transport"}, None, {"principal": 1.0, "secondary": 1.0}),
         ({"name": "semantic_transport"}, 0.4, {"principal": 0.4, "secondary": 0.3}),
-        ({"name": "semantic_transport", "target": {"alpha": {"principal": 1, "secondary": 2}}}, None, [1.0, 2.0]),
-        ({"name": "semantic_transport", "target": {"certainty": 0.4}}, None, [1.0, 1.0]),
-        ({"name": "semantic_transport", "target": {"rmse": 0.2}}, None, [None, None]),
+        ({"name": "semantic_transport", "alpha": {"principal": 1, "secondary": 2}}, None, [1.0, 2.0]),
+        ({"name": "semantic_transport", "alpha": 0.7, "certainty": 0.4}, None, [0.7, 0.7]),
         ({"name": "semantic_noise"}, 0.4, [0.4, 0.3]),
         ({"name": "semantic_noise"}, {"path": "alpha", "default": 0.4}, [None, None]),
         ({"name": "rank_swapping"}, None, [None, None]),
@@ -152,7 +150,7 @@ class TestProblems:
             "mechanism.correlated: unknown key: use name, k, multivariate, intervals or distance"
         ]
         assert problems(mechanism={"multivariate": True})[0].startswith(
-            "mechanism.multivariate: unknown key: use name, target, least"
+            "mechanism.multivariate: unknown key: use name, alpha, certainty, least"
         )
 
     def test_invalid_parameter_is_an_error(self, problems):

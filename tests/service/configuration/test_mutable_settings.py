@@ -107,8 +107,8 @@ def test_keys_that_need_a_restart_are_found(parse, changes, keys):
     assert changes_needing_restart(parse(**base), parse(**base | changes)) == keys
 
 
-def test_the_level_of_a_transport_can_change_and_its_target_cannot(parse):
+def test_the_level_of_a_transport_can_change_and_its_promise_cannot(parse):
     base, level = (parse(attributes={"principal": {"alpha": alpha}}) for alpha in (0.3, 0.9))
     assert changes_needing_restart(base, level) == []
     assert with_settings(base, mutable_settings(level)) == level
-    assert changes_needing_restart(base, parse(mechanism={"target": {"rmse": 0.2}})) == ["mechanism"]
+    assert changes_needing_restart(base, parse(mechanism={"certainty": 0.4})) == ["mechanism"]

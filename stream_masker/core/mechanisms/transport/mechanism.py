@@ -1,75 +1,76 @@
-"""Semantic transport: masking that preserves the joint law of the attributes."""
+"""Semantic transport: masking that keeps the joint law of the attributes, with a promise about every record."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
-from stream_masker.core.dataframes import DataFrame, as_records
+from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.dtypes import Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
-from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
-from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws, LawsBuilder, read_laws
-from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
+from stream_masker.core.mechanisms.encoding import RecordCodes
+from stream_masker.core.mechanisms.options import checked_alpha
+from stream_masker.core.mechanisms.transport.model import FORMAT, Maps, PairLaw, read_maps
+from stream_masker.core.mechanisms.transport.strata import Settings, Strata, checked_sensitive
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import Keys
-from stream_masker.core.random import WordLayout, draw_words
+from stream_masker.core.random import Keys, WordLayout, draw_words, one_record_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.contexts import average_repeated, average_risk
+from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import MaskLaw, Tuples
-from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
-from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import whole_number
+from stream_masker.core.table import DataFrame, as_records
+from stream_masker.core.validation import number_between, whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
+LEAST_CERTAINTY = 0.01
 
 
-class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
-    """Moves records by a random map that preserves the law of the window, and promises something about every record.
+class SemanticTransport(WindowedMechanism[Maps]):
+    """Moves records by a random map that keeps the law of the window, and promises something about every record.
 
-    For every masked record t that can be written, every attribute and every value x, P(x | t) ≤ max(``certainty``,
-    P(x)), and the same for groups of concepts (``sensitive``). The laws that are preserved, for whom the promise is
-    exact, and what each target means, are in docs/methods/semantic-transport.md and docs/derivations.md.
+    The attacker knows the mechanism, its parameters, the published version, how often every code and every linked pair
+    of codes occurs in the window, and every masked record with its context; not the secret. For every masked record t
+    that can be written, every attribute and every value x, P(x | t) ≤ max(``certainty``, P(x)), and the same for groups
+    of concepts (``sensitive``). The chapter of a code is not hidden: masks that keep the meaning mostly stay in it.
 
-    * One or two attributes without arrays: the law of values, or of pairs, is preserved in expectation.
-    * Otherwise one scalar is the root of a star, and the laws of the pairs of the root and of each other attribute are.
-      These others can move farther than a given α asks for.
-    * An absent value stays absent. A value whose root is absent is masked alone, and so is a pair that lacks a value.
+    * One or two attributes without arrays: the law of values, or of pairs, is kept in expectation.
+    * Otherwise the first attribute that is no array is the root. It keeps its law, and each other attribute its law
+      with the root. Elements of arrays, and further attributes, move as far as these laws force them to.
+    * An absent value stays absent. Of two attributes, records that lack one have a map of their own.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
-    * Fields that are ``context`` stay in the record. Each context has a law of its own; rare ones share a law.
-    * Tuples of fewer different noise keys than ``least`` are never written. They move to near tuples.
+    * Fields that are ``context`` stay in the record. Each context with enough records has maps of its own. The others
+      have those of all records, restricted to the codes that occur in them where these are enough.
+    * Tuples of fewer patients (different noise keys) than ``least`` spread within their blocks, so that a written
+      tuple is no proof of one of the window.
 
-    An α is the least distance: values move farther where the promise needs it, as ``risk().rmse`` says, and less where
-    the window does not allow as much; then they count as truncated in the ``Distortion`` of a batch. A target that
-    cannot be met raises StatisticsError, which says what is possible.
+    α·sdVar is the mean squared distance that is asked for. Values move farther where the promise needs it, and less
+    where the window does not allow as much; they then count as truncated in the ``Distortion`` of a batch.
     """
 
     name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = 6
+    snapshot_format: ClassVar[int] = FORMAT
     method_card: ClassVar[MethodCard] = MethodCard(
-        source="own; Cuturi 2013, Peyré and Cuturi 2019, Gouweleeuw and others 1998",
+        summary="moves a record to another record of the window by a random map that preserves their law",
+        use_when="records must be masked one by one, with a promise about each, and statistics must survive",
+        source="own; Cuturi 2013, Peyré and Cuturi 2019",
         attributes="any number of nominal ones",
         taxonomies="any",
         preserves=("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes"),
-        guarantee="no value is known with more than `certainty` from any masked record, unless it was so before; no "
-        "masked tuple is of fewer patients than `least`",
+        guarantee="no code is known with more than `certainty` from any masked record, unless it was so before; a "
+        "masked tuple is no proof of a tuple of fewer patients than `least`",
         latency="none: each record is masked alone",
         cost="O(candidates of the value in the window), few of which are visited",
     )
@@ -78,10 +79,11 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         self,
         taxonomies: Mapping[str, Taxonomy],
         *,
-        target: Mapping[str, Any] | None = None,
+        alpha: float | Mapping[str, float] = 1.0,
+        certainty: float = 0.5,
         least: int = 2,
+        sensitive: Mapping[str, Any] | None = None,
         context: ContextChoice | None = None,
-        context_least: int = 200,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -93,38 +95,40 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         Raises ParameterError, which names the value given and the values allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``target``: one of ``{"alpha": α}``, ``{"rmse": r}``, ``{"vulnerability": v}``, ``{"epsilon": ε}``, with
-          ``certainty`` and ``sensitive``; see ``Target.of``. Default: ``{"alpha": 1, "certainty": 0.5}``.
-        * ``least``: of how many different noise keys a masked tuple must be in the window; of how many records, where
+        * ``alpha``: α, in [0.01, 10], for all attributes or for each.
+        * ``certainty``: β, which no posterior of a value exceeds, in [0.01, 1]; 1 promises nothing.
+        * ``least``: of how many different noise keys a tuple must be in the window, or of how many records, where
           records have no noise key.
-        * ``context``: the fields that stay, the most important first. For each the texts that can occur, or the
-          ascending bounds of bands of numbers; other values are one more kind. ``context_least``: the number of records
-          of the window that a context needs for a law of its own.
+        * ``sensitive``: the limit of each group: by the name of a list of ``core.risk.sensitive``, or
+          ``{"limit": β, "roots": [concepts]}`` by a name of one's own.
+        * ``context``: the fields that stay. For each the texts that can occur, or the ascending bounds of bands of
+          numbers; other values are one more kind.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         super().__init__(
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
         )
-        self._target = Target.of(DEFAULT_TARGET if target is None else target, self._attributes)
-        self._least = whole_number("least", least, 1, 1_000_000)
-        self._contexts = ContextSettings(
-            Context.of({} if context is None else context), whole_number("context_least", context_least, 2, 1_000_000)
-        )
-        for name in self._contexts.context.names:
+        known = Context.of({} if context is None else context)
+        for name in known.names:
             if name in self._attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        self._groups = self._target.groups([taxonomies[name] for name in self._attributes])
+        self._settings = Settings(
+            self._attributes,
+            self._distances,
+            tuple(checked_alpha(alpha, self._attributes).values()),
+            number_between("certainty", certainty, LEAST_CERTAINTY, 1.0),
+            checked_sensitive({} if sensitive is None else sensitive, self._taxonomies),
+            whole_number("least", least, 1, 1_000_000),
+            known,
+        )
 
-    def calibrate(self) -> Statistics:
-        """Compute the statistics of the window and put them in force, ready to mask. See ``WindowedMechanism``."""
-        statistics = super().calibrate()
-        self._prepared_statistics().make_channels()
-        return statistics
+    @property
+    def context(self) -> Context:
+        return self._settings.context
 
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put a snapshot in force, ready to mask. See ``WindowedMechanism``."""
-        super().restore(snapshot)
-        self._prepared_statistics().make_channels()
+    @property
+    def promise(self) -> float | None:
+        return self._settings.certainty if self._settings.certainty < 1.0 else None
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
@@ -132,85 +136,18 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         Raises StatisticsError before the first statistics, and for lists if there were none in their window. Raises
         ParameterError if the batch has other attributes, another size than the keys, or a noise level of its own.
         """
-        prepared = self._prepared_statistics()
+        maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return prepared.mask(batch, words)
+        return maps.mask(batch, words)
 
-    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities of some values, averaged over the records that have them.
-
-        Those of a child of a star take one coupling for each pair of its root's values; the rarest are left out.
-        """
-        return self._prepared_statistics().channel(j, values)
-
-    def surely_hides(self, j: int) -> bool:
-        """Return True: nearly every record of the window is a possible mask of every record."""
-        return True
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        return self._prepared_statistics().changed_at_least(j)
-
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs, or of single values; None for a star, see ``record_risk``."""
-        prepared = self._prepared_statistics()
-        if isinstance(prepared, Laws):
+    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
+        maps = self._prepared_statistics()
+        if self.context or (0, 1) not in maps.chosen or any(record.is_array):
             return None
-        if prepared.pair is not None:
-            return TransportedPairs.of(prepared.pair, prepared.values, tuples)
-        return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
-
-    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
-        """Return the risk of pairs, or of records of the root of a star and a child; None after several masks."""
-        prepared = self._prepared_statistics()
-        if len(tuples.attributes) < 2 or repeats > 1 or isinstance(prepared, Laws):
-            return None
-        return prepared.record_risks.get((tuples.attributes[0], tuples.attributes[1]))
-
-    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
-        """Return the disclosure risk. With a context, an attacker reads it, and his prior is the law of his context."""
-        prepared = self._prepared_statistics()
-        if isinstance(prepared, PreparedTransport):
-            least = dict(zip(self._attributes, prepared.least, strict=True))
-            return replace(super().risk(draws=draws, repeats=repeats), least=least)
-        if self._counts is None:
-            return super().risk(draws=draws, repeats=repeats)
-        parts = [(own.risk(draws=n, repeats=repeats), counts) for own, counts, n in self._parts(prepared, draws)]
-        return average_risk(parts, self._attributes, self._distances)
-
-    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
-        prepared = self._prepared_statistics()
-        if not isinstance(prepared, Laws) or self._counts is None:
-            return super().repeated_risk(repeats=repeats, draws=draws)
-        parts = [(own.repeated_risk(repeats=repeats, draws=n), c) for own, c, n in self._parts(prepared, draws)]
-        return average_repeated(parts, self._attributes)
-
-    def expected_risk(self) -> Risk | None:
-        prepared = self._prepared_statistics()
-        return None if isinstance(prepared, Laws) else assess(self, prepared.counts(), draws=1000, repeats=1)
-
-    @property
-    def context(self) -> Context:
-        return self._contexts.context
-
-    @property
-    def promise(self) -> float | None:
-        return self._target.certainty
-
-    def told(self) -> tuple[Told, ...] | None:
-        prepared = self._prepared_statistics()
-        if isinstance(prepared, Laws):
-            return None
-        columns = range(len(self._attributes))
-        return tuple(Told(prepared.certainty(j), prepared.frequency(j), prepared.meaning(j)) for j in columns)
-
-    def disclosure(self) -> Disclosure:
-        """Return what masked records tell an attacker.
-
-        Exact for one or two attributes; otherwise see ``Disclosure``. Raises StatisticsError before the first
-        statistics.
-        """
-        return self._prepared_statistics().disclosure(self._attributes)
+        words = one_record_words(block, record.codes, record.offsets, CHOICE_WORD)[:, 0].copy()
+        codes = np.array(record.codes, np.int32)
+        return [int(each[0]) for each in maps.maps[0].draw((codes[:1], codes[1:]), (words[:1], words[1:]))]
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -219,48 +156,58 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
                 "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
                 "semantic_noise"
             )
-        self._check_lists(batch)
-        if self._contexts.context and batch.context is None:
-            raise ParameterError(f"the batch has no context: give {', '.join(self._contexts.context.names)}")
-
-    def _check_lists(self, batch: Batch) -> None:
-        """Raise StatisticsError for lists where pairs of scalars were calibrated: masked apart, they would tell more.
-
-        The records are not at fault, so none of them may be rejected for it."""
-        prepared = self._prepared_statistics()
-        laws = [law.transport for law in prepared.laws] if isinstance(prepared, Laws) else [prepared]
-        pairs = any(law.pair is not None for law in laws)
+        if self.context and batch.context is None:
+            raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):
-            if pairs and column.is_array:
+            if column.is_array and (0, 1) in self._prepared_statistics().chosen:
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )
 
-    @property
-    def _settings(self) -> TransportSettings:
-        return TransportSettings(self._attributes, self._distances, self._target, self._groups, self._least, self._seed)
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values, averaged over the records that have them."""
+        positions, rows = self._strata(counts).rows(j, values)
+        return Channel(values, rows, value_classes(positions, len(self._distances[j].taxonomy)))
+
+    def surely_hides(self, j: int) -> bool:
+        """Return True: nearly every record of the window is a possible mask of every record."""
+        return True
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
+        maps = self._prepared_statistics()
+        if self.context or (len(self._attributes) > 1 and (0, 1) not in maps.chosen):
+            return None
+        one = len(self._attributes) == 1
+        return super().mask_law(tuples, channels, counts) if one else PairLaw.of(maps.pooled((0, 1)), tuples)
+
+    def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None:
+        """Return the joint law of attribute j's value and all masks of its record, with its context and which values
+        are absent: blocks of (n, m) float64, whose entries sum to 1 over all blocks.
+
+        The n rows are the values of ``counts.values[j]``, in their order.
+        """
+        return self._strata(counts).blocks(j)
+
+    def expected_risk(self) -> Risk | None:
+        counts, other = self._prepared_statistics().counts(), copy.copy(self)
+        other._counts = counts
+        return None if counts is None else assess(other, counts, draws=1000, repeats=1)
+
+    def told(self) -> tuple[Told, ...] | None:
+        """Return what all masks of a record tell of each attribute's value."""
+        strata = self._strata(None)
+        return tuple(strata.told(j) for j in range(len(self._attributes)))
+
+    def _strata(self, counts: Counts | None) -> Strata:
+        return Strata(self._settings, self._known_counts() if counts is None else counts, self._prepared_statistics())
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        before = self._prepared
-        if self._contexts.context:
-            laws = before if isinstance(before, Laws) else None
-            return LawsBuilder(self._settings, self._contexts, counts, laws).build()
-        previous = before if isinstance(before, PreparedTransport) else None
-        return ModelBuilder(self._settings, counts, statistics, previous).build()
+        return Strata(self._settings, counts, self._prepared).model(np.diag(statistics.covariance))
 
-    def _prepare(self, statistics: Statistics) -> PreparedTransport | Laws:
-        if self._contexts.context:
-            return read_laws(self._settings, self._contexts.context, statistics.model)
-        return read_transport(self._settings, statistics.model, np.diag(statistics.covariance))
-
-    def _parts(self, laws: Laws, draws: int) -> Iterator[tuple[SemanticTransport, Counts, int]]:
-        """Yield, for each context of the window, its mechanism without context, its counts, and its share of draws."""
-        assert self._counts is not None
-        for number, counts in self._counts.contexts.items():
-            own = copy.copy(self)
-            own._contexts = replace(self._contexts, context=NO_CONTEXT)
-            own._prepared, own._counts = laws.laws[laws.law_of[number]].transport, counts
-            yield own, counts, max(1, -(-draws * counts.records // self._counts.records))
+    def _prepare(self, statistics: Statistics) -> Maps:
+        noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
+        return read_maps(statistics.model, self.context.to_list(), self._distances, noise)
 
     def learn_many(
         self,
@@ -271,7 +218,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     ) -> None:
         """Add records to the window. Raises ParameterError, too, if none of several records has a context field."""
         given = self._as_records(records)
-        for name in self._contexts.context.names if len(given) > 1 else ():
+        for name in self.context.names if len(given) > 1 else ():
             if not any(name in record for record in given):
                 raise ParameterError(f"no record has the context {name!r}")
         super().learn_many(given, keys=keys, time=time)
@@ -279,11 +226,11 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``WindowedMechanism``."""
         given = self._as_records(records)
-        batch, context = super().encode(given), self._contexts.context
+        batch, context = super().encode(given), self.context
         if not context:
             return batch
         return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        names = (*self._attributes, *self._contexts.context.names)
+        names = (*self._attributes, *self.context.names)
         return as_records(records, names, required=self._attributes)

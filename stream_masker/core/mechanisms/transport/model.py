@@ -1,395 +1,324 @@
-"""The model of a window: computed from its counts, and JSON-serialisable for the processes that mask.
+"""The maps of a window in use, and what is published of them.
 
-It holds for each attribute its values, the levels of its kernel, and the transport of the attribute alone; for two
-attributes their transport as pairs; and the edges of a star (``transport.star.edges``) otherwise.
+A message holds the window's tuples with their numbers of records, Φ, the kernels and η, in float32. All the rest, T and
+Ψ, follows from them, so that every process masks alike.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from itertools import combinations
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.core.arrays import located
+from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.elementary import logarithms
-from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
-from stream_masker.core.mechanisms.transport.fitting import (
-    Goal,
-    check_written,
-    checked,
-    counts_to_model,
-    fit,
-    fit_to_model,
-    meet_level,
-    published,
-    read_counts,
-    read_fit,
-    solve_for,
-)
-from stream_masker.core.mechanisms.transport.kernel import Levels, design
-from stream_masker.core.mechanisms.transport.limits import Caps, Groups
-from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, Start, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Binding, CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.edges import (
-    Edge,
-    Star,
-    array_attributes,
-    flipped,
-    masks_of,
-    meet_distance,
-)
-from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.target import Target, greatest_noise, wanted_squares
-from stream_masker.core.mechanisms.transport.values import (
-    Values,
-    events_of_pairs,
-    pair_table,
-    single_table,
-    square_distances,
-)
-from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import salts_of
+from stream_masker.core.mechanisms.base import distortion_of
+from stream_masker.core.mechanisms.transport.certainty import Posteriors, Redraw, redrawn_joint
+from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Values
+from stream_masker.core.mechanisms.transport.given import Given
+from stream_masker.core.mechanisms.transport.kernels import Draws, draw_pairs
+from stream_masker.core.risk.records import Tuples as RecordTuples
+from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, sum_by_key
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
-from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
-ROUNDING = 1e-6
-"""By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
-MAX_CONCEPTS = 1 << 31
-"""The number of int32 positions."""
-Each = TypeVar("Each")
+FORMAT = 7
+"""The number of the format of models and snapshots."""
+BLOCK = 4096
+"""The number of masks in a block of a joint law."""
 
-SAME_COUNT = 0.5
-"""The greatest relative difference between the counts of a value that is about as frequent as before."""
-MAX_REFITS = 12
-"""How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
+Attributes: TypeAlias = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TransportSettings:
-    """The parameters that a model depends on; ``groups``: the sensitive groups of each attribute's concepts;
-    ``seed``: secret, of the exchange of rare pairs."""
+@dataclass(frozen=True, eq=False)
+class Transport:
+    """The map of some records, with its redraw.
 
-    attributes: tuple[str, ...]
-    distances: tuple[Distance, ...]
-    target: Target
-    groups: tuple[Groups, ...]
-    least: int
-    seed: bytes
+    * ``attributes``: the indices of one or two. ``values``: of each. ``tuples``: those of the window.
+    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it; ``moved``: what it is.
+    * ``given``: what is masked given the attribute, if it is a root.
+    """
 
-    def limits(self, j: int, values: Values, edge: Edge | None = None, *, fitting: bool) -> Caps:
-        """Return the limits of the values of an attribute; ``edge``: that to it, if it is masked given its root."""
-        groups = {name: (members[values.positions], limit) for name, (members, limit) in self.groups[j].items()}
-        laws = values.laws if edge is None else edge.priors(values)
-        return Caps.of(laws, self.target.certainty, groups, fitting=fitting)
-
-
-class ModelBuilder:
-    """Computes the model of one window."""
-
-    def __init__(
-        self, settings: TransportSettings, counts: Counts, statistics: Statistics, previous: PreparedTransport | None
-    ) -> None:
-        """``previous``: the model in force, whose solution is the start. Raises StatisticsError."""
-        self._settings = settings
-        self._target = settings.target
-        self._counts = counts
-        self._statistics = statistics
-        self._previous = previous
-        columns = enumerate(zip(settings.distances, counts.values, strict=True))
-        self._values = [Values.most_frequent(*each, counts.events.get((j,))) for j, each in columns]
-        self._squares = [square_distances(v.distance, v.positions) for v in self._values]
-        self._laws = [v.counts / v.counts.sum() for v in self._values]
-        self._given = wanted_squares(settings.target, statistics)
-        written = [np.where(v.units >= settings.least, v.counts, 0.0) for v in self._values]
-        self._most = [greatest_noise(*each) for each in zip(self._laws, written, self._squares, strict=True)]
-        self._wanted = np.minimum(self._given, self._most) if settings.target.kind == "alpha" else self._given
-
-    def build(self) -> dict[str, Any]:
-        """Return the model. Raises StatisticsError if the target cannot be met."""
-        names = self._settings.attributes
-        exceeded = [name for name, more in zip(names, self._given > self._most, strict=True) if more]
-        model: dict[str, Any] = {
-            "values": {
-                n: {
-                    **counts_to_model("positions", v.positions, v.counts),
-                    **({} if v.events is None else {"events": pack_array(v.events)}),
-                }
-                for n, v in zip(names, self._values, strict=True)
-            },
-            "truncated": exceeded if self._target.kind == "alpha" else [],
-        }
-        for name, values in zip(names, self._values, strict=True):
-            check_written(name, values.units >= self._settings.least)
-        singles = [self._single(j) for j in range(len(names))]
-        arrays = array_attributes(self._counts)
-        if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
-            model["pair"] = fit_to_model(self._pair(singles))
-        elif len(names) > 1:
-            star = Star.of(self._statistics, self._counts)
-            if star.children:
-                edges = self._star(star, singles)
-                model["star"] = {"root": names[star.root], "edges": [edge.to_model(names) for edge in edges]}
-        model["single"] = {n: fit_to_model(each) for n, each in zip(names, singles, strict=True)}
-        return model
+    attributes: Attributes
+    values: tuple[Values, ...]
+    tuples: Tuples
+    map: Map
+    redraw: Redraw
+    wanted: tuple[float, ...]
+    moved: tuple[float, ...]
+    given: tuple[Given, ...] = ()
 
     @cached_property
-    def _levels(self) -> list[Levels]:
-        """The levels of each attribute's kernel; for an ε the kernel is exp(−λ·sd²), whose ε is less."""
-        if self._target.kind == "epsilon":
-            pairs = zip(self._wanted, self._values, strict=True)
-            return [Levels.flat(len(v), float(self._wanted.min() / wanted)) for wanted, v in pairs]
-        return [self._designed(j) for j in range(len(self._values))]
+    def draws(self) -> Draws:
+        """The arrays of draws."""
+        own, weights = self.map, self.redraw.weights
+        first, second = (np.argsort(k.squares, axis=1, kind="stable").astype(np.uint16) for k in own.kernels)
+        near, other = (np.take_along_axis(m, o, 1) for m, o in zip(own.matrices, (first, second), strict=True))
+        salts = [salts_of(v.positions) for v in self.values] + [np.zeros(1, np.uint64)]
+        sums, maps = weights.sum(axis=1, dtype=np.float64), (own.totals, own.inner, own.psi, self.redraw.eta)
+        return Draws(first, second, near, other, *maps, weights, sums, salts[0], salts[1])
 
-    def _designed(self, j: int) -> Levels:
-        before = None
-        if self._previous is not None:
-            levels = self._previous.fits[j].problem.levels[0]
-            place, known = located(self._previous.values[j].positions, self._values[j].positions)
-            before = replace(levels, rows=np.where(known, levels.rows[place], np.log(self._laws[j])))
-        return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
+    def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
+        """Return the masks of records that have all attributes, as positions.
 
-    def _goal(self, js: tuple[int, ...], table: Table, counts: Int64Array, written: BoolArray) -> Goal:
-        """Return the goal of one attribute, or of two; ``table``, ``counts``, ``written``: see ``Problem``."""
-        names = tuple(self._settings.attributes[j] for j in js)
-        squares, levels = [self._squares[j] for j in js], [self._levels[j] for j in js]
-        limits, fitting = (
-            [self._settings.limits(j, self._values[j], fitting=lower) for j in js] for lower in (False, True)
-        )
-        problem = Problem(
-            table,
-            counts,
-            written,
-            two(squares, TRIVIAL),
-            two(levels, Levels.flat(1, 1.0)),
-            two(limits, Caps.none(1)),
-            two(fitting, Caps.none(1)),
-        )
-        return Goal(names, self._wanted[list(js)], self._target, problem)
-
-    def _single_goal(self, j: int, allowed: BoolArray | None = None) -> Goal:
-        """Return the goal of an attribute that is masked alone; ``allowed``: (k,) which values may be written."""
-        values = self._values[j]
-        written = values.units >= self._settings.least
-        return self._goal((j,), single_table(values), values.counts, written if allowed is None else written & allowed)
-
-    def _single(self, j: int, allowed: BoolArray | None = None) -> Scaling:
-        before = None if self._previous is None else self._previous.fits[j]
-        goal = self._single_goal(j, allowed)
-        return self._fitted((j,), goal, before, None)
-
-    def _pair(self, singles: Sequence[Scaling]) -> Scaling:
-        """Fit the pair, from the solution in force, or with the exponents of both attributes."""
-        table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
-        goal = self._goal((0, 1), table, counts, units >= self._settings.least)
-        known = None if self._previous is None else self._previous.pair
-        none = Binding.none(counts.size)
-        exponents = np.array([each.exponents[0] for each in singles])
-        return self._fitted((0, 1), goal, known, (exponents, (goal.problem.target, (none, none))))
-
-    def _fitted(
-        self, js: tuple[int, ...], goal: Goal, before: Scaling | None, start: tuple[Float64Array, Start] | None
-    ) -> Scaling:
-        """Fit a goal from the solution in force for the same attributes; without one, from the given start."""
-        target = goal.problem.target
-        if before is None or self._previous is None:
-            return fit(goal, start)
-        now, then = ([v[j].positions for j in js] + [ONE_PLACE] for v in (self._values, self._previous.values))
-        places = [located(new, old) for new, old in zip(now, then, strict=True)]
-        first, second = (np.where(held, place, -1) for place, held in places[:2])
-        old, new = before.problem.table, goal.problem.table
-        keys, own = (
-            a[t.rows].astype(np.int64) * MAX_CONCEPTS + b[t.columns] for (a, b, *_), t in ((now, new), (then, old))
-        )
-        place, held = located(own, keys)
-        known, ratio = held & (before.psi[place] > 0.0) & (target > 0.0), np.ones(target.size)
-        if known.any():
-            ratio[known] = before.psi[place[known]] / before.problem.target[place[known]]
-            ratio[~known] = math.exp(np.average(np.log(ratio[known]), weights=target[known]))
-        factors = [b.carried(place, known, v) for b, v in zip(before.binding, (first, second), strict=True)]
-        return fit(goal, (before.exponents, (ratio * target, (factors[0], factors[1]))))
-
-    def _star(self, star: Star, singles: list[Scaling]) -> list[Edge]:
-        """Return the edges to the children, and replace the fits of attributes that are masked alone."""
-        edges = [self._edge(star.root, child) for child in star.children]
-        if not self._target.by_distance:
-            return self._measured_star(star.root, edges, singles)
-        allowed = np.ones(len(self._values[star.root]), np.bool_)
-        if self._target.limited:
-            allowed = np.logical_and.reduce([edge.partnered for edge in edges]) & ~self._left_out(star.root)
-        root = singles[star.root]
-        check_written(self._settings.attributes[star.root], root.problem.written & allowed)
-        for _ in range(MAX_REFITS):
-            if not (allowed | ~root.problem.written).all():
-                root = self._single(star.root, allowed)
-            law = joint_of(root)
-            fitted = [self._moved(edge, law) for edge in edges]
-            edges = [edge for edge, _ in fitted]
-            failing = [edge for edge, figures in fitted if figures.fails.any()]
-            if not failing:
-                for edge, figures in fitted:
-                    if figures.child.excess.max() > ROUNDING:
-                        raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
-                singles[star.root] = root
-                return edges
-            allowed &= ~np.logical_or.reduce([edge.strained for edge in failing])
-            if np.count_nonzero(root.problem.written & allowed) < 2:
-                raise StatisticsError(self._too_certain(Star(star.root, tuple(edge.child for edge in failing))))
-        raise StatisticsError(self._too_certain(star))
-
-    def _left_out(self, root: int) -> BoolArray:
-        """Return (k,) bool: the values of the root that the model in force does not write, and are about as frequent
-        there. They would most likely fail again, which costs a fit to find out."""
-        values = self._values[root]
-        if self._previous is None:
-            return np.zeros(len(values), np.bool_)
-        before = self._previous.values[root]
-        place, known = located(before.positions, values.positions)
-        counts, written = before.counts[place], self._previous.fits[root].problem.written[place]
-        return np.asarray(known & ~written & (np.abs(values.counts - counts) <= SAME_COUNT * counts))
-
-    def _moved(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
-        """Return an edge that meets its distance and its limits, and what it tells."""
-        squares, wanted = self._squares[edge.child], float(self._wanted[edge.child])
-        sharpness = meet_distance(edge, squares, law, wanted, truncated=self._target.kind == "alpha")
-        if isinstance(sharpness, str):
-            name = self._settings.attributes[edge.child]
-            raise StatisticsError(
-                f"target {self._target.kind} cannot be met: {name} follows the mask of "
-                f"{self._settings.attributes[edge.root]}, which allows an RMSE {sharpness} (wanted: {wanted**0.5:.3f})"
-            )
-        return self._limited(replace(edge, sharpness=sharpness), law)
-
-    def _limited(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
-        of_child = self._settings.limits(edge.child, self._values[edge.child], edge, fitting=True)
-        limits = (of_child, self._settings.limits(edge.root, self._values[edge.root], fitting=True))
-        return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
-
-    def _too_certain(self, star: Star) -> str:
-        names = ", ".join(self._settings.attributes[child] for child in star.children)
-        return (
-            f"{names}: the limits of the target cannot be met given the mask of "
-            f"{self._settings.attributes[star.root]}: use a greater alpha, or greater limits"
-        )
-
-    def _measured_star(self, root: int, edges: Sequence[Edge], singles: list[Scaling]) -> list[Edge]:
-        """Return a star that meets a vulnerability or an ε: λ of all attributes have one common factor.
-
-        For an ε, the children that are masked alone have this factor, too.
+        ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
         """
-        of_epsilon = self._target.kind == "epsilon"
-        goals = {j: self._single_goal(j) for j in (root, *(edge.child for edge in edges if of_epsilon))}
+        indices = [v.indices(each) for v, each in zip(self.values, codes, strict=True)]
+        second = indices[1] if len(indices) == 2 else np.zeros_like(indices[0])
+        drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
+        return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
-        def measure(factor: float, _: StarState | None) -> tuple[float, StarState]:
-            alone = {j: solve_for(goal, factor) for j, goal in goals.items()}
-            law = joint_of(published(alone[root]))
-            moved = [replace(e, sharpness=factor / float(self._wanted[e.child])) for e in edges]
-            fitted = [self._limited(edge, law) for edge in moved]
-            state = StarState(alone, [edge for edge, _ in fitted])
-            if not all(each.met for each in alone.values()) or any(figures.fails.any() for _, figures in fitted):
-                return np.inf, state
-            if of_epsilon:
-                return self._epsilon(root, state), state
-            return max(float(law.max(axis=0).sum()), *(each.child.vulnerability for _, each in fitted)), state
+    def surest(self, which: int) -> float:
+        """Return the greatest posterior of a value of an attribute, over all masks that can be written."""
+        return Posteriors.of(self.map)[which].surest(self.redraw, self.redraw.mean[which])
 
-        state = meet_level(self._target, measure)
-        for j, alone in state.alone.items():
-            singles[j] = checked(goals[j], alone)
-        return state.edges
-
-    def _epsilon(self, root: int, state: StarState) -> float:
-        """Return the ε of records with one value of each attribute, of any of which others may be absent."""
-        alone = {j: epsilon_of_record(published(solved)) for j, solved in state.alone.items()}
-        given = (max(alone[e.child], conditional_epsilon(e.laws(self._squares[e.child]))) for e in state.edges)
-        return alone[root] + sum(given)
-
-    def _edge(self, root: int, child: int) -> Edge:
-        pair = (min(root, child), max(root, child))
-
-        def tabled(column: SparseCounts) -> tuple[CountedPairs, Int64Array]:
-            table, counts, units = pair_table(column, self._values[pair[0]], self._values[pair[1]])
-            if root > child:
-                table, counts, units = flipped(table, counts, units)
-            return CountedPairs(table, counts), units
-
-        (pairs, units), counted = tabled(self._counts.pairs[pair]), self._counts.events.get(pair)
-        before = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
-        sharpness = before.get(child, 1.0 / float(self._wanted[child]))
-        values = (self._values[root], self._values[child])
-        masks = masks_of(pairs, units, values, self._settings.least, self._settings.seed)
-        events = events_of_pairs(pairs, values[0], None if counted is None else tabled(counted)[0])
-        return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32), events)
+    def blocks(self, which: int) -> Iterator[Float64Matrix]:
+        """Yield the joint law of an attribute's value and all masks of the record: blocks of (k, ≤ ``BLOCK``)."""
+        found, side = self.redraw, Posteriors.of(self.map)[which]
+        i, j = np.nonzero(side.chance)
+        for start in range(0, i.size, BLOCK):
+            own = i[start : start + BLOCK], j[start : start + BLOCK]
+            kept = side.chance[own] * (1.0 - found.eta[own])
+            yield side.columns(*own) * kept + found.mean[which][:, None] * found.weights[own]
 
 
-class StarState(NamedTuple):
-    """A star for one factor of λ: the attributes that are masked alone, and the edges."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PairLaw:
+    """P(a*, b* | a, b) of the window's pairs (``risk.records.MaskLaw``).
 
-    alone: dict[int, Scaling]
-    edges: list[Edge]
+    ``rows``, ``columns``: (t,) the indices of their values. ``redrawn``: (t,) how probably each is redrawn, times Z.
+    """
+
+    transport: Transport
+    rows: Int32Array
+    columns: Int32Array
+    redrawn: Float64Array
+
+    @classmethod
+    def of(cls, transport: Transport, tuples: RecordTuples) -> PairLaw:
+        """Return the law of these pairs."""
+        rows, columns = (v.indices(codes) for v, codes in zip(transport.values, tuples.codes, strict=True))
+        first, second = transport.map.matrices
+        redrawn = first @ (transport.redraw.eta * transport.map.psi) @ second.T
+        return cls(transport, rows, columns, redrawn[rows, columns].astype(np.float64))
+
+    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
+        """Return (t,) float64: the probability of the masked pair, as positions, given each pair."""
+        own, again = self.transport.map, self.transport.redraw
+        x, y = (int(v.indices(np.array([code]))[0]) for v, code in zip(self.transport.values, masked, strict=True))
+        kept = own.matrices[0][self.rows, x] * own.matrices[1][self.columns, y] * own.psi[x, y]
+        chance = kept * (1.0 - again.eta[x, y]) + self.redrawn * (float(again.weights[x, y]) / max(again.share, 1e-300))
+        return np.asarray(chance / own.totals[self.rows, self.columns], np.float64)
 
 
-def two(each: Sequence[Each], other: Each) -> tuple[Each, Each]:
-    """Return what two attributes have; ``other``: what one has that is not there."""
-    return each[0], each[1] if len(each) > 1 else other
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """The maps of a window in use.
+
+    * ``chosen``: by the attributes of maps, for each context the index of its map; the first one is that of records of
+      all contexts. ``root``: the attribute that others are masked given; None without such ones.
+    * ``noise``: (p,) α·sdVar of each attribute.
+    """
+
+    distances: tuple[Distance, ...]
+    maps: tuple[Transport, ...]
+    chosen: Mapping[Attributes, Int64Array]
+    root: int | None
+    noise: tuple[float, ...]
+
+    def pooled(self, key: Attributes) -> Transport:
+        """Return the map of the records of all contexts that have these attributes."""
+        return next(each for each in self.maps if each.attributes == key)
+
+    def counts(self) -> Counts | None:
+        """Return the counts of the window, if maps of one or two attributes without a context or a root hold them."""
+        if self.root is not None or any(each.size > 1 for each in self.chosen.values()):
+            return None
+        parts: list[list[SparseCounts]] = [[] for _ in self.distances]
+        pairs, every = {}, [self.pooled(key) for key in self.chosen]
+        for each in every if (0, 1) in self.chosen else [self.pooled((j,)) for j in range(len(parts))]:
+            indices = (each.tuples.rows, each.tuples.columns)
+            codes = [v.positions[k].astype(np.int64) for v, k in zip(each.values, indices, strict=False)]
+            for j, own in zip(each.attributes, codes, strict=True):
+                parts[j].append(sum_by_key(own, each.tuples.counts))
+            if len(codes) == 2:
+                keys = codes[0] * each.values[1].index_of.size + codes[1]
+                pairs[each.attributes[0], each.attributes[1]] = SparseCounts(keys, each.tuples.counts)
+        values = tuple(combine(each) for each in parts)
+        for key in combinations(range(len(values)), 2):
+            pairs.setdefault(key, SparseCounts(*np.zeros((2, 0), np.int64)))
+        rows = tuple(each.rows for each in values)
+        return Counts(max(rows), values, pairs, rows, (0,) * len(rows))
+
+    def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
+        """Mask encoded records; ``words``: one random word for each value of each column."""
+        masks = [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
+        context = np.zeros(batch.size, np.int64) if batch.context is None else batch.context
+        for key in self.order:
+            if len(key) == 1 or not any(batch.columns[j].is_array for j in key):
+                self._draw(key, batch, context, words, masks)
+        columns, distortions = [], []
+        for j, (column, after) in enumerate(zip(batch.columns, masks, strict=True)):
+            one = distortion_of(column.codes, after, self.distances[j])
+            beyond = self.pooled((j,)).wanted[0] < self.noise[j] * (1.0 - 1e-9)
+            noise, truncated = one.values * self.noise[j], one.values if beyond else 0
+            distortions.append(replace(one, squared_noise=noise, truncated=truncated))
+            columns.append(Column(after, column.offsets))
+        return MaskedBatch(tuple(columns), tuple(distortions))
+
+    @cached_property
+    def order(self) -> list[Attributes]:
+        """The attributes of maps, in the order in which records are masked: pairs, the root, and what is left."""
+        return sorted(self.chosen, key=lambda key: (-len(key), key != (self.root,)))
+
+    def _draw(
+        self,
+        key: Attributes,
+        batch: Batch,
+        context: Int64Array,
+        words: Sequence[UInt64Array],
+        masks: Sequence[Int32Array],
+    ) -> None:
+        """Draw the masks of the values that have these attributes and no mask yet, by the maps of their contexts."""
+        first = batch.columns[key[0]]
+        left = np.flatnonzero(np.all([(batch.columns[j].codes >= 0) & (masks[j] < 0) for j in key], axis=0))
+        own = self.chosen[key][context[first.owners[left]]]
+        for index in np.unique(own).tolist() if left.size else ():
+            some, transport = left[own == index], self.maps[index]
+            drawn = transport.draw([batch.columns[j].codes[some] for j in key], [words[j][some] for j in key])
+            for j, each in zip(key, drawn, strict=True):
+                masks[j][some] = each
+            for given in transport.given if not first.is_array else ():
+                column, lengths = batch.columns[given.attribute], np.zeros(batch.size, np.int64)
+                inside = np.flatnonzero(np.isin(column.owners, some) & (column.codes >= 0))
+                np.add.at(lengths, column.owners[inside], 1)
+                root = first.codes[some], masks[key[0]][some]
+                values = column.codes[inside], words[given.attribute][inside]
+                masks[given.attribute][inside] = given.draw(*root, *values, lengths[some])
 
 
-def joint_of(alone: Scaling) -> Float64Matrix:
-    """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
-    return columns_of(alone, first=True, joint=True).joint
+def packed(transport: Transport) -> dict[str, Any]:
+    """Return what ``unpacked`` reads."""
+    kernels = transport.map.kernels[: len(transport.values)]
+    return {
+        "attributes": list(transport.attributes),
+        "values": [pack_array(v.positions) for v in transport.values],
+        "tuples": _packed_tuples(transport.tuples),
+        "front": pack_array(transport.map.phi),
+        "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in kernels],
+        "eta": pack_array(transport.redraw.eta),
+        "moved": [list(transport.wanted), list(transport.moved)],
+        "given": [
+            {
+                "attribute": each.attribute,
+                "values": pack_array(each.values.positions),
+                "tuples": _packed_tuples(each.tuples),
+                "eta": pack_array(each.couplings.eta),
+                "moved": [each.wanted, each.moved],
+            }
+            for each in transport.given
+        ],
+    }
 
 
-def read_transport(settings: TransportSettings, model: object, spread: Float64Array) -> PreparedTransport:
-    """Return the transport of a model; ``spread``: (p,) sdVar. Raises StatisticsError if the model is invalid."""
-    if not isinstance(model, Mapping) or spread.shape != (len(settings.attributes),):
+def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transport:
+    """Return a map in use. Raises StatisticsError, or an error of another kind, if the model is not valid."""
+    attributes = tuple(map(int, model["attributes"]))
+    values = tuple(_values(each, distances[j]) for each, j in zip(model["values"], attributes, strict=True))
+    tuples = _tuples(model["tuples"], len(values[0]), len(values[1]) if len(values) == 2 else 1)
+    kernels = [
+        Kernel(v.squares, float(sharpness), _finite(weights, len(v)), _finite(levels, len(v)))
+        for v, (sharpness, weights, levels) in zip(values, model["kernels"], strict=True)
+    ]
+    phi = _finite(model["front"], tuples.rows.size)
+    own = Map(tuples.law(values), (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()), phi)
+    if not (phi > 0.0).all() or not np.isfinite(own.psi).all():
+        raise StatisticsError("the front of the model has numbers that are not allowed")
+    again = Redraw.of(Posteriors.of(own)[: len(values)], _eta(model["eta"], own.law.target.shape))
+    wanted, moved = (tuple(map(float, each)) for each in model["moved"])
+    made, given = Transport(attributes, values, tuples, own, again, wanted, moved), []
+    for each in model["given"]:
+        child = _values(each["values"], distances[each["attribute"]])
+        pairs = _tuples(each["tuples"], len(values[0]), len(child))
+        eta = _eta(each["eta"], (len(values[0]), len(child)))
+        joint, (goal, move) = redrawn_joint(own, again, 0), map(float, each["moved"])
+        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, wanted=goal, moved=move, eta=eta))
+    return replace(made, given=tuple(given))
+
+
+def _packed_tuples(tuples: Tuples) -> list[str]:
+    keys = tuples.rows.astype(np.int64) * tuples.frequent[1].size + tuples.columns
+    flags = (tuples.heavy, *tuples.frequent)
+    return [
+        pack_array(np.diff(keys, prepend=0)),
+        pack_array(tuples.counts),
+        *(pack_array(f.astype(np.uint8)) for f in flags),
+    ]
+
+
+def _tuples(model: Sequence[str], first: int, second: int) -> Tuples:
+    keys = np.cumsum(unpack_array(model[0], np.int64))
+    counts = unpack_array(model[1], np.int64, keys.size)
+    if not keys.size or keys[0] < 0 or keys[-1] >= first * second or np.diff(keys).min(initial=1) < 1:
+        raise StatisticsError("the tuples of the model are not distinct, or not allowed")
+    if counts.min() < 1:
+        raise StatisticsError("a count of the model is not positive")
+    rows, columns = (each.astype(np.int32) for each in np.divmod(keys, second))
+    sizes = (keys.size, first, second)
+    heavy, *flags = (unpack_array(each, np.uint8, n) > 0 for each, n in zip(model[2:], sizes, strict=True))
+    return Tuples(rows, columns, counts, heavy, (flags[0], flags[1]))
+
+
+def _values(text: str, distance: Distance) -> Values:
+    positions = unpack_array(text, np.int32)
+    if not positions.size or not (0 <= positions[0] <= positions[-1] < len(distance.taxonomy)):
+        raise StatisticsError("the values of the model are not concepts of the taxonomy")
+    if np.diff(positions).min(initial=1) < 1:
+        raise StatisticsError("the values of the model are not distinct")
+    return Values.of(distance, positions)
+
+
+def _finite(text: str, size: int) -> NDArray[np.float32]:
+    numbers = unpack_array(text, np.float32, size)
+    if not np.isfinite(numbers).all():
+        raise StatisticsError("the numbers of the model are not finite")
+    return numbers
+
+
+def _eta(text: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    eta = _finite(text, shape[0] * shape[1]).reshape(shape)
+    if eta.min() < 0.0 or eta.max() > 1.0:
+        raise StatisticsError("a redraw of the model has chances that are not from 0 to 1")
+    return eta
+
+
+def read_maps(
+    model: Mapping[str, Any], context: Sequence[Any], distances: tuple[Distance, ...], noise: Float64Array
+) -> Maps:
+    """Return the maps of a model. Raises StatisticsError if it is not valid, or of other contexts.
+
+    ``context``: the contexts of the mechanism. ``noise``: (p,) α·sdVar.
+    """
+    if read_model_field(model, "context") != context:
+        raise StatisticsError("the model's contexts are not those of this mechanism")
+    try:
+        maps = tuple(unpacked(each, distances) for each in model["maps"])
+        chosen = {tuple(key): np.array(indices, np.int64) for key, indices in model["chosen"]}
+        found = {tuple({maps[index].attributes for index in each.tolist()}) for each in chosen.values()}
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
+    alone = {(j,) for j in range(len(distances))}
+    if (
+        found != {(key,) for key in chosen}
+        or not alone <= set(chosen)
+        or model.get("root") not in {None, *range(len(distances))}
+    ):
         raise StatisticsError("the model is not that of the mechanism's attributes")
-    names = settings.attributes
-    packed, single = read_model_field(model, "values"), read_model_field(model, "single")
-    values = tuple(_read_values(read_model_field(packed, n), d) for n, d in zip(names, settings.distances, strict=True))
-    squares = tuple(square_distances(v.distance, v.positions) for v in values)
-    limits = tuple(settings.limits(j, v, fitting=False) for j, v in enumerate(values))
-    fits = tuple(
-        read_fit(read_model_field(single, name), (own, TRIVIAL), (caps, Caps.none(1)))
-        for name, own, caps in zip(names, squares, limits, strict=True)
-    )
-    both = "pair" in model and len(names) == 2
-    pair = read_fit(model["pair"], (squares[0], squares[1]), (limits[0], limits[1])) if both else None
-    noise = settings.target.mean_squares(spread) if settings.target.by_distance else np.zeros(len(values))
-    edges = _read_edges(model.get("star"), names, [len(v) for v in values])
-    of_edges = tuple(settings.limits(edge.child, values[edge.child], edge, fitting=False) for edge in edges)
-    truncated = _read_truncated(model.get("truncated", []), names)
-    return PreparedTransport(values, squares, fits, pair, edges, of_edges, tuple(noise.tolist()), truncated)
-
-
-def _read_values(model: object, distance: Distance) -> Values:
-    positions, counts = read_counts(model, "positions", np.int32, len(distance.taxonomy))
-    values = Values.of(distance, positions, counts)
-    if not isinstance(model, Mapping) or "events" not in model:
-        return values
-    events = unpack_array(model["events"], np.int64, counts.size)
-    if events.min() < 0 or not events.any():
-        raise StatisticsError("the events of the model's values are not numbers from 0, or there are none")
-    return replace(values, events=events)
-
-
-def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
-    if not isinstance(model, list) or not set(map(str, model)) <= set(names):
-        raise StatisticsError("the model's truncated attributes are not a list of attributes")
-    return tuple(name in model for name in names)
-
-
-def _read_edges(model: object, names: Sequence[str], sizes: Sequence[int]) -> tuple[Edge, ...]:
-    if model is None:
-        return ()
-    root, edges = read_model_field(model, "root"), read_model_field(model, "edges")
-    if not isinstance(model, Mapping) or root not in names or not isinstance(edges, list):
-        raise StatisticsError("the model's star has another attribute, or no edges")
-    read = tuple(Edge.from_model(edge, names, names.index(str(root)), sizes) for edge in edges)
-    if len({edge.child for edge in read}) < len(read):
-        raise StatisticsError("an attribute of the model has two places in its star")
-    return read
+    return Maps(distances, maps, chosen, model["root"], tuple(noise.tolist()))

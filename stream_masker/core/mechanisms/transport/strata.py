@@ -1,216 +1,342 @@
-"""The laws of a window with contexts: the model of each, and which contexts it masks.
+"""The laws of a window: of each context, and of each pattern of missing attributes.
 
-A context of at least ``least`` records has a law of its own. The rare contexts with equal first kinds have one law
-together, if together they have as many; otherwise that of all contexts with these kinds; otherwise they count as rare
-among the contexts with one kind less in common. A law that cannot meet the target is not fitted.
+Of two attributes without arrays, the records with both, with the first and with the second one have maps of their own.
+Otherwise the first attribute that is no array is the root: it has a map, and the other attributes are masked given it,
+or by a map of the records without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from stream_masker.core.arrays import located
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.context import Context
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.transport.disclosure import Disclosure
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
-from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.statistics import compute_statistics
-from stream_masker.core.statistics.counts import Counts, merge
-from stream_masker.core.statistics.packing import read_model_field
-from stream_masker.errors import StatisticsError
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
+from stream_masker.core.mechanisms.transport.fit import (
+    Kernel,
+    Law,
+    Map,
+    Tuples,
+    Values,
+    greatest_distance,
+    levelled,
+)
+from stream_masker.core.mechanisms.transport.given import Given, conditional, given_groups
+from stream_masker.core.mechanisms.transport.model import Attributes, Maps, Transport, packed
+from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.risk.meaning import Told
+from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
+from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
+from stream_masker.core.validation import number_between
+from stream_masker.errors import ParameterError, StatisticsError
+
+ENOUGH = 200
+"""The number of records that a context, or a pattern of missing attributes, needs for a map of its own."""
+FEWEST_CODES = 5
+"""The number of codes of enough patients that a context needs for the map of all records to be restricted to them."""
+
+Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
+"""Of each sensitive group, by name: its members among the concepts, and its limit."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Law:
-    """The transport of some contexts.
+class Settings(NamedTuple):
+    """The parameters that maps depend on; ``alpha``, ``groups``: by attribute."""
 
-    * ``kinds``: their common first kinds; those of all context attributes for a single context.
-    * ``contexts``: (k,) int64, the contexts that are masked by it. ``records``: their records in the window.
-    * ``learned``: the number of records whose law it keeps. It exceeds ``records`` if they were too few.
-    """
-
-    kinds: tuple[int, ...]
-    contexts: Int64Array
-    records: int
-    learned: int
-    transport: PreparedTransport
-
-
-@dataclass(frozen=True, eq=False)
-class Laws:
-    """The transports of all contexts. ``law_of``: (c,) int64, the index of each context's law."""
-
+    attributes: tuple[str, ...]
+    distances: tuple[Distance, ...]
+    alpha: tuple[float, ...]
+    certainty: float
+    groups: tuple[Groups, ...]
+    least: int
     context: Context
-    laws: tuple[Law, ...]
-    law_of: Int64Array
 
-    def make_channels(self) -> None:
-        """Compute the channels of all laws (``PreparedTransport.make_channels``)."""
-        for law in self.laws:
-            law.transport.make_channels()
+    def limits(
+        self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float32Array, float]] = ()
+    ) -> Limits:
+        """Return the limits of the values of an attribute with these priors, of its sensitive groups, and of others."""
+        own = [(inside[values.positions].astype(np.float32), limit) for inside, limit in self.groups[j].values()]
+        return Limits.of(prior, self.certainty, [*(each for each in own if each[0].any()), *others])
 
-    def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
-        """Mask records, each by the law of its context; see ``PreparedTransport.mask``."""
-        assert batch.context is not None
-        own = self.law_of[batch.context]
-        codes = [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
-        distortions = [Distortion()] * len(codes)
-        for index in np.unique(own).tolist():
-            chosen = own == index
-            rows = [column.of_records(chosen) for column in batch.columns]
-            part = [each[inside] for each, inside in zip(words, rows, strict=True)]
-            masked = self.laws[index].transport.mask(batch.select(chosen), part)
-            for j, (column, inside) in enumerate(zip(masked.columns, rows, strict=True)):
-                codes[j][inside] = column.codes
-                distortions[j] += masked.distortions[j]
-        columns = tuple(Column(each, column.offsets) for each, column in zip(codes, batch.columns, strict=True))
-        return MaskedBatch(columns, tuple(distortions))
 
-    def channel(self, j: int, values: Int32Array) -> Channel:
-        """Return the transition probabilities of some values of attribute j, averaged over their contexts."""
-        each = [law.transport.values[j] for law in self.laws]
-        positions = np.unique(np.concatenate([one.positions for one in each]))
-        rows = np.zeros((values.size, positions.size))
-        for share, law, one in zip(self._shares(j, values), self.laws, each, strict=True):
-            rows[:, np.searchsorted(positions, one.positions)] += share[:, None] * law.transport.channel(j, values).rows
-        return Channel(values, rows, value_classes(positions, len(each[0].distance.taxonomy)))
+def checked_sensitive(given: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]) -> tuple[Groups, ...]:
+    """Return the sensitive groups of each taxonomy. Raises ParameterError, also for a group that no taxonomy holds."""
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"sensitive={given!r} is not allowed: give a limit by the name of each group")
+    result: tuple[dict[str, tuple[BoolArray, float]], ...] = tuple({} for _ in taxonomies)
+    for name, entry in given.items():
+        own = isinstance(entry, Mapping) and set(entry) == {"limit", "roots"}
+        if not own and name not in SENSITIVE_LISTS:
+            raise ParameterError(
+                f"sensitive {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its limit and its roots"
+            )
+        limit = number_between(f"sensitive {name}", entry["limit"] if own else entry, 0.01, 1.0)
+        for groups, taxonomy in zip(result, taxonomies.values(), strict=True):
+            roots = [root for root in entry["roots"] if root in taxonomy] if own else None
+            found = (
+                present_groups(taxonomy)
+                if roots is None
+                else sensitive_groups(taxonomy, {name: roots} if roots else {})
+            )
+            if name in found:
+                groups[name] = (found[name], limit)
+        if not any(name in groups for groups in result):
+            raise ParameterError(f"sensitive {name!r}: no attribute's ontology holds any of its concepts")
+    return result
 
-    def changed_at_least(self, j: int) -> float:
-        """Return a lower bound of the share of an attribute's values that change."""
-        return float(self._weights @ [law.transport.changed_at_least(j) for law in self.laws])
 
-    def disclosure(self, names: tuple[str, ...]) -> Disclosure:
-        """Return what masked records tell an attacker who reads their context: averages, and the greatest certainty."""
-        return Disclosure.averaged([law.transport.disclosure(names) for law in self.laws], self._weights)
+class Strata:
+    """The records of a window by the attributes that they have, and by context."""
+
+    def __init__(self, settings: Settings, counts: Counts, maps: Maps | None) -> None:
+        """``maps``: those in force; None before the first ones."""
+        self._settings, self._counts, self._maps = settings, counts, maps
+        self._sizes = [len(d.taxonomy) for d in settings.distances]
+        scalars = [j for j in range(len(self._sizes)) if j not in counts.lengths]
+        pairs = len(self._sizes) == len(scalars) == 2 and self._writable(counts.pairs[0, 1])
+        self._root = scalars[0] if len(self._sizes) > 1 and scalars and not pairs else None
+        self._keys: list[Attributes] = [*([(0, 1)] if pairs else []), *((j,) for j in range(len(self._sizes)))]
+
+    def _writable(self, pair: SparseCounts) -> bool:
+        """Return whether both attributes of pairs have a code of enough patients."""
+        sides = marginals(pair, self._sizes[1])
+        return all(bool((side.units >= self._settings.least).any()) for side in sides)
+
+    def column(self, counts: Counts, key: Attributes) -> SparseCounts:
+        """Return the counts of the records of a map: those that have its attributes, and lack what would mask them
+        with another one."""
+        if len(key) == 2:
+            return counts.pairs[key[0], key[1]]
+        (j,) = key
+        if j == self._root:
+            events = counts.events.get(key)
+            return counts.values[j] if events is None else _with_bits(events, counts.values[j])
+        if self._root is None and (0, 1) not in self._keys:
+            return counts.values[j]
+        return _remainder(counts.values[j], self.linked(counts, 1 - j if self._root is None else self._root, j)[1])
+
+    def linked(self, counts: Counts, i: int, j: int) -> tuple[SparseCounts, SparseCounts]:
+        """Return the counts of pairs of attribute i, first, and j, and those of j in them."""
+        pair = counts.pairs[min(i, j), max(i, j)]
+        if i < j:
+            return pair, marginals(pair, self._sizes[j])[1]
+        first, second = np.divmod(pair.keys, self._sizes[i])
+        keys = second * self._sizes[j] + first
+        order = np.argsort(keys)
+        bits = None if pair.key_bits is None else pair.key_bits[order]
+        return SparseCounts(keys[order], pair.counts[order], bits), marginals(pair, self._sizes[i])[0]
+
+    def model(self, spread: Float64Array) -> dict[str, Any]:
+        """Return the model of the window; ``spread``: (p,) sdVar. Raises StatisticsError if nothing can be masked."""
+        constant = [name for name, s in zip(self._settings.attributes, spread, strict=True) if not s > 0.0]
+        if constant:
+            raise StatisticsError(
+                f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
+                "different values"
+            )
+        maps: list[Transport] = []
+        chosen = [[list(key), self._chosen(key, np.array(self._settings.alpha) * spread, maps)] for key in self._keys]
+        return {
+            "context": self._settings.context.to_list(),
+            "root": self._root,
+            "maps": [packed(each) for each in maps],
+            "chosen": chosen,
+        }
+
+    def _chosen(self, key: Attributes, wanted: Float64Array, maps: list[Transport]) -> list[int]:
+        """Fit the maps of some attributes; return the index of that of each context.
+
+        Where too few patients have a pattern of missing attributes, its masks are drawn from those of all records,
+        independent of the original.
+        """
+        column, hidden = self.column(self._counts, key), False
+        if len(key) == 1 and not (column.units >= self._settings.least).any():
+            column, hidden = self._counts.values[key[0]], column.rows > 0
+        maps.append(self._fitted(key, column, self._counts, wanted, None, floor=float(hidden)))
+        pooled = len(maps) - 1
+        result = [pooled] * max(1, self._settings.context.size)
+        for number, counts in self._counts.contexts.items():
+            own, alone = self.column(counts, key), counts
+            if own.rows < ENOUGH:
+                own, alone = self._restricted(column, counts, key), self._counts
+            if own.rows >= ENOUGH:
+                maps.append(self._fitted(key, own, alone, wanted, number))
+                result[number] = len(maps) - 1
+        return result
+
+    def _restricted(self, column: SparseCounts, counts: Counts, key: Attributes) -> SparseCounts:
+        """Return the counts of all records whose codes occur in a context; none if it has too few codes."""
+        codes = np.divmod(column.keys, self._sizes[key[1]]) if len(key) == 2 else (column.keys,)
+        kept = np.ones(column.keys.size, np.bool_)
+        for j, each in zip(key, codes, strict=True):
+            present = counts.values[j].keys[counts.values[j].units >= self._settings.least]
+            kept &= np.isin(each, present) & (present.size >= FEWEST_CODES)
+        return column.select(kept)
+
+    def _fitted(
+        self,
+        key: Attributes,
+        column: SparseCounts,
+        counts: Counts,
+        wanted: Float64Array,
+        number: int | None,
+        floor: float = 0.0,
+    ) -> Transport:
+        """Return a map, and what is masked given it.
+
+        ``number``: that of its context, None for all. ``floor``: the least chance of a redraw.
+        """
+        settings = self._settings
+        sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
+        values = [Values.most_frequent(settings.distances[j], side) for j, side in zip(key, sides, strict=True)]
+        tuples = Tuples.of(column, values, settings.least)
+        law, before = tuples.law(values), self._before(key, number)
+        kernels, goals = [], []
+        for j, (v, attribute) in enumerate(zip(values, key, strict=True)):
+            goals.append(min(float(wanted[attribute]), greatest_distance(law, v.squares, j)))
+            start = _started(v, law, j, goals[j], before)
+            kernels.append(levelled(start, law, j, goals[j] if before is None else None))
+        links, prior = self._links(values[0], counts) if key == (self._root,) else [], law.share_of(0)
+        others = [
+            group
+            for a, child, _, source in links
+            for group in given_groups(source, settings.limits(a, child, prior @ source))
+        ]
+        limits = [
+            settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
+        ]
+        own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
+        own = own if before is None else _continued(own, values, before)
+        found, again, moved = certain(own, limits, goals, floor)
+        given = []
+        for a, child, pairs, _ in links:
+            made = Given.of(a, (values[0], child), pairs, redrawn_joint(found, again, 0), float(wanted[a]))
+            given.append(made.fitted(settings.limits(a, child, made.prior)))
+        return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, tuple(given))
+
+    def _links(self, root: Values, counts: Counts) -> list[tuple[int, Values, Tuples, Float32Matrix]]:
+        """Return the attributes that are masked given the root, with their values, their pairs with it, and the law of
+        these values given the root's."""
+        links = []
+        for j, distance in enumerate(self._settings.distances):
+            if self._root is None or j == self._root:
+                continue
+            pair, own = self.linked(counts, self._root, j)
+            if pair.keys.size:
+                values = Values.most_frequent(distance, own)
+                tuples = Tuples.of(pair, (root, values), self._settings.least)
+                table = np.zeros((len(root), len(values)), np.float32)
+                table[tuples.rows, tuples.columns] = tuples.counts
+                links.append((j, values, tuples, conditional(table)))
+        return links
+
+    def _before(self, key: Attributes, number: int | None) -> Transport | None:
+        """Return the map in force of the same attributes and context."""
+        if self._maps is None or key not in self._maps.chosen:
+            return None
+        return self._maps.pooled(key) if number is None else self._maps.maps[self._maps.chosen[key][number]]
 
     @cached_property
-    def _weights(self) -> Float64Array:
-        """(l,) float64: the share of records of each law."""
-        records = np.array([law.records for law in self.laws], np.float64)
-        return np.asarray(records / records.sum())
+    def parts(self) -> list[tuple[int, float, Transport | Given, int]]:
+        """The maps by which each attribute is masked: the attribute, how many of its values the map masks, the map,
+        and the place of the attribute in it."""
+        assert self._maps is not None
+        parts: list[tuple[int, float, Transport | Given, int]] = []
+        every = self._counts.contexts if self._settings.context else {0: self._counts}
+        for number, counts in every.items():
+            for key, chosen in self._maps.chosen.items():
+                transport, rows = self._maps.maps[chosen[number]], self.column(counts, key).rows
+                parts += [(j, rows, transport, which) for which, j in enumerate(key)]
+                for given in transport.given:
+                    parts.append((given.attribute, self.linked(counts, key[0], given.attribute)[0].rows, given, 0))
+        return [part for part in parts if part[1]]
 
-    def _shares(self, j: int, values: Int32Array) -> Float64Matrix:
-        """Return (l, n) float64: P(law | value); the shares of all records for a value of no law."""
-        rows = np.zeros((len(self.laws), values.size))
-        for row, law in zip(rows, self.laws, strict=True):
-            own = law.transport.values[j]
-            place, known = located(own.positions, values)
-            row[:] = np.where(known, own.counts[place] * (law.records / law.learned), 0.0)
-        total = rows.sum(axis=0)
-        return np.where(total > 0.0, rows / np.where(total > 0.0, total, 1.0), self._weights[:, None])
+    def rows(self, j: int, codes: Int32Array) -> tuple[Int32Array, Float64Matrix]:
+        """Return (K,) int32 positions of masks of attribute j, and (n, K) float64 P(a* | a) of n codes."""
+        parts = [(weight, _values_of(made, which), made, which) for i, weight, made, which in self.parts if i == j]
+        positions = np.unique(np.concatenate([values.positions for _, values, _, _ in parts]))
+        rows = np.zeros((codes.size, positions.size))
+        for weight, values, made, which in parts:
+            joint = sum(made.blocks()) if isinstance(made, Given) else redrawn_joint(made.map, made.redraw, which)
+            rows[:, np.searchsorted(positions, values.positions)] += weight * np.asarray(joint)[values.indices(codes)]
+        return positions, rows / rows.sum(axis=1, keepdims=True)
 
+    def blocks(self, j: int) -> Iterator[Float64Matrix]:
+        """Yield the joint law of attribute j's value and all masks of its record; see
+        ``SemanticTransport.record_joint``."""
+        column, parts = self._counts.values[j], [part for part in self.parts if part[0] == j]
+        total = sum(weight for _, weight, _, _ in parts)
+        for _, weight, made, which in parts:
+            values = _values_of(made, which)
+            indices = values.indices(column.keys)
+            shares = column.counts / np.bincount(indices, column.counts, len(values))[indices] * (weight / total)
+            for block in made.blocks() if isinstance(made, Given) else made.blocks(which):
+                yield block[indices] * shares[:, None]
 
-@dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """``context``: its attributes. ``least``: the number of records that a law of its own needs."""
-
-    context: Context
-    least: int
-
-
-@dataclass(frozen=True, slots=True)
-class LawsBuilder:
-    """Computes the laws of one window; ``previous``: those in force, whose solutions are the start."""
-
-    settings: TransportSettings
-    contexts: ContextSettings
-    counts: Counts
-    previous: Laws | None
-    fitted: list[dict[str, Any]] = field(default_factory=list)
-
-    def build(self) -> dict[str, Any]:
-        """Return the model. Raises StatisticsError if the target cannot be met by the window."""
-        context = self.contexts.context
-        self._fit_below((), np.arange(context.size))
-        return {"context": context.to_list(), "laws": self.fitted}
-
-    def _fit_below(self, kinds: tuple[int, ...], contexts: Int64Array) -> Int64Array:
-        """Fit the laws of the contexts with these first kinds; return the contexts that are left without one."""
-        sizes = self.contexts.context.sizes
-        if len(kinds) == len(sizes):
-            return contexts[:0] if self._fits(kinds, contexts, contexts) else contexts
-        parts = enumerate(contexts.reshape(sizes[len(kinds)], -1))
-        left = np.concatenate([self._fit_below((*kinds, kind), part) for kind, part in parts])
-        if not left.size or self._fits(kinds, left, left) or self._fits(kinds, left, contexts):
-            return contexts[:0]
-        return left
-
-    def _fits(self, kinds: tuple[int, ...], contexts: Int64Array, learned: Int64Array) -> bool:
-        """Fit the law of the ``learned`` contexts, for masking ``contexts``; return whether there is one."""
-        whole = learned.size == self.contexts.context.size
-        if not whole and self._records(learned) < self.contexts.least:
-            return False
-        try:
-            model = self._model(kinds, self.counts if whole else self._counts_of(learned))
-        except StatisticsError:
-            if whole:
-                raise
-            return False
-        records = [self._records(contexts), self._records(learned)]
-        self.fitted.append({"kinds": list(kinds), "contexts": contexts.tolist(), "records": records, **model})
-        return True
-
-    def _records(self, contexts: Int64Array) -> int:
-        found = self.counts.contexts
-        return sum(found[c].records for c in contexts.tolist() if c in found)
-
-    def _counts_of(self, contexts: Int64Array) -> Counts:
-        found = self.counts.contexts
-        return merge(found[c] for c in contexts.tolist() if c in found)
-
-    def _model(self, kinds: tuple[int, ...], counts: Counts) -> dict[str, Any]:
-        statistics = compute_statistics(counts, self.settings.attributes, self.settings.distances, version=1)
-        before = () if self.previous is None else self.previous.laws
-        previous = next((law.transport for law in before if law.kinds == kinds), None)
-        model = ModelBuilder(self.settings, counts, statistics, previous).build()
-        return {"spread": np.diag(statistics.covariance).tolist(), **model}
+    def told(self, j: int) -> Told:
+        """Return what all masks of a record tell of attribute j's value."""
+        surest, prior = 0.0, 0.0
+        for i, _, made, which in self.parts:
+            if i == j:
+                surest = max(surest, made.surest(which))
+                own = made.prior if isinstance(made, Given) else made.map.law.share_of(which)
+                prior = max(prior, float(own.max()))
+        return Told(surest, prior, None)
 
 
-def read_laws(settings: TransportSettings, context: Context, model: Mapping[str, Any]) -> Laws:
-    """Return what masking needs. Raises StatisticsError if the model is invalid, or of other contexts."""
-    given, fitted = read_model_field(model, "context"), read_model_field(model, "laws")
-    if given != context.to_list() or not isinstance(fitted, list):
-        raise StatisticsError("the model's contexts are not those of this mechanism")
-    laws = tuple(_read_law(settings, context, each) for each in fitted)
-    law_of = np.full(context.size, -1, np.int64)
-    for index, law in enumerate(laws):
-        law_of[law.contexts] = index
-    if law_of.min() < 0 or len({law.kinds for law in laws}) < len(laws):
-        raise StatisticsError("the model does not have one law for each context")
-    return Laws(context, laws, law_of)
+def _values_of(made: Transport | Given, which: int) -> Values:
+    return made.values if isinstance(made, Given) else made.values[which]
 
 
-def _read_law(settings: TransportSettings, context: Context, model: object) -> Law:
-    kinds, contexts = (_whole_numbers(model, name) for name in ("kinds", "contexts"))
-    records, spread = _whole_numbers(model, "records"), read_model_field(model, "spread")
-    if not _begin_with(context, contexts, kinds) or records.shape != (2,) or not records[0] <= records[1] > 0:
-        raise StatisticsError("a law of the model has other contexts, or no records")
-    if not isinstance(spread, list) or not all(isinstance(each, float) for each in spread):
-        raise StatisticsError("the spread of a law is not a list of numbers")
-    transport = read_transport(settings, model, np.array(spread))
-    return Law(tuple(kinds.tolist()), contexts, int(records[0]), int(records[1]), transport)
+def _started(values: Values, law: Law, which: int, wanted: float, before: Transport | None) -> Kernel:
+    """Return a kernel to start from: that of the last version, as far as it has the values."""
+    weights = np.log(np.sqrt(law.share_of(which))).astype(np.float32)
+    levels = np.full(len(values), weights.min(), np.float32)
+    if before is None:
+        return Kernel(values.squares, 0.5 / wanted, weights, levels)
+    old = before.map.kernels[which]
+    place, known = located(before.values[which].positions, values.positions)
+    weights, levels = np.where(known, old.weights[place], weights), np.where(known, old.levels[place], levels)
+    return Kernel(values.squares, old.sharpness, weights, levels)
 
 
-def _whole_numbers(model: object, name: str) -> Int64Array:
-    """Return (n,) int64 of a model's field. Raises StatisticsError."""
-    given = read_model_field(model, name)
-    if not isinstance(given, list) or not all(type(each) is int and 0 <= each < 2**53 for each in given):
-        raise StatisticsError(f"the {name} of a law are not whole numbers")
-    return np.array(given, np.int64)
+def _continued(start: Map, values: Sequence[Values], before: Transport) -> Map:
+    """Return a map to start from with what the last version learnt of its tuples."""
+    law, old = start.law, before.map.law
+    width, keys = old.target.shape[1], np.zeros(law.rows.size, np.int64)
+    known = np.ones(keys.size, np.bool_)
+    for v, was, each in zip(values, before.values, (law.rows, law.columns), strict=False):
+        place, held = located(was.positions, v.positions)
+        keys, known = keys * width + place[each], known & held[each]
+    place, held = located(old.rows.astype(np.int64) * width + old.columns, keys)
+    learnt = before.map.phi / Map.started(old, before.map.kernels).phi
+    return replace(start, phi=start.phi * np.where(known & held, learnt[place], np.float32(1.0)))
 
 
-def _begin_with(context: Context, contexts: Int64Array, kinds: Int64Array) -> bool:
-    """Return whether there are contexts, and all of them have these first kinds."""
-    if not contexts.size or contexts.max() >= context.size or kinds.size > len(context.sizes):
-        return False
-    first = np.array(np.unravel_index(contexts, context.sizes))[: kinds.size]
-    return bool((first == kinds[:, None]).all())
+def _with_bits(events: SparseCounts, rows: SparseCounts) -> SparseCounts:
+    """Return the counts of events with the noise keys of their rows."""
+    if rows.key_bits is None or not events.keys.size:
+        return events
+    place, held = located(rows.keys, events.keys)
+    return SparseCounts(events.keys, events.counts, np.where(held, rows.key_bits[place], np.uint64(0)))
+
+
+def _remainder(column: SparseCounts, part: SparseCounts) -> SparseCounts:
+    """Return the counts of the rows of a column that are not in a part of it.
+
+    A noise key of both counts as one of the part, except for values with so many that all rows count as different.
+    """
+    if not part.keys.size:
+        return column
+    place, held = located(part.keys, column.keys)
+    left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
+    if bits is not None and part.key_bits is not None:
+        many = np.bitwise_count(bits) >= MANY_KEYS
+        bits = np.where(held & ~many, bits & ~part.key_bits[place], bits)
+    return SparseCounts(column.keys, left, bits).select(left > 0)

@@ -33,8 +33,7 @@ def _promise(configuration: Configuration) -> str:
     """Return what the mechanism guarantees, with the values of its parameters; a limit that is not set is 1."""
     if configuration.mechanism.name == "semantic_transport" and configuration.may_lack_codes:
         return "nothing about single records, because codes may be missing"
-    section = configuration.mechanism.model_dump()
-    values = {**section, **(section.get("target") or {})}
+    values = configuration.mechanism.model_dump()
     guarantee = MECHANISMS[configuration.mechanism.name].method_card.guarantee
     return re.sub(r"`(\w+)`", lambda match: f"{values.get(match[1]) or 1:g}", guarantee)
 

@@ -11,7 +11,6 @@ from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
 )
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.parameters.transport import TransportTarget
 
 
 def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
@@ -43,7 +42,7 @@ def _parameters(
     from stream_masker.core.mechanisms.defaults import noise_defaults
 
     if name == "semantic_transport":
-        return {} if any("alpha" in attribute for attribute in attributes.values()) else {"target": _default_target()}
+        return {} if any("alpha" in attribute for attribute in attributes.values()) else {"alpha": 1.0}
     nominal = {name: attribute for name, attribute in attributes.items() if "numeric" not in attribute}
     if name not in ("semantic_noise", "exponential") or not nominal:
         return {}
@@ -55,13 +54,6 @@ def _parameters(
         **noise_defaults(taxonomies, _arrays(nominal), section),
         **candidates,
     }
-
-
-def _default_target() -> dict[str, float]:
-    """Return the promise, which stands while no attribute has an alpha of its own: it could be too small for it."""
-    from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET
-
-    return dict(DEFAULT_TARGET)
 
 
 def _candidates(data: Mapping[str, Any], nominal: Mapping[str, Mapping[str, Any]]) -> str:
@@ -93,11 +85,10 @@ def mechanism_line(configuration: Configuration) -> str:
 def _described(configuration: Configuration) -> str:
     section = configuration.mechanism
     match section:
-        case SemanticTransportSection() if section.target is None:
-            shown = ["target alpha", _alphas(configuration)]
-        case SemanticTransportSection(target=TransportTarget() as target):
-            given = target.model_dump(exclude_none=True).items()
-            shown = [f"target {', '.join(f'{kind} {_shown(value)}' for kind, value in given)}"]
+        case SemanticTransportSection():
+            level = _alphas(configuration) if section.alpha is None else _shown(section.alpha)
+            sensitive = f", sensitive {', '.join(section.sensitive)}" if section.sensitive else ""
+            shown = [f"alpha {level}, certainty {section.certainty:g}{sensitive}"]
         case SemanticNoiseSection():
             kind = "correlated" if section.correlated else "uncorrelated"
             shown = [f"{kind}, reference {section.reference}, candidates {section.candidates}, alpha"]

@@ -121,17 +121,17 @@ def test_masks_of_the_built_in_codes_are_leaves(name, ontology, candidates):
     assert asked.mechanism.candidates == "all"
 
 
-def test_the_target_is_the_alpha_of_each_attribute():
+def test_the_alpha_is_that_of_each_attribute():
     configuration = parse(SCALAR | {"alpha": 0.7}, ANOTHER | {"alpha": 0.2})
-    assert mechanism_parameters(configuration)["target"] == {"alpha": {"a0": 0.7, "a1": 0.2}}
-    line = "mechanism: semantic_transport (target alpha 0.7 of a0, 0.2 of a1); the default"
+    assert mechanism_parameters(configuration)["alpha"] == {"a0": 0.7, "a1": 0.2}
+    line = "mechanism: semantic_transport (alpha 0.7 of a0, 0.2 of a1, certainty 0.5); the default"
     assert mechanism_line(configuration) == line
 
 
 @pytest.mark.parametrize(
     ("section", "line"),
     [
-        ({"name": "semantic_transport", "target": {"rmse": 0.2}}, "semantic_transport (target rmse 0.2)"),
+        ({"name": "semantic_transport", "alpha": 0.2}, "semantic_transport (alpha 0.2, certainty 0.5)"),
         ({"name": "pram"}, "pram"),
         (
             {"name": "semantic_noise"},
@@ -143,10 +143,10 @@ def test_a_named_mechanism_is_described_without_a_reason(section, line):
     assert mechanism_line(parse(SCALAR, ANOTHER, mechanism=section)) == f"mechanism: {line}"
 
 
-def test_a_target_beside_an_alpha_is_an_error(problems_of):
-    target = {"name": "semantic_transport", "target": {"rmse": 0.2}}
-    assert problems_of(data(SCALAR | {"alpha": 0.7}, mechanism=target)) == [
-        "attributes.a0.alpha: semantic_transport has a target: remove it"
+def test_an_alpha_of_the_mechanism_beside_one_of_an_attribute_is_an_error(problems_of):
+    own = {"name": "semantic_transport", "alpha": 0.2}
+    assert problems_of(data(SCALAR | {"alpha": 0.7}, mechanism=own)) == [
+        "attributes.a0.alpha: semantic_transport has an alpha of its own: remove it"
     ]
     assert problems_of(data(SCALAR | OWN_ALPHA, mechanism={"name": "semantic_transport"})) == [
         "attributes.a0.alpha: semantic_transport has one level for all records: use a number"

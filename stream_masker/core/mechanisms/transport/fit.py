@@ -1,0 +1,331 @@
+"""The map: its laws, its kernels, and the scaling that keeps the law (Cuturi 2013; Peyré and Cuturi 2019, section 4).
+
+A record s = (a, b) of the window becomes t = (a*, b*) with the probability K_A(a, a*)·K_B(b, b*)·Ψ(t) / Z(s), where
+Z(s) = Σ_t K_A·K_B·Ψ, and Ψ is such that masked records have the law T. One attribute is the same with K_B = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
+from stream_masker.core.mechanisms.transport.kernels import balanced, lowered_levels, sparse_product
+from stream_masker.core.ontology.graph import first_parents_of
+from stream_masker.core.statistics.counts import SparseCounts, marginals
+from stream_masker.errors import StatisticsError
+
+MAX_VALUES = 2_000
+"""The greatest number of values of an attribute: its most frequent ones. Others count as the nearest of them."""
+COMPARED = 512
+"""The number of concepts that are compared with all values at once."""
+BLOCK_DEPTHS = (3, 2, 1)
+"""The depths of blocks, chapters and the root: within blocks the mass of rare tuples spreads, or one level up."""
+CUT = 4.0
+"""κ: by how much the greatest entries of a column of a kernel are lowered in all, in logarithms."""
+LEAST = np.float32(-28.0)
+"""The least ln K before levels, so that every value can be reached from every other one."""
+LEVEL_ROUNDS, SHARPENED_ROUNDS, LEVEL_ERROR = 60, 8, 1e-3
+"""How often a kernel is levelled at most, also after λ changed little, and the change of levels that ends it."""
+LAW_ERROR, LAW_ROUNDS = 1e-3, 40
+"""The total variation between the law of masks and T that ends a scaling, and its greatest number of rounds."""
+RELAXATION = np.float32(1.4)
+"""Φ is multiplied by its change to this power, which halves the rounds (Thibault and others 2021)."""
+DISTANCE_ERROR = 0.003
+MOST_DISTANCE = 0.99
+"""The greatest E[d²] that is asked for, as a share of that of independent masks."""
+LAMBDA_BOUNDS = (1e-2, 1e4)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The k values of one attribute. Every other concept counts as the nearest of them, of least position if equal.
+
+    ``positions``: (k,) int32, ascending. ``index_of``: int32, for each position of the taxonomy the index of its value,
+    −1 where it is not known yet.
+    """
+
+    distance: Distance
+    positions: Int32Array
+    index_of: Int32Array
+
+    @classmethod
+    def of(cls, distance: Distance, positions: Int32Array) -> Values:
+        """Create the values at these ascending positions."""
+        index_of = np.full(len(distance.taxonomy), -1, np.int32)
+        index_of[positions] = np.arange(positions.size, dtype=np.int32)
+        return cls(distance, positions, index_of)
+
+    @classmethod
+    def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
+        """Select the most frequent values of a column, at most ``MAX_VALUES``."""
+        frequent = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_VALUES])
+        return cls.of(distance, column.keys[frequent].astype(np.int32))
+
+    def __len__(self) -> int:
+        return self.positions.size
+
+    @cached_property
+    def squares(self) -> Float32Matrix:
+        """(k, k) float32 d²."""
+        squares: Float32Matrix = (self.distance.matrix(self.positions) ** 2).astype(np.float32)
+        return squares
+
+    def indices(self, codes: NDArray[np.integer]) -> Int32Array:
+        """Return (n,) int32: the index of each present code's value. Remembers the nearest value of new codes."""
+        found = self.index_of[codes]
+        if found.size and found.min() < 0:
+            new = np.unique(codes[found < 0]).astype(np.int32)
+            for start in range(0, new.size, COMPARED):
+                own = new[start : start + COMPARED]
+                self.index_of[own] = np.argmin(self.distance.between(own, self.positions), axis=1)
+            found = self.index_of[codes]
+        return np.asarray(found, np.int32)
+
+    def ancestors(self, depth: int) -> Int64Array:
+        """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
+        above that."""
+        tau, at = self.distance.taxonomy, self.positions.astype(np.int64)
+        parent, line = first_parents_of(tau.parent_offsets, tau.parents), [at]
+        while (at > 0).any():
+            at = np.where(at > 0, parent[at], 0).astype(np.int64)
+            line.append(at)
+        links = (np.array(line) > 0).sum(axis=0)
+        return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)], np.int64)
+
+
+class Law(NamedTuple):
+    """``rows``, ``columns``: (m,) int32, the values of the window's m tuples, in row order. ``share``: (m,) P.
+    ``target``: (k_A, k_B) float32 T, what is written."""
+
+    rows: Int32Array
+    columns: Int32Array
+    share: Float64Array
+    target: Float32Matrix
+
+    def dense(self, each: NDArray[np.floating]) -> Float32Matrix:
+        """Return (k_A, k_B) float32: a number of each tuple at its place, 0 elsewhere."""
+        result = np.zeros(self.target.shape, np.float32)
+        result[self.rows, self.columns] = each
+        return result
+
+    def share_of(self, which: int) -> Float64Array:
+        """Return (k,) float64 P(x) of an attribute."""
+        size = self.target.shape[which]
+        return np.bincount((self.rows, self.columns)[which], self.share, size).astype(np.float64)
+
+
+class Tuples(NamedTuple):
+    """The window's tuples of the values of one or two attributes, in order.
+
+    * ``rows``, ``columns``: (m,) int32 indices of values; columns are 0 for one attribute. ``counts``: (m,) records.
+    * ``heavy``: (m,) whether a tuple is of enough patients. ``frequent``: the same of values, (k,) by attribute.
+    """
+
+    rows: Int32Array
+    columns: Int32Array
+    counts: Int64Array
+    heavy: BoolArray
+    frequent: tuple[BoolArray, BoolArray]
+
+    @classmethod
+    def of(cls, column: SparseCounts, values: Sequence[Values], least: int) -> Tuples:
+        """Return the tuples of a column of values or of pairs; ``least``: how many patients are enough."""
+        sides: Sequence[SparseCounts] = (column,)
+        indices, width = [values[0].indices(column.keys % len(values[0].index_of)).astype(np.int64)], 1
+        if len(values) == 2:
+            sides = marginals(column, values[1].index_of.size)
+            pairs = zip(values, np.divmod(column.keys, values[1].index_of.size), strict=True)
+            indices, width = [v.indices(codes).astype(np.int64) for v, codes in pairs], len(values[1])
+        keys, which = np.unique(indices[0] * width + (indices[1] if width > 1 else 0), return_inverse=True)
+        merged = column.regroup(which, keys.size)
+        frequent = [
+            s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least
+            for v, s in zip(values, sides, strict=True)
+        ]
+        rows, columns = (each.astype(np.int32) for each in np.divmod(keys, width))
+        every = (frequent[0], frequent[1] if len(frequent) == 2 else np.ones(1, np.bool_))
+        return cls(rows, columns, merged.counts, merged.units >= least, every)
+
+    def law(self, values: Sequence[Values]) -> Law:
+        """Return P, and T: tuples of enough patients stay, and the mass of the others spreads.
+
+        It spreads within the pair of their blocks, in proportion to the frequencies of codes of enough patients, or one
+        level up where there are none. So a written tuple is no proof of one of the window.
+
+        Raises StatisticsError if no code is of enough patients.
+        """
+        target = np.zeros((self.frequent[0].size, self.frequent[1].size))
+        heavy = self.heavy
+        target[self.rows[heavy], self.columns[heavy]] = self.counts[heavy]
+        rows, columns, rest = self.rows[~heavy], self.columns[~heavy], self.counts[~heavy]
+        for depth in BLOCK_DEPTHS if rest.size else ():
+            (first, a), (second, b) = (self._groups(values, j, depth) for j in (0, 1))
+            can = (np.bincount(first, a) > 0.0)[first[rows]] & (np.bincount(second, b) > 0.0)[second[columns]]
+            mass = np.zeros((first.max() + 1, second.max() + 1))
+            np.add.at(mass, (first[rows[can]], second[columns[can]]), rest[can])
+            target += a[:, None] * mass[np.ix_(first, second)] * b
+            rows, columns, rest = rows[~can], columns[~can], rest[~can]
+        if not target.any():
+            raise StatisticsError("no code is of enough patients to be written: use a smaller least, or more records")
+        written: Float32Matrix = (target / target.sum()).astype(np.float32)
+        return Law(self.rows, self.columns, self.counts / self.counts.sum(), written)
+
+    def _groups(self, values: Sequence[Values], j: int, depth: int) -> tuple[Int64Array, Float64Array]:
+        """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
+        if j == len(values):
+            return np.zeros(1, np.int64), np.ones(1)
+        groups = np.unique(values[j].ancestors(depth), return_inverse=True)[1]
+        weights = np.bincount((self.rows, self.columns)[j], self.counts, len(values[j])) * self.frequent[j]
+        totals = np.bincount(groups, weights)[groups]
+        return groups, np.divide(weights, totals, out=np.zeros(groups.size), where=totals > 0.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """K(a, a*) = exp(−λ·d² − w), levelled: the greatest entries of φ·K in a column are cut to one level e^u.
+
+    So K = min(exp(−λ·d²), e^u(a*) / φ(a)). By this the best guess of a value is right as rarely as a linear programme
+    allows, nearly: 0.163 where plain exp(−λ·d²) has 0.27, for the real principal diagnoses at α = 1.
+
+    ``squares``: (k, k) float32 d². ``sharpness``: λ. ``weights``: (k,) float32 ln φ. ``levels``: (k,) float32 u.
+    """
+
+    squares: Float32Matrix
+    sharpness: float
+    weights: Float32Array
+    levels: Float32Array
+
+    @classmethod
+    def flat(cls) -> Kernel:
+        """Return the kernel of an attribute with a single value."""
+        return cls(np.zeros((1, 1), np.float32), 1.0, np.zeros(1, np.float32), np.ones(1, np.float32))
+
+    @property
+    def matrix(self) -> Float32Matrix:
+        """(k, k) float32 K."""
+        return self.levelled_matrix(self.base)
+
+    @property
+    def base(self) -> Float32Matrix:
+        """(k, k) float32 −λ·d², at least ``LEAST``."""
+        return np.asarray(np.maximum(np.float32(-self.sharpness) * self.squares, LEAST), np.float32)
+
+    def levelled_matrix(self, base: Float32Matrix) -> Float32Matrix:
+        """Return (k, k) float32 K, from ``base``."""
+        return np.asarray(np.exp(np.minimum(base, self.levels - self.weights[:, None])), np.float32)
+
+    def sharper(self, ratio: float) -> Kernel:
+        """Return the kernel with another λ; ``ratio``: its E[d²] divided by what is wanted."""
+        return replace(self, sharpness=float(np.clip(self.sharpness * ratio, *LAMBDA_BOUNDS)))
+
+
+def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds: int = LEVEL_ROUNDS) -> Kernel:
+    """Return the kernel of one attribute, levelled in turn with the scaling of this attribute until it settles.
+
+    ``wanted``: E[d²] of the map of this attribute alone, for which λ is searched; None keeps λ.
+    """
+    p, t = law.share_of(which).astype(np.float32), law.target.sum(axis=1 - which)
+    base, phi = kernel.base, np.exp(kernel.weights)
+    for _ in range(rounds):
+        before, weights = kernel.levels, np.log(phi)
+        kernel = replace(kernel, weights=weights, levels=lowered_levels(base, weights, before, CUT))
+        matrix = kernel.levelled_matrix(base)
+        phi, psi = balanced(matrix, np.ascontiguousarray(matrix.T), p, t, phi)
+        settled = float(np.abs(kernel.levels - before).max()) < LEVEL_ERROR
+        if wanted is not None:
+            ratio = float(phi @ (matrix * kernel.squares) @ psi) / wanted
+            settled, kernel = settled and abs(ratio - 1.0) < DISTANCE_ERROR, kernel.sharper(ratio**0.5)
+            base = kernel.base
+        if settled:
+            break
+    return kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A map of records. ``phi``: (m,) float32 Φ of the window's tuples, which determines all the rest."""
+
+    law: Law
+    kernels: tuple[Kernel, Kernel]
+    phi: Float32Array
+
+    @classmethod
+    def started(cls, law: Law, kernels: tuple[Kernel, Kernel]) -> Map:
+        """Return the map that has the law if the attributes are independent."""
+        each = (law.rows, law.columns)
+        shares = [law.share_of(j)[each[j]] for j in (0, 1)]
+        weights = [kernel.weights[each[j]] for j, kernel in enumerate(kernels)]
+        phi = law.share / (shares[0] * shares[1]) * np.exp(weights[0] + weights[1])
+        return cls(law, kernels, phi.astype(np.float32))
+
+    @cached_property
+    def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
+        """K_A and K_B."""
+        return self.kernels[0].matrix, self.kernels[1].matrix
+
+    def reached(self, phi: Float32Array) -> Float32Matrix:
+        """Return (k_A, k_B) float32 K_Aᵀ·Φ·K_B."""
+        law, (first, second) = self.law, self.matrices
+        return np.asarray(first.T @ sparse_product(law.rows, law.columns, phi, second, len(first)))
+
+    @cached_property
+    def psi(self) -> Float32Matrix:
+        """(k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
+        return self.law.target / self.reached(self.phi)
+
+    @cached_property
+    def inner(self) -> Float32Matrix:
+        """(k_B, k_A) float32 C(b, a*) = Σ_b* K_B(b, b*)·Ψ(a*, b*)."""
+        return np.ascontiguousarray(self.matrices[1] @ self.psi.T)
+
+    @cached_property
+    def totals(self) -> Float32Matrix:
+        """(k_A, k_B) float32 Z(a, b)."""
+        return np.ascontiguousarray(self.matrices[0] @ self.inner.T)
+
+    @cached_property
+    def fronts(self) -> tuple[Float32Matrix, Float32Matrix]:
+        """(k_A, k_B) float32 each: Σ_b P/Z·K_B(b, b*) at (a, b*), and Σ_a P/Z·K_A(a, a*) at (a*, b)."""
+        weights = self.law.dense(self.law.share / self.totals[self.law.rows, self.law.columns])
+        return weights @ self.matrices[1], self.matrices[0].T @ weights
+
+    @cached_property
+    def chances(self) -> Float32Matrix:
+        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B. Times Ψ: the law of masks, T but for ``LAW_ERROR``."""
+        return np.asarray(self.matrices[0].T @ self.fronts[0])
+
+    def joint(self, which: int, psi: Float32Matrix) -> Float32Matrix:
+        """Return (k, k) float32 P(x, x*) of attribute ``which``, with other weights Ψ of the masks."""
+        front, psi = (self.fronts[0], psi) if which == 0 else (self.fronts[1].T, psi.T)
+        return self.matrices[which] * (front @ psi.T)
+
+    def scaled(self) -> Map:
+        """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
+        law, (first, second), phi = self.law, self.matrices, self.phi
+        for _ in range(LAW_ROUNDS):
+            totals = first @ (law.target / self.reached(phi) @ second.T)
+            change = (law.share / totals[law.rows, law.columns] / phi).astype(np.float32)
+            settled = float(np.abs(change - 1.0) @ law.share) < LAW_ERROR
+            phi = phi * (change if settled else change**RELAXATION)
+            if settled:
+                break
+        return replace(self, phi=phi)
+
+    def sharper(self, ratios: Sequence[float]) -> Map:
+        """Return the map with other λ; ``ratios``: for each attribute its E[d²] divided by what is wanted."""
+        kernels = list(self.kernels)
+        for j, ratio in enumerate(ratios):
+            kernels[j] = levelled(kernels[j].sharper(ratio**0.5), self.law, j, None, SHARPENED_ROUNDS)
+        return Map(self.law, (kernels[0], kernels[1]), self.phi)
+
+
+def greatest_distance(law: Law, squares: Float32Matrix, which: int) -> float:
+    """Return the greatest E[d²] that is asked for: nearly that of independent masks."""
+    return MOST_DISTANCE * float(law.share_of(which) @ squares @ law.target.sum(axis=1 - which))

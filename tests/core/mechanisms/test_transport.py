@@ -1,0 +1,386 @@
+"""Semantic transport on the public API: what it keeps, what it promises, and what its versions hold."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
+
+from stream_masker import SemanticTransport
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms.transport import fit
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.random import FieldKeys, PositionKeys
+from stream_masker.core.risk.sensitive import sensitive_groups
+from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.errors import ParameterError, StatisticsError
+
+SEED = b"a seed of many bytes"
+CERTAINTY = 0.5
+
+
+def tree(size=60, seed=3):
+    rng = np.random.default_rng(seed)
+    return Ontology.from_edges([(f"c{k}", f"c{rng.integers(0, k)}") for k in range(1, size)]).taxonomy()
+
+
+TAU = tree()
+
+
+def related(seed=5, size=6000):
+    """(2, size) codes: the second is often near the first, and some pairs are rare."""
+    rng = np.random.default_rng(seed)
+    a = rng.choice(30, size, p=np.arange(30, 0, -1) / 465)
+    return np.array([a, np.where(rng.random(size) < 0.6, (a * 7) % 40, rng.integers(0, 40, size))], np.int32)
+
+
+def listed(seed=2, size=4000):
+    """Scalars, with 0 to 3 different elements that are related to them."""
+    rng = np.random.default_rng(seed)
+    a, lengths = rng.choice(30, size, p=np.arange(30, 0, -1) / 465), rng.integers(0, 4, size)
+    elements = [rng.permutation(np.unique([(x * 7) % 40, *rng.integers(0, 40, 5)]))[:n] for x, n in zip(a, lengths)]
+    codes = np.concatenate(elements).astype(np.int32)
+    return Batch(size, (Column(a.astype(np.int32)), Column(codes, np.concatenate([[0], np.cumsum(lengths)]))))
+
+
+def calibrated(batch, tau=TAU, **parameters):
+    names = [f"x{j}" for j in range(len(batch.columns))]
+    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters)
+    counts = count_batch(batch, [len(tau)] * len(names))
+    return made.with_statistics(made.compute(counts, version=1), counts)
+
+
+def masked(made, batch, repeat=0):
+    return made.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % repeat, "t", 0, np.arange(batch.size)))
+
+
+def correlations(made, batch):
+    counts = count_batch(batch, [len(d.taxonomy) for d in made.distances])
+    return compute_statistics(counts, made.attributes, made.distances, version=1).correlation
+
+
+def rmse_ratios(found):
+    return [np.sqrt(d.squared_distance / d.squared_noise) for d in found.distortions]
+
+
+def told(made, j):
+    """What all masks tell of attribute j: the chance of the best guess, the greatest posterior, the greatest prior."""
+    blocks = list(made.record_joint(j, made._counts))
+    surest = max(float((each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300)).max()) for each in blocks)
+    assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
+    return sum(each.max(axis=0).sum() for each in blocks), surest, sum(each.sum(axis=1) for each in blocks).max()
+
+
+@pytest.mark.exhaustive
+def test_the_real_pairs():
+    tau, batch = icd9cm().taxonomy(), as_batch(real_pairs())
+    made = calibrated(batch, tau)
+    after = masked(made, batch)
+    assert max(rmse_ratios(after)) <= 1.05
+    found, before = correlations(made, Batch(batch.size, after.columns))[0, 1], made.statistics.correlation[0, 1]
+    assert found == pytest.approx(before, abs=0.005)
+    for j in (0, 1):
+        vulnerability, surest, _ = told(made, j)
+        assert vulnerability <= 0.35
+        assert surest <= CERTAINTY
+
+
+@pytest.mark.exhaustive
+def test_the_real_pairs_without_a_promise_tell_more_at_the_same_distance():
+    tau, batch = icd9cm().taxonomy(), as_batch(real_pairs()[:, :20_000])
+    promised, free = calibrated(batch, tau), calibrated(batch, tau, certainty=1.0)
+    assert free.promise is None
+    assert told(promised, 0)[1] <= CERTAINTY < 0.8 < told(free, 0)[1]
+    assert rmse_ratios(masked(free, batch)) == pytest.approx([1.0, 1.0], abs=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_pairs_keep_their_law_and_move_by_alpha(alpha):
+    batch = as_batch(related())
+    made = calibrated(batch, alpha=alpha, certainty=1.0)
+    found = [masked(made, batch, k) for k in range(10)]
+    assert rmse_ratios(found[0]) == pytest.approx([1.0, 1.0], abs=0.02)
+    after = [correlations(made, Batch(batch.size, each.columns))[0, 1] for each in found]
+    assert np.mean(after) == pytest.approx(made.statistics.correlation[0, 1], abs=0.01)
+    for j in (0, 1):
+        shares = np.mean([np.bincount(each.columns[j].codes, minlength=60) for each in found], axis=0) / batch.size
+        np.testing.assert_allclose(shares, np.bincount(batch.columns[j].codes, minlength=60) / batch.size, atol=0.005)
+
+
+@pytest.mark.parametrize(("size", "missing", "seed"), [(40, 0.4, 0), (150, 0.4, 1), (3000, 0.4, 2), (3000, 0.97, 3)])
+def test_no_group_of_records_by_what_is_present_tells_more_than_promised(size, missing, seed):
+    """The attacker counts how often each code led to each mask, among records that have, or lack, the second code."""
+    rng = np.random.default_rng(seed)
+    a, b = related(seed, size)
+    informative = np.where(a < 3, missing, missing / 2)
+    b = np.where(rng.random(size) < informative, -1, b).astype(np.int32)
+    batch = as_batch(np.array([a, b]))
+    made, seen, repeats = calibrated(batch), Counter(), 400
+    for k in range(repeats):
+        columns = masked(made, batch, k).columns
+        assert ((columns[1].codes < 0) == (b < 0)).all()
+        seen.update(zip(columns[0].codes.tolist(), columns[1].codes.tolist(), a.tolist(), strict=True))
+    priors = {lacks: Counter(a[(b < 0) == lacks].tolist()) for lacks in (False, True)}
+    totals = Counter()
+    for (first, second, _), count in seen.items():
+        totals[first, second] += count
+    for (first, second, code), count in seen.items():
+        prior = priors[second < 0]
+        limit, total = max(CERTAINTY, prior[code] / sum(prior.values())), totals[first, second]
+        assert count / total <= limit + 6.0 * np.sqrt(0.25 * repeats / total / repeats) + 1.0 / total
+
+
+def test_a_pattern_of_few_patients_is_masked_independently_of_its_codes():
+    a, b = related()
+    b[:3], a[:3] = -1, (27, 28, 29)
+    batch = as_batch(np.array([a, b]))
+    made = calibrated(batch)
+    alone = Batch(6000, (Column(np.repeat(a[:3], 2000)), Column(np.full(6000, -1, np.int32))))
+    shares = [np.bincount(each, minlength=60) / 2000 for each in masked(made, alone).columns[0].codes.reshape(3, 2000)]
+    assert np.abs(shares[0] - shares[1]).max() < 0.06
+    assert np.abs(shares[0] - shares[2]).max() < 0.06
+
+
+def test_a_rare_pair_cannot_be_told_from_another_one_of_its_blocks():
+    """Two windows that differ in the pair of one patient have one law of masks."""
+    common = [(1, 2, 200), (1, 5, 200), (4, 2, 200), (4, 5, 100)]
+    tau = Ontology.from_edges([("p", "r"), ("q", "p"), *((f"c{k}", "q") for k in range(6))]).taxonomy()
+    place = tau.encode([f"c{k}" for k in range(6)])
+
+    def target(rare):
+        pairs = np.array([(x, y) for x, y, n in [*common, (*rare, 1)] for _ in range(n)]).T
+        made = calibrated(as_batch(place[pairs].astype(np.int32)), tau)
+        transport = made._prepared_statistics().pooled((0, 1))
+        assert not transport.map.law.target[transport.values[0].positions == place[3]].any()
+        return {
+            (int(x), int(y)): float(transport.map.law.target[i, j])
+            for i, x in enumerate(transport.values[0].positions)
+            for j, y in enumerate(transport.values[1].positions)
+            if transport.map.law.target[i, j] > 0.0
+        }
+
+    assert target((3, 2)) == pytest.approx(target((3, 5)), abs=1e-5)
+
+
+def test_rows_of_one_noise_key_count_once():
+    common = [{"x": f"c{k % 5}", "y": f"c{k % 7}"} for k in range(700)]
+
+    def stays(keys_of_rare):
+        made = SemanticTransport({"x": TAU, "y": TAU}, seed=SEED, window=1000)
+        made.learn_many(
+            [*common, *([{"x": "c40", "y": "c41"}] * 6)], keys=[b"%d" % k for k in range(700)] + keys_of_rare
+        )
+        made.calibrate()
+        values = made._prepared_statistics().pooled((0, 1)).values
+        law = made._prepared_statistics().pooled((0, 1)).map.law.target
+        return law[values[0].positions == TAU.position("c40")].any()
+
+    assert stays([b"other %d" % k for k in range(6)])
+    assert not stays([b"one"] * 6)
+
+
+def test_a_sensitive_group_is_hidden_at_its_limit():
+    batch, group = as_batch(related()), ["c7", "c14", "c21"]
+    groups = {"rare": {"limit": 0.2, "roots": group}}
+    inside = sensitive_groups(TAU, {"rare": group})["rare"]
+    surest = []
+    for parameters in ({}, {"sensitive": groups}):
+        made = calibrated(batch, alpha=0.3, **parameters)
+        rows = inside[made._counts.values[1].keys]
+        prior = made._counts.values[1].counts[rows].sum() / batch.size
+        blocks = made.record_joint(1, made._counts)
+        surest.append(max(float((each[rows].sum(axis=0) / each.sum(axis=0)).max()) for each in blocks))
+    assert surest[1] <= max(0.2, prior) * (1 + 1e-6) < surest[0]
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise(alpha):
+    batch = listed()
+    made = calibrated(batch, alpha=alpha)
+    after = [masked(made, batch, k) for k in range(5)]
+    found = np.mean([correlations(made, Batch(batch.size, each.columns))[0, 1] for each in after])
+    assert found == pytest.approx(made.statistics.correlation[0, 1], abs=0.03)
+    for each in after:
+        codes, offsets = each.columns[1].codes, batch.columns[1].offsets
+        assert all(len(set(codes[s:e])) == e - s for s, e in zip(offsets[:-1], offsets[1:], strict=True))
+    for j in (0, 1):
+        assert told(made, j)[1] <= CERTAINTY * (1 + 1e-5)
+    transport = made._prepared_statistics().pooled((0,))
+    assert rmse_ratios(after[0])[1] ** 2 == pytest.approx(
+        transport.given[0].moved / made._prepared_statistics().noise[1], rel=0.05
+    )
+
+
+def test_further_scalars_keep_their_law_with_the_first_one():
+    rng, (a, b) = np.random.default_rng(9), related()
+    c = np.where(rng.random(a.size) < 0.5, a, rng.integers(0, 30, a.size))
+    b = np.where(rng.random(a.size) < 0.2, -1, b)
+    batch = Batch(a.size, tuple(Column(each.astype(np.int32)) for each in (a, b, c)))
+    made = calibrated(batch)
+    found = np.mean([correlations(made, Batch(batch.size, masked(made, batch, k).columns)) for k in range(5)], axis=0)
+    assert found[0, 1:] == pytest.approx(made.statistics.correlation[0, 1:], abs=0.02)
+    assert all(told(made, j)[1] <= CERTAINTY * (1 + 1e-5) for j in range(3))
+
+
+SEX = {"sex": ["F", "M"]}
+
+
+def people(records, seed=3):
+    """Records whose first codes depend on sex."""
+    rng, (a, b) = np.random.default_rng(seed), related(seed, records)
+    rows = zip(a.tolist(), b.tolist(), rng.choice(["F", "M"], records).tolist(), strict=True)
+    return [{"x": f"c{x + 30 * (sex == 'M') - (x == 29)}", "y": f"c{y}", "sex": sex} for x, y, sex in rows]
+
+
+def with_context(records, **parameters):
+    made = SemanticTransport({"x": TAU, "y": TAU}, context=SEX, window=100_000, seed=SEED, **parameters)
+    made.learn_many(records)
+    made.calibrate()
+    return made
+
+
+def test_each_context_keeps_its_law_and_its_promise():
+    records = people(6000)
+    made = with_context(records)
+    masks = made.mask_many(records, keys=[b"%d" % k for k in range(6000)])
+    before = {(r["sex"], r["x"]) for r in records}
+    assert all((r["sex"], m["x"]) in before for r, m in zip(records, masks, strict=True))
+    assert told(made, 0)[1] <= CERTAINTY
+    assert made.mask_one(records[7], key=b"7") == masks[7]
+
+
+def test_a_context_of_few_records_takes_the_map_of_all():
+    records = people(3000)
+    for record in records[:50]:
+        record["sex"] = "other"
+    made = with_context(records)
+    maps = made._prepared_statistics()
+    assert maps.maps[maps.chosen[0, 1][2]] is maps.pooled((0, 1))
+    assert maps.chosen[0, 1][0] != maps.chosen[0, 1][1]
+    (mask,) = made.mask_many([{"x": "c9", "y": "c10", "sex": "unheard of"}], keys=[b"1"])
+    assert all(mask.values())
+
+
+def test_wrong_contexts_are_refused():
+    with pytest.raises(ParameterError, match="is masked"):
+        SemanticTransport({"sex": TAU}, context=SEX, seed=SEED)
+    made = with_context(people(1000))
+    with pytest.raises(ParameterError, match="no record has the context 'sex'"):
+        made.learn_many([{"x": "c9", "gender": "F"}] * 2)
+    bare = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
+    with pytest.raises(ParameterError, match="no context"):
+        made.mask_batch(bare, FieldKeys(SEED, [b"1", b"2"]))
+    with pytest.raises(StatisticsError, match="contexts"):
+        SemanticTransport({"x": TAU, "y": TAU}, seed=SEED).restore(made.snapshot())
+
+
+def test_an_alpha_beyond_what_the_window_allows_is_counted_as_truncated():
+    batch = as_batch(related())
+    found = masked(calibrated(batch, alpha=8.0), batch)
+    assert [d.truncated for d in found.distortions] == [batch.size] * 2
+    assert max(rmse_ratios(found)) < 0.9
+    assert [d.truncated for d in masked(calibrated(batch), batch).distortions] == [0, 0]
+
+
+def test_values_that_the_window_lacks_are_masked_by_values_of_the_window():
+    codes = related()
+    found = masked(calibrated(as_batch(codes)), as_batch(np.array([[59] * 200, [58] * 200], np.int32)))
+    for column, window in zip(found.columns, codes, strict=True):
+        assert 1 < len(set(column.codes.tolist())) <= len(set(column.codes.tolist()) & set(window.tolist()))
+
+
+def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(monkeypatch):
+    monkeypatch.setattr(fit, "MAX_VALUES", 10)
+    codes = related()
+    made = calibrated(as_batch(codes))
+    frequent = set(np.argsort(-np.bincount(codes[0]), kind="stable")[:10].tolist())
+    assert set(masked(made, as_batch(codes)).columns[0].codes.tolist()) <= frequent
+    assert told(made, 0)[1] <= CERTAINTY
+
+
+@pytest.mark.parametrize("j", [0, 1])
+@pytest.mark.parametrize("make", [lambda: as_batch(related()), listed])
+def test_the_channel_is_what_masking_does(make, j):
+    batch = make()
+    made, chosen = calibrated(batch), batch.columns[j].codes
+    value = int(np.bincount(chosen).argmax())
+    row = made.channel(made.attributes[j], TAU.ids[value])
+    assert sum(row.values()) == pytest.approx(1.0, abs=1e-6)
+    found = np.zeros(60)
+    for k in range(20):
+        found += np.bincount(masked(made, batch, k).columns[j].codes[chosen == value], minlength=60)
+    wanted = np.zeros(60)
+    wanted[TAU.encode(list(row))] = list(row.values())
+    assert np.abs(found / found.sum() - wanted).max() < 0.03
+
+
+def test_the_next_version_changes_few_masks():
+    codes = related(size=8000)
+    batch = as_batch(codes[:, :6000])
+    made = calibrated(batch)
+    counts = count_batch(as_batch(codes[:, 60:6060]), [60, 60])
+    later = made.with_statistics(made.compute(counts, version=2), counts)
+    same = [
+        (first.codes == second.codes).mean()
+        for first, second in zip(masked(made, batch).columns, masked(later, batch).columns, strict=True)
+    ]
+    assert min(same) > 0.9
+    assert rmse_ratios(masked(later, batch)) == pytest.approx(rmse_ratios(masked(made, batch)), abs=0.03)
+
+
+@pytest.mark.parametrize("make", [lambda: as_batch(related()), listed])
+def test_a_restored_model_masks_alike(make):
+    batch = make()
+    made = calibrated(batch)
+    other = SemanticTransport(dict.fromkeys(made.attributes, TAU), seed=SEED)
+    other.restore(json.loads(json.dumps(made.snapshot())))
+    for each in (other, pickle.loads(pickle.dumps(made))):
+        for one, two in zip(masked(made, batch).columns, masked(each, batch).columns, strict=True):
+            np.testing.assert_array_equal(one.codes, two.codes)
+
+
+@pytest.mark.parametrize("damage", ["tuples", "values", "front", "kernels", "eta", "moved", "given", "attributes"])
+@pytest.mark.parametrize("value", [None, [], "AAAA", [[1]]])
+def test_a_damaged_model_is_rejected(damage, value):
+    made = calibrated(listed())
+    snapshot = json.loads(json.dumps(made.snapshot()))
+    if damage == "given" and value == []:
+        pytest.skip("records whose other attributes have maps of their own")
+    snapshot["statistics"]["model"]["maps"][0][damage] = value
+    with pytest.raises(StatisticsError):
+        made.restore(snapshot)
+
+
+def test_lists_are_refused_where_pairs_of_scalars_were_calibrated():
+    made = calibrated(as_batch(related()))
+    with pytest.raises(StatisticsError, match="calibrate with lists"):
+        made.mask_batch(listed(), PositionKeys(SEED, "t", 0, np.arange(4000)))
+
+
+def test_windows_that_cannot_be_masked_are_rejected():
+    with pytest.raises(StatisticsError, match="use a smaller least"):
+        calibrated(as_batch(np.arange(20, dtype=np.int32).reshape(2, 10)), least=50)
+    with pytest.raises(StatisticsError, match="x1: all values are equal"):
+        calibrated(as_batch(np.array([[1, 2] * 50, [3] * 100], np.int32)))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": 0.001}, "alpha"),
+        ({"alpha": {"y": 1.0}}, "alpha"),
+        ({"certainty": 0.0}, "certainty"),
+        ({"least": 0}, "least"),
+        ({"sensitive": {"hiv": 0.3}}, "no attribute's ontology holds"),
+        ({"sensitive": {"mine": 0.3}}, "give its limit and its roots"),
+        ({"sensitive": ["hiv"]}, "give a limit"),
+    ],
+)
+def test_wrong_parameters_are_refused(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        SemanticTransport({"x": TAU}, seed=SEED, **parameters)

@@ -194,8 +194,12 @@ class Replacer:
                 self.replace(codes[some], references[some], noise[some], rounding[some], ties[some])
                 for some in (slice(middle), slice(middle, None))
             )
-            parts = [np.concatenate(pair) for pair in zip(first[:3], second[:3], strict=True)]
-            return Replacement(*parts, first.distortion + second.distortion)
+            return Replacement(
+                np.concatenate((first.codes, second.codes)),
+                np.concatenate((first.distances, second.distances)),
+                np.concatenate((first.flags, second.flags)),
+                first.distortion + second.distortion,
+            )
         self._make_orders(indices[0])
         self._measure(indices[1])
         masks, distances, flags, sums = replace_values(

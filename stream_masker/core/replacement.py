@@ -194,15 +194,31 @@ class Replacer:
                 self.replace(codes[some], references[some], noise[some], rounding[some], ties[some])
                 for some in (slice(middle), slice(middle, None))
             )
-            parts = [np.concatenate(pair) for pair in zip(first[:3], second[:3], strict=True)]
-            return Replacement(*parts, first.distortion + second.distortion)
+            return Replacement(
+                np.concatenate((first.codes, second.codes)),
+                np.concatenate((first.distances, second.distances)),
+                np.concatenate((first.flags, second.flags)),
+                first.distortion + second.distortion,
+            )
         self._make_orders(indices[0])
         self._measure(indices[1])
-        rule = self._farthest, self.table.class_of, self._is_candidate, self.calibrated, self.weak
-        own = self._own_levels(codes, references, *indices)
-        values = codes.copy(), noise.copy(), rounding.copy(), ties.copy()
-        table = self._orders, self.classes, self.table.levels
-        masks, distances, flags, sums = replace_values(*table, *rule, *indices, own, *values)
+        masks, distances, flags, sums = replace_values(
+            self._orders,
+            self.classes,
+            self.table.levels,
+            self._farthest,
+            self.table.class_of,
+            self._is_candidate,
+            self.calibrated,
+            self.weak,
+            indices[0],
+            indices[1],
+            self._own_levels(codes, references, *indices),
+            codes.copy(),
+            noise.copy(),
+            rounding.copy(),
+            ties.copy(),
+        )
         return Replacement(masks, distances, flags, Distortion(*sums))
 
     def _own_levels(self, codes: Int32Array, references: Int32Array, rows: Int32Array, of: Int32Array) -> Int32Array:

@@ -18,9 +18,8 @@ from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candi
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
-from stream_masker.core.random.keys import checked_seed
 from stream_masker.core.table import DataFrame, WrappedTable, as_records
-from stream_masker.core.validation import require_known, require_mapping, require_texts, require_type
+from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, chances_plot, three_sentences, unchanged_warning

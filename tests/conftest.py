@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import settings
-
-from stream_masker.core.cache_folder import cache_folder
-
-if TYPE_CHECKING:
-    from support.prepared import Prepared
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None, max_examples=15)
 settings.load_profile("repeatable")
@@ -34,11 +24,7 @@ QUICK = "not kafka and not exhaustive and not scheduled"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Select the quick tests by default.
-
-    Compiled kernels are kept in one folder for all tests, those with a cache folder of their own included.
-    """
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "kernels"))
+    """Select the quick tests by default."""
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.markexpr:
         config.option.markexpr = QUICK
 
@@ -61,16 +47,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return ["groups left out: kafka, exhaustive, scheduled (pytest tests runs them too)"] if quick else []
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _true_signatures() -> Iterator[None]:
-    """After the last test, check that every kernel that the tests compiled has the types of its signature."""
-    yield
-    if "numba" in sys.modules:
-        from support.signatures import wrong_signatures
-
-        assert wrong_signatures() == []
-
-
 @pytest.fixture
 def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of mechanisms that mask groups are estimated from 100 random groups instead of 2,000.
@@ -84,12 +60,3 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def groups_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few random groups as are enough to refuse statistics that surely change too few values."""
     monkeypatch.setattr("stream_masker.core.risk.groups.MAX_GROUPS", 400)
-
-
-@pytest.fixture(scope="session")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """The result of ``prepare``, computed once for all processes that run tests."""
-    from support.prepared import prepared
-    from support.shared import run_folder
-
-    return prepared(run_folder(tmp_path_factory) / "ready")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell
+from stream_masker.cli.options import ReportingCommand, config_option, summarise, tell
 from stream_masker.core.cache_folder import cache_folder
 
 
@@ -16,8 +16,8 @@ from stream_masker.core.cache_folder import cache_folder
 def command(config: Path) -> None:
     """Parse the ontologies and compile the kernels of a configuration, so that workers start in seconds.
 
-    Run it when an image is built. The results are kept in $STREAM_MASKER_CACHE (default: stream-masker in
-    $XDG_CACHE_HOME or ~/.cache), kernels in $NUMBA_CACHE_DIR if it is set.
+    Run it when an image is built. Ontologies are kept in $STREAM_MASKER_CACHE (default: stream-masker in
+    $XDG_CACHE_HOME or ~/.cache), kernels in $NUMBA_CACHE_DIR (default: beside the installed modules).
 
     \b
     Example:
@@ -30,12 +30,10 @@ def command(config: Path) -> None:
 def warm_up_with_progress(config: Path) -> None:
     """Import the service, which takes longer than the rest of the start, and warm up."""
     from stream_masker.service.configuration import load_configuration
-    from stream_masker.service.observability.progress import step_progress
     from stream_masker.service.runtime.warmup import warm_up
 
     start = time.perf_counter()
-    with step_progress("compiling", stream=information()) as show:
-        ready = warm_up(load_configuration(config), show)
+    ready = warm_up(load_configuration(config))
     seconds = time.perf_counter() - start
     summarise(
         f"{ready.name} over {', '.join(ready.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})",

@@ -1,13 +1,9 @@
-"""The folders of everything that is computed once: compiled ontologies and kernels."""
+"""The folder of compiled ontologies."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
-
-SHIPPED: Final = Path(__file__).parents[1] / "compiled"
-"""What was compiled when the package was installed, for what the cache folder does not contain; a checkout has none."""
 
 
 def cache_folder() -> Path:

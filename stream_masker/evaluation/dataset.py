@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
 from stream_masker.core.utility import Utility, utility
 from stream_masker.core.window import joined

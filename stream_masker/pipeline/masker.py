@@ -13,6 +13,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
 from stream_masker.pipeline.calibration.counting import (
@@ -94,10 +95,11 @@ class RecordMasker:
         _require_equal(
             "numeric attributes", tuple(number.name for number in plan.numeric), mechanism.numeric_attributes
         )
-        pseudonyms = Pseudonyms(secret)
+        derived = Secret(secret)
+        pseudonyms = Pseudonyms(derived)
         self._plan = plan
         self._mechanism = mechanism
-        self._noise_keys = NoiseKeys(secret, by_field=plan.noise_key is not None)
+        self._noise_keys = NoiseKeys(derived, by_field=plan.noise_key is not None)
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         self._format = record_format
         self._formatted_keys: FormattedKeys | None = None
@@ -115,7 +117,9 @@ class RecordMasker:
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
         fields = {rollup.counts_key: rollup.concepts.taxonomy for rollup in plan.fields.rolled.values()}
-        self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights(), fields)
+        self._counter = BlockCounter(
+            Secret(count_secret) if count_secret else derived, self._sizes, key_weights or KeyWeights(), fields
+        )
         self.set_styles({})
         self.set_shared({})
 

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 
 from stream_masker.core.dtypes import Int64Array, UInt8Array
-from stream_masker.core.random.keys import SecretHash
+from stream_masker.core.random import Secret
 from stream_masker.pipeline.plan import OWN_HEADERS, MessagePolicy
 from stream_masker.pipeline.records import Header, Inputs
 
@@ -17,44 +17,45 @@ PSEUDONYM_BYTES: Final = 16
 PSEUDONYM_DIGITS: Final = 2 * PSEUDONYM_BYTES
 """Hexadecimal digits of a pseudonym."""
 
-PERSON: Final = b"masker-pseudonym"
-OFFSET_PERSON: Final = b"masker-offset"
+PURPOSE: Final = b"masker-pseudonym"
+OFFSET_PURPOSE: Final = b"masker-offset"
 
 
 class Pseudonyms:
-    """32 hexadecimal digits for a value: the BLAKE2b hash, keyed with the secret, of the value's text in UTF-8.
+    """32 hexadecimal digits for a value, derived from the keyed hash of its text in UTF-8 (``core.random``).
 
     The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym. The pseudonym does not
     depend on the value's place, so joins on a patient's id still work. Without the secret, nobody can reverse a
     pseudonym or check it against a guess.
     """
 
-    def __init__(self, secret: bytes) -> None:
-        self._texts = SecretHash(secret, person=PERSON, digest_size=PSEUDONYM_BYTES)
-        self._offsets = SecretHash(secret, person=OFFSET_PERSON, digest_size=PSEUDONYM_BYTES)
+    def __init__(self, secret: bytes | Secret) -> None:
+        """Raises ParameterError if the secret is empty."""
+        self._secret = secret if isinstance(secret, Secret) else Secret(secret)
 
     def of_bytes(self, value: bytes) -> str:
         """Return the pseudonym of a text in UTF-8."""
-        return self._texts.digests([value]).hex()
+        return self._of([value], PURPOSE).hex()
 
     def offset_hash(self, key: bytes) -> bytes:
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
-        return self._offsets.digests([key])
+        return self._of([key], OFFSET_PURPOSE)
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """Return the pseudonyms of texts in UTF-8, as ASCII. None stays None."""
-        distinct = [value for value in {*values} if value is not None]
-        digits = self._texts.digests(distinct).hex().encode()
-        starts = range(0, len(digits), PSEUDONYM_DIGITS)
-        pieces = [digits[start : start + PSEUDONYM_DIGITS] for start in starts]
-        pseudonyms: dict[bytes | None, bytes | None] = {None: None, **dict(zip(distinct, pieces, strict=True))}
-        return list(map(pseudonyms.__getitem__, values))
+        digits = self._of([value for value in values if value is not None], PURPOSE).hex().encode()
+        starts = iter(range(0, len(digits), PSEUDONYM_DIGITS))
+        return [None if value is None else digits[(at := next(starts)) : at + PSEUDONYM_DIGITS] for value in values]
 
     def of_slices(self, data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> UInt8Array:
         """Return (32 · n,) uint8: the pseudonyms of n slices of ``data``, as ASCII."""
         text = data.tobytes()
         slices = [text[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
-        return np.frombuffer(self._texts.digests(slices).hex().encode(), np.uint8)
+        return np.frombuffer(self._of(slices, PURPOSE).hex().encode(), np.uint8)
+
+    def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
+        """Return ``PSEUDONYM_BYTES`` bytes for each text, one after another."""
+        return self._secret.cipher(purpose).words(self._secret.digests(texts)).tobytes()
 
     def of_value(self, value: Any) -> Any:
         """Return the pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import Sketch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.style import StyleCounts
 
@@ -103,7 +102,7 @@ RecordOutcome: TypeAlias = Masked | Rejected
 
 
 class Stratum(NamedTuple):
-    """The sampled records that a block counts: those of one level (``core.random.draws``).
+    """The sampled records that a block counts: those of one level (``calibration.sampling``).
 
     start: the lowest level that is counted of these records; all blocks of the same records have it. level: that of the
     block's records, at least ``start``; the last stratum contains the levels above too.
@@ -120,7 +119,7 @@ class Block:
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
     original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
-    if all are counted; keys: of the noise keys of the counted records, None if their noise is by position; unchanged:
+    if all are counted; unchanged:
     the number of counted records that have a value, none of which masking changed; secret_id: of the masking secret;
     fields: the taxonomies of the fields that are generalized by the counts of the window, by key.
     """
@@ -137,7 +136,6 @@ class Block:
     rejected: Mapping[str, int]
     styles: tuple[StyleCounts, ...] = ()
     stratum: Stratum | None = None
-    keys: Sketch | None = None
     unchanged: int = 0
     secret_id: str | None = None
     fields: Mapping[str, Taxonomy] = field(default_factory=dict)

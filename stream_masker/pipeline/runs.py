@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Int64Array, UInt64Array
-from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StreamMaskerError
 from stream_masker.pipeline.codec.base import DecodedBatch, TemplatesT
 from stream_masker.pipeline.plan import OWN_HEADERS
@@ -80,31 +80,10 @@ def pack_runs(runs: Iterable[Run], limit: int) -> Iterator[list[Run]]:
         yield pack
 
 
-class ConcatenatedKeys(Keys):
-    """The keys of several sources, one source after another."""
-
-    def __init__(self, sources: Sequence[Keys]) -> None:
-        self._sources = sources
-        self._starts = list(accumulate(map(len, sources), initial=0))
-
-    def __len__(self) -> int:
-        return self._starts[-1]
-
-    def words(self, lane: int, rows: Int64Array | None = None) -> UInt64Array:
-        if rows is None:
-            return np.concatenate([source.words(lane) for source in self._sources])
-        words = np.empty((len(rows), 8), np.uint64)
-        owners = np.searchsorted(self._starts, rows, side="right") - 1
-        for number, (source, start) in enumerate(zip(self._sources, self._starts, strict=False)):
-            selected = np.flatnonzero(owners == number)
-            words[selected] = source.words(lane, rows[selected] - start)
-        return words
-
-
 class NoiseKeys:
     """by_field: noise depends on a field of the record, not on the record's topic, partition and offset."""
 
-    def __init__(self, secret: bytes, *, by_field: bool) -> None:
+    def __init__(self, secret: Secret, *, by_field: bool) -> None:
         self._secret = secret
         self._by_field = by_field
         self._identities: Mapping[str, str] = {}
@@ -126,7 +105,7 @@ class NoiseKeys:
             self._position_keys(run, decoded.indices[slice(*np.searchsorted(decoded.indices, span))] - span[0])
             for run, span in run_spans(runs)
         ]
-        return keys[0] if len(keys) == 1 else ConcatenatedKeys(keys)
+        return keys[0] if len(keys) == 1 else Keys(self._secret, np.concatenate([each.digests for each in keys]))
 
     def _position_keys(self, run: Run, indices: Int64Array) -> Keys:
         offsets = np.array(run.records.offsets, dtype=np.int64)

@@ -25,7 +25,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.random.keys import checked_secret
+from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.paths import JsonValue, Path

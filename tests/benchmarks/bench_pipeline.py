@@ -23,7 +23,7 @@ from measuring import ResultT, arguments, table, timed
 from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 from support.small_configuration import write_secret
 
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.pipeline.codec.fallback import fastest_codec
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment

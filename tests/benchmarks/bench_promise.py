@@ -30,7 +30,7 @@ from support.real_codes import as_batch, correlation_of, real_codes, real_rows
 from stream_masker import SemanticTransport
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts
 

@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 from stream_masker.service.configuration.schema import load_schema
 

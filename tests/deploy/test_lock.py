@@ -18,7 +18,7 @@ DECLARED = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["registr
 DEPENDENCIES = [Requirement(one) for one in DECLARED]
 LOCKED = re.findall(r"^(\S+)==(\S+)((?: \\\n\s+--hash=\S+)+)$", (ROOT / "deploy/requirements.lock").read_text(), re.M)
 
-PRIVATELY_OVERRIDDEN = ["aiokafka", "faust-streaming", "llvmlite", "numba"]
+PRIVATELY_OVERRIDDEN = ["aiokafka", "faust-streaming", "numba"]
 """Libraries whose private names this project uses. Another minor version may not have these names."""
 
 

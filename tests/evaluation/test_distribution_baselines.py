@@ -19,7 +19,7 @@ from support.real_codes import as_batch, real_pairs
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import mechanism
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.utility import utility
 

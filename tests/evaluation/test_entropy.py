@@ -8,7 +8,7 @@ from support.nominal import BANK, batch_of, flat_taxonomies
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms import ProbabilisticDistortion, Vicus
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.co_occurrence import average_security, entropy, posterior, security, value_indices
 

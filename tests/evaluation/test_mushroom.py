@@ -18,7 +18,7 @@ from support.nominal import batch_of, flat_taxonomies
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import count_batch
 from stream_masker.evaluation.co_occurrence import average_security, chi_squares, contingency
 from stream_masker.evaluation.papers.reproduction import reproduction

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from numpy._core._multiarray_umath import __cpu_features__
 
 from golden import digests
 from golden.cases import CASES
@@ -34,25 +31,6 @@ def test_the_outputs_are_those_of_the_digests(name: str, folder: Path) -> None:
         f"{name}: {', '.join(different)} differ from digests.json. To compare the outputs, run this at both commits: "
         f"PYTHONPATH=tests python -m golden write FOLDER {name}"
     )
-
-
-SMALLER = {
-    "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "+avx2,+fma,+bmi,+bmi2,+lzcnt,+popcnt,+f16c,+movbe",
-    "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in __cpu_features__ if name.startswith(("AVX512", "X86_V4"))),
-    "OPENBLAS_CORETYPE": "Haswell",
-}
-"""The environment of a process that uses no instruction that a processor of 2013 lacks."""
-
-
-@pytest.mark.scheduled
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("transport")])
-def test_the_outputs_are_the_same_on_a_smaller_processor(name: str, tmp_path: Path, folder: Path) -> None:
-    """The search for a transport makes a difference in a last bit great enough to change masks."""
-    command = [sys.executable, "-P", "-m", "golden", "write", str(tmp_path), name]
-    subprocess.run(command, check=True, env={**os.environ, **SMALLER, "PYTHONPATH": TESTS}, capture_output=True)
-    for part, lines in digests.lines_of(name, folder).items():
-        assert (tmp_path / f"{name}.{part}.jsonl").read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
 def test_every_case_has_digests_and_every_digest_a_case() -> None:

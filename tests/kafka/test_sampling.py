@@ -14,8 +14,8 @@ from sealed_topics import opened, opened_version
 from support.schemas import schema_validator
 from workers import START, Setting, event, running
 
-from stream_masker.core.random.draws import PositionSampler
 from stream_masker.pipeline.calibration.blocks import STRATA
+from stream_masker.pipeline.calibration.sampling import PositionSampler
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.blocks import decode_block
 from stream_masker.pipeline.wire.statistics import StatisticsMessage

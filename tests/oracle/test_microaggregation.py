@@ -14,7 +14,7 @@ from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, with_exact_sums
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 
 
 class LiteralMdav:

@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import Table
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.kinds import Kinds
 from stream_masker.core.statistics import count_batch
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
 
+from stream_masker.core.kernels.draws import salts_of
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import FirstChannel
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
@@ -15,7 +16,6 @@ from stream_masker.core.mechanisms.transport.star.attribute import AttributeChan
 from stream_masker.core.mechanisms.transport.star.couplings import Rows, coupling_costs, covered_pairs
 from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, limited
-from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.kinds import Kinds
 
 PLACES, SALTS = (

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import orjson
 import pytest
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
-from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import runs as runs_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
-from stream_masker.pipeline.runs import ConcatenatedKeys, pack_runs
+from stream_masker.pipeline.runs import pack_runs
 from stream_masker.pipeline.style import add_styles
 
 CODES = ["I10", "I11.0", "E11.9", "E03"]
@@ -130,12 +128,3 @@ class Run:
 def test_runs_are_packed_up_to_the_limit() -> None:
     packs = pack_runs(map(Run, [2, 3, 4, 9, 1]), 5)
     assert [[run.size for run in pack] for pack in packs] == [[2, 3], [4], [9], [1]]
-
-
-def test_concatenated_keys_give_the_words_of_each_source() -> None:
-    sources = [PositionKeys(b"s", "t", partition, np.arange(partition, 9)) for partition in (1, 5)]
-    together, each = ConcatenatedKeys(sources), [source.words(3) for source in sources]
-    assert len(together) == 12
-    assert np.array_equal(together.words(3), np.concatenate(each))
-    rows = np.array([11, 0, 7, 8, 3])
-    assert np.array_equal(together.words(3, rows), np.concatenate(each)[rows])

@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 
 CORRELATIONS = 3

@@ -62,10 +62,10 @@ def checked(value):
     return value.view(Checked) if isinstance(value, np.ndarray) else value
 
 
-def checked_intrinsics():
-    """The module of machine instructions with checked access to words, loaded before any other module imports it."""
-    path = Path(find_spec("stream_masker").origin).parent / "core" / "kernels" / "intrinsics.py"
-    spec = spec_from_file_location("stream_masker.core.kernels.intrinsics", path)
+def checked_bits():
+    """The module of words and bits with checked access to words, loaded before any other module imports it."""
+    path = Path(find_spec("stream_masker").origin).parent / "core" / "kernels" / "bits.py"
+    spec = spec_from_file_location("stream_masker.core.kernels.bits", path)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     module.word_at, module.put_word = word_at, put_word
@@ -75,7 +75,7 @@ def checked_intrinsics():
 
 def replace_kernels():
     """Replace the kernels that Python calls with checked ones, and leave out the self-check."""
-    sys.modules["stream_masker.core.kernels.intrinsics"] = checked_intrinsics()
+    sys.modules["stream_masker.core.kernels.bits"] = checked_bits()
     from stream_masker.pipeline.codec import fallback
     from stream_masker.pipeline.codec.scanner import codec, render
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 
 TRIALS = 40
 """The number of secrets that the attacker tries for each group."""

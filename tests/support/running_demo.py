@@ -15,7 +15,7 @@ from stream_masker.service.configuration import load_configuration
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
 from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
 from stream_masker.service.demo.watch import TopicWatcher
-from stream_masker.service.runtime.warmup import warm_up_once
+from stream_masker.service.runtime.warmup import warm_up
 
 EVENTS = 1_000_000
 """Far more events than a test processes before it ends."""
@@ -47,7 +47,7 @@ def running_demo(
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker()).address
         environment = changed(prepare_demo(folder, bootstrap_servers=broker, records=records, port=0), changes or {})
-        warm_up_once(environment.configuration, lambda _: None)
+        warm_up(environment.configuration)
         TopicWatcher(environment.configuration).close()  # its requests create the topics
         children = stack.enter_context(ChildProcesses(folder))
         demo, config = RunningDemo(environment, children), ["--config", str(environment.file)]

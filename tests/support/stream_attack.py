@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism
 

@@ -1,6 +1,5 @@
-"""Compilation and caching of kernels by numba, and machine instructions for kernels.
+"""Compilation by numba, and functions that kernels share.
 
-``jit`` has the decorators of kernels, which make the only calls of numba's compiler. ``disk_cache`` stores compiled
-kernels under the fingerprints of their sources (``fingerprint``). ``intrinsics`` and ``simd`` provide instructions that
-numba does not offer by itself.
+``jit`` has the decorators of kernels, which make the only calls of numba's compiler. ``draws`` draws from random words,
+``bits`` counts and finds bits, and ``sums`` adds up arrays.
 """

@@ -1,64 +1,37 @@
-"""The decorators that compile kernels.
+"""The decorators that compile kernels: numba's ``njit`` with one set of options.
 
-Nothing else in the package compiles functions. All kernels run without the interpreter lock, divide as NumPy does
-(x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``. No result depends on the processor:
-the compiler may neither change the order of additions nor fuse them with products. Sums that have to be fast are those
-of ``core.kernels.simd``.
+Nothing else in the package compiles functions. All kernels run without the interpreter lock and divide as NumPy does
+(x / 0 is inf or nan). numba compiles a kernel when it is first called and keeps it on disk: in ``$NUMBA_CACHE_DIR`` if
+set, else in ``__pycache__`` beside its source, else in the user's cache folder. It compiles a kernel again when the
+kernel's own file changes, but not when that of a function it calls does. After such a change, delete the ``.nbi``
+files.
 
-A kernel states its signature. numba ignores the annotations; a test compares them with every type that numba has
-inferred. They are written in one way:
+Sums and elementary functions have the same bits in all processes of one installation on one kind of processor. Another
+processor, or another version of numba or NumPy, may round a last bit differently.
 
-* ``int``: an integer of any width, except uint64; ``np.uint64``: exactly that;
-* ``float``: float64; ``bool``;
-* an alias of ``core.dtypes`` for an array: its element type and its number of dimensions;
-* the class of a named tuple; ``tuple[...]`` for other tuples; ``None``.
-
-A part is a function that only kernels call. Each kernel contains the code of its parts.
+A kernel states its signature: ``int`` for integers of any width except uint64, ``np.uint64``, ``float`` for float64,
+``bool``, an alias of ``core.dtypes`` for an array. A part is a function that only kernels call; each kernel contains
+the code of its parts.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
-from numba import config, extending
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import CPUDispatcher
+from numba import config, njit
+from numba.core import event
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
-from stream_masker.core.kernels.disk_cache import KernelCache, claimed, readable_file
+log = logging.getLogger(__name__)
 
-OPTIONS = {"nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy", "fastmath": False}
-PART_OPTIONS = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
-    """A kernel that Python and other kernels call. ``suffix``: of the files of its compiled forms."""
-
-    suffix: ClassVar[str] = ".kernel"
-
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        super().__init__(function, {}, {**OPTIONS, **options})
-        self._cache = KernelCache(self)
-
-    def compile(self, sig: Any) -> Any:
-        """Load or compile the form for these argument types, unless this process has it."""
-        with global_compiler_lock, claimed(readable_file(self._cache.path(sig, self.targetctx.codegen()))):
-            return super().compile(sig)
-
-
-class PartDispatcher(KernelDispatcher):
-    """A part. Python cannot call it."""
-
-    suffix: ClassVar[str] = ".part"
-
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        super().__init__(function, {**PART_OPTIONS, **options})
-
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Raise TypeError."""
-        raise TypeError(f"{self.py_func.__module__}.{self.py_func.__qualname__} is a part, which only kernels call")
-
+FIRST_USE_SECONDS: Final = 60
+"""The compile time of a first use on one core, measured with the demonstration's configuration."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -71,38 +44,35 @@ int64 = cast(Callable[[Any], int], np.int64)
 
 def kernel(function: F) -> F:
     """Compile a kernel that Python or other kernels call."""
-    return _compiled(function, KernelDispatcher)
+    return _compiled(function)
 
 
 def borrowing(function: F) -> F:
-    """Compile a kernel that Python calls and that creates no array.
+    """Compile a kernel that creates no array.
 
-    Like a ``part``, it does not count references to the arrays that it receives, nor do its calls of parts.
+    It does not count references to the arrays that it receives, nor do its calls of parts. For most parts, counting
+    would take several times as long as the part itself.
     """
-    return _compiled(function, KernelDispatcher, _nrt=False)
+    return _compiled(function, _nrt=False)
+
+
+PART: Final = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""A part has no entry for Python, which would contain its code once more."""
 
 
 def part(function: F) -> F:
-    """Compile a function that only kernels and parts call and that creates no array. Python cannot call it.
-
-    It does not count references to the arrays that it receives. For most parts, counting would take several times as
-    long as the part itself.
-    """
-    return _compiled(function, PartDispatcher)
+    """Compile a function that only kernels and parts call and that creates no array. Python cannot call it."""
+    return _compiled(function, **PART)
 
 
 def inlined(function: F) -> F:
     """Compile a part whose machine code is inserted at each call."""
-    return _compiled(function, PartDispatcher, forceinline=True)
+    return _compiled(function, **PART, forceinline=True)
 
 
-def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
-    """Define a function for kernels that generates its own machine code (see ``numba.extending.intrinsic``).
-
-    Kernels call it without its first parameter, the typing context.
-    """
-    generated: Callable[P, Any] = extending.intrinsic(function)
-    return generated
+def summing(function: F) -> F:
+    """Compile a part in which the order of additions is the compiler's choice, so that it adds several at a time."""
+    return _compiled(function, **PART, fastmath={"reassoc"})
 
 
 def for_types(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Callable[P, T]:
@@ -117,5 +87,73 @@ def for_types(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -
     return cast(Callable[P, T], kernel.compile(tuple(map(kernel.typeof_pyval, arguments))))
 
 
-def _compiled(function: F, dispatcher: type[KernelDispatcher], **options: Any) -> F:
-    return function if config.DISABLE_JIT else cast(F, dispatcher(function, options))
+class _ReadableLocator(InTreeCacheLocator):  # type: ignore[misc]
+    """``__pycache__`` beside the source, also where it can only be read, as in an image whose build has filled it."""
+
+    def ensure_cache_path(self) -> None:
+        """Accept the folder as it is."""
+
+
+class _ReadableCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar[list[Any]] = [*CompileResultCacheImpl._locator_classes, _ReadableLocator]
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """numba's cache. Where no folder can be written, it reads what is there; numba's own raises an error.
+
+    A kernel is compiled again with another version of the package, which may have changed a function that it calls.
+    """
+
+    _impl_class = _ReadableCacheImpl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = self._cache_file._source_stamp, _release()
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled form if the folder can be written."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
+@cache
+def _release() -> str:
+    """Return the version of the installed package; empty for a checkout that is not installed."""
+    with suppress(PackageNotFoundError):
+        return version("stream-masker")
+    return ""
+
+
+def _compiled(function: F, **options: Any) -> F:
+    compiled = njit(nogil=True, error_model="numpy", **options)(function)
+    if compiled is not function:  # NUMBA_DISABLE_JIT leaves it as it is
+        compiled._cache = _Cache(function)
+    return cast(F, compiled)
+
+
+SILENT_SECONDS: Final = 2.0
+"""How long kernels are compiled before a log line says so."""
+
+
+class _CompilationNotice(event.TimingListener):  # type: ignore[misc]
+    """Writes one log line once the kernels of this process have been compiled for ``SILENT_SECONDS``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spent, self._said = 0.0, False
+
+    def on_start(self, event: Any) -> None:
+        super().on_start(event)
+        if self._spent > SILENT_SECONDS and not self._said:
+            self._said = True
+            log.warning("compiling numerical code for the first use, about %d seconds", FIRST_USE_SECONDS)
+
+    def on_end(self, event: Any) -> None:
+        super().on_end(event)
+        if self.done:
+            self._spent += self.duration
+
+
+NOTICE: Final = _CompilationNotice()
+
+event.register("numba:compile", NOTICE)

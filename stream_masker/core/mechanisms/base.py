@@ -13,7 +13,7 @@ from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.random.keys import Keys
+from stream_masker.core.random import Keys
 from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts

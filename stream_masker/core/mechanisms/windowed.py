@@ -17,13 +17,12 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, DistanceChoice, distance_on
-from stream_masker.core.dtypes import Int32Array, UInt64Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import FieldKeys, KeyHasher, Keys, checked_secret, checked_seed
-from stream_masker.core.random.layout import SEEDS_PER_BLOCK
+from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import FloorCheck
@@ -36,9 +35,9 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.rollup import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.units import key_slots
+from stream_masker.core.statistics.units import key_hashes, key_slots
 from stream_masker.core.table import DataFrame, as_records
-from stream_masker.core.validation import require_keys, require_mapping, whole_number
+from stream_masker.core.validation import checked_seed, require_keys, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -124,9 +123,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
         self._rollup_depth = rollup_depth
-        self._seed = checked_secret(checked_seed(seed))
-        self._hasher = KeyHasher(seed)
-        self._keys = FieldKeys(self._seed, ())
+        self._seed = checked_seed(seed)
+        self._secret = Secret(seed)
         self._statistics: Statistics | None = None
         self._counts: Counts | None = None
         self._prepared: Prepared | None = None
@@ -183,7 +181,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         batch = self.encode(self._as_records(records))
         if keys is not None:
             require_keys(keys, batch.size)
-        slots = None if keys is None else key_slots(self._hasher.hashes(keys))
+        slots = None if keys is None else key_slots(key_hashes(self._secret, map(bytes, keys)))
         self._window.add(replace(batch, slots=slots), time)
 
     def calibrate(self) -> Statistics:
@@ -290,15 +288,14 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
         if self.needs_group:
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
-        few = len(self._attributes) <= SEEDS_PER_BLOCK and type(key) is bytes
-        codes = encoding.encode_one(record, self._taxonomies) if few else None
-        masked = None if codes is None else self._mask_codes(codes, self._keys.first_block(key))
+        codes = encoding.encode_one(record, self._taxonomies) if type(key) is bytes else None
+        masked = None if codes is None else self._mask_codes(codes, FieldKeys(self._secret, [key]))
         if codes is None or masked is None:
             return self.mask_many([record], keys=[key])[0]
         return encoding.decode_one(masked, codes, self._taxonomies)
 
-    def _mask_codes(self, record: encoding.RecordCodes, block: UInt64Array) -> Sequence[int] | None:
-        """Return the positions of one record's masks without a batch; None if it needs one. ``block``: word block 0."""
+    def _mask_codes(self, record: encoding.RecordCodes, keys: Keys) -> Sequence[int] | None:
+        """Return the positions of one record's masks without a batch; None if it needs one. ``keys``: the record's."""
         return None
 
     def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
@@ -390,7 +387,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     def _mask_many(self, records: Sequence[Record], batch: Batch, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         require_keys(keys, batch.size)
-        masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._seed, keys)))
+        masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
         for name, column in zip(self._attributes, batch.columns, strict=True):
             if column.is_array:
                 encoding.leave_absent(name, records, masked)

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import uniform
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.draws import uniform
 from stream_masker.core.validation import require_one_of
 
 CANDIDATES = ("all", "leaves")

@@ -18,11 +18,10 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
-from stream_masker.core.kernels.intrinsics import highest_bit, lowest_bit, prefetch
+from stream_masker.core.kernels.bits import highest_bit, lowest_bit
+from stream_masker.core.kernels.draws import index_below, uniform
 from stream_masker.core.kernels.jit import for_types, inlined, int64, kernel, part
-from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.level_bitsets import (
-    BITSET_ROW,
     DEPTH,
     DOWN,
     FARTHER,
@@ -54,9 +53,6 @@ from stream_masker.core.replacement.rule import (
     is_beyond,
     takes_upper,
 )
-
-PREFETCH_VALUES = 8
-"""A row is prefetched this number of values before it is read."""
 
 
 class BitsetCondition(NamedTuple):
@@ -307,9 +303,6 @@ def replace_all_by_bitset(
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     for n in range(codes.size):
-        if n + PREFETCH_VALUES < codes.size:
-            prefetch(table.lines, BITSET_ROW * int64(max(codes[n + PREFETCH_VALUES], 0)))
-            prefetch(table.lines, BITSET_ROW * int64(max(references[n + PREFETCH_VALUES], 0)))
         a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
             r = int64(references[n]) if references[n] >= 0 else a

@@ -12,7 +12,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
+from stream_masker.core.random import FieldKeys, Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.events import EventLaw, EventMaskFunction, sample_event_risk
 from stream_masker.core.risk.meaning import Told

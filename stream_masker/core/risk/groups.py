@@ -19,7 +19,7 @@ import numpy as np
 
 from stream_masker.core.batch import ABSENT
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.core.risk.assessment import SECRET, ChannelSource, MaskedSource, batch_of_values
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes

@@ -21,9 +21,8 @@ import numpy as np
 
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.kernels.simd import sum_of_products
+from stream_masker.core.kernels.sums import sum_of_products
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.marginal import MAX_HELD_CELLS, Marginal
 from stream_masker.core.statistics.mean import value_counts
@@ -113,7 +112,7 @@ class PairTable:
         products = table_product_sum(self.table, self.a, self.b)
         offsets_a = (self.a.means - self.a.grand_mean)[self.table.first]
         offsets_b = (self.b.means - self.b.grand_mean)[self.table.second]
-        mixed = inner_product(self.table.counts.astype(np.float64), offsets_a * offsets_b) / self.rows
+        mixed = np.dot(self.table.counts.astype(np.float64), offsets_a * offsets_b) / self.rows
         return products / self.rows**2 - 2.0 * mixed
 
 

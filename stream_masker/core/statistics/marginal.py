@@ -9,7 +9,6 @@ import numpy as np
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.many import weighted_sums
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
 
@@ -45,7 +44,7 @@ class Marginal:
     @cached_property
     def grand_mean(self) -> float:
         """The mean of all n × n distances (2017: equation 17)."""
-        return inner_product(self.weights, self.means) / self.rows
+        return float(np.dot(self.weights, self.means)) / self.rows
 
     @cached_property
     def variance_squared(self) -> float:
@@ -57,8 +56,8 @@ class Marginal:
         if len(self.positions) == 1:
             return 0.0
         squares = self.sums(self.grand_mean)[1]
-        mixed = inner_product(self.weights, (self.means - self.grand_mean) ** 2) / self.rows
-        return max(0.0, inner_product(self.weights, squares) / self.rows**2 - 2.0 * mixed)
+        mixed = np.dot(self.weights, (self.means - self.grand_mean) ** 2) / self.rows
+        return float(max(0.0, np.dot(self.weights, squares) / self.rows**2 - 2.0 * mixed))
 
     def sums(self, shift: float) -> tuple[Float64Array, Float64Array]:
         """Return Σ w·x and Σ w·x² for every distinct value, x = sd − shift: (k,) float64 each."""

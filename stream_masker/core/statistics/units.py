@@ -1,21 +1,22 @@
 """Numbers of different noise keys among counted rows, from one bit for each noise key.
 
-Its keyed hash (``core.random.distinct``) gives each noise key one of ``KEY_SLOTS`` slots. The bits of an entry of
+Its keyed hash (``key_hashes``) gives each noise key one of ``KEY_SLOTS`` slots. The bits of an entry of
 counts are those of the slots of its rows, so the bits of several windows are united by OR, in any order and any number
 of times. Two noise keys of one slot count as one: the number of bits never exceeds that of the noise keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int64Array, UInt64Array
-from stream_masker.core.kernels.intrinsics import lowest_bit, popcount
+from stream_masker.core.kernels.bits import lowest_bit, popcount
 from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.random import Secret
 
 KEY_SLOTS: Final = 64
 """The number of slots: one for each bit of a word."""
@@ -32,11 +33,16 @@ MANY_SLOTS: Final = 2 * KEY_SLOTS
 ALL_BITS: Final = np.uint64(2**KEY_SLOTS - 1)
 
 SLOT_SHIFT: Final = 16
-"""The lowest bit of a hash that determines its slot: above those that bound the records of a noise key, and far from
-those that order a sketch."""
+"""The lowest bit of a hash that determines its slot: above those that bound the records of a noise key."""
 
 _SLOT_BITS = 7
 """Bits of a slot in a sorted word, ``NO_SLOT`` included."""
+
+
+def key_hashes(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
+    """Return (n,) int64 in [0, 2⁶³): hashes of n noise keys that nobody can test against a guess without the secret."""
+    words = secret.cipher(b"masker-slot").words(secret.digests(keys))
+    return (words[:, 0] >> np.uint64(1)).astype(np.int64)
 
 
 def key_slots(hashes: Int64Array) -> Int64Array:
@@ -66,6 +72,12 @@ def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:
 def holds_too_many_bits(counts: Int64Array, key_bits: UInt64Array | None) -> bool:
     """Return whether any of m entries has more bits than rows; ``MANY_KEYS`` bits stand for all greater numbers."""
     return key_bits is not None and bool((np.minimum(np.bitwise_count(key_bits), MANY_KEYS) > counts).any())
+
+
+def united_bits(key_bits: Iterable[UInt64Array | None]) -> int | None:
+    """Return the bits of all entries of several counts, one for each slot; None if no noise key is known."""
+    known = [np.bitwise_or.reduce(bits) for bits in key_bits if bits is not None]
+    return int(np.bitwise_or.reduce(known)) if known else None
 
 
 def grouped_bits(key_bits: UInt64Array | None, groups: Int64Array, size: int) -> UInt64Array | None:

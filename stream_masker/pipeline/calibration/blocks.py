@@ -1,6 +1,6 @@
 """The records that a block counts: the parts of a run that fit into a message, and the strata of a sample.
 
-A statistics version carries the level from which records are counted (``core.random.draws``). A block then counts
+A statistics version carries the level from which records are counted (``calibration.sampling``). A block then counts
 one *stratum* of a run: the records of one level, or of the last stratum's level and all above. A reader that needs a
 lower rate leaves out the strata of lower levels: what remains is exactly the sample of that rate.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.random.draws import MAX_LEVEL
+from stream_masker.pipeline.calibration.sampling import MAX_LEVEL
 from stream_masker.pipeline.records import Rejected, Stratum
 from stream_masker.pipeline.style import StyleCounts
 
@@ -44,7 +44,7 @@ class CountedRecords:
     batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
     each attribute the number of values without a concept; lost: the number of those that are not in the batch; styles:
     those of the original codes of each attribute; noise_keys: n noise keys, None if the noise is by position; keys:
-    (n,) their hashes (``core.random.keys``), once they are needed: 0 for records that no block counts.
+    (n,) their hashes (``statistics.units``), once they are needed: 0 for records that no block counts.
     """
 
     batch: Batch

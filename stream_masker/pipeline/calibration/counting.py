@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.draws import PositionSampler
-from stream_masker.core.random.keys import KeyHasher, merged, sketch
+from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.statistics.units import key_slots
+from stream_masker.core.statistics.units import key_hashes, key_slots
 from stream_masker.pipeline.calibration.blocks import (
     CountedRecords,
     chosen_records,
@@ -24,6 +23,7 @@ from stream_masker.pipeline.calibration.blocks import (
     split_into_blocks,
     strata,
 )
+from stream_masker.pipeline.calibration.sampling import PositionSampler
 from stream_masker.pipeline.codec.base import DecodedBatch
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
 from stream_masker.pipeline.records import Block, Inputs, Stratum
@@ -120,14 +120,11 @@ class BlockCounter:
     """
 
     def __init__(
-        self, secret: bytes, sizes: Sequence[int], weights: KeyWeights, fields: Mapping[str, Taxonomy]
+        self, secret: Secret, sizes: Sequence[int], weights: KeyWeights, fields: Mapping[str, Taxonomy]
     ) -> None:
-        """sizes: the number of concepts of each attribute's taxonomy; fields: as of ``Block``.
-
-        Raises ParameterError if the secret is empty.
-        """
+        """sizes: the number of concepts of each attribute's taxonomy; fields: as of ``Block``."""
         self._sampler = PositionSampler(secret)
-        self._hasher = KeyHasher(secret)
+        self._secret = secret
         self._sizes = sizes
         self._weights = weights
         self._fields = fields
@@ -144,7 +141,7 @@ class BlockCounter:
 
     def with_slots(self, decoded: DecodedBatch[Any]) -> Batch:
         """Return the batch of decoded records with the slots of their noise keys."""
-        return _with_slots(decoded.batch, self._hasher.hashes(decoded.keys) if decoded.keys else None)
+        return _with_slots(decoded.batch, self._hashes(decoded.keys) if decoded.keys else None)
 
     def blocks(
         self,
@@ -183,7 +180,6 @@ class BlockCounter:
                 unchanged=int(np.count_nonzero(unchanged_records(part.batch, part.masked))),
                 styles=tuple(part.styles),
                 stratum=stratum,
-                keys=None if part.keys is None else sketch(part.keys),
                 fields=self._fields,
             )
             for stratum, in_stratum in self._strata(counted, levels)
@@ -200,7 +196,7 @@ class BlockCounter:
             return counted, 0
         keys = np.zeros(len(counted.noise_keys), np.int64)
         sampled = slice(None) if levels is None else np.flatnonzero(levels[counted.indices] >= (self._level or 0))
-        keys[sampled] = self._hasher.hashes(np.array(counted.noise_keys, object)[sampled])
+        keys[sampled] = self._hashes(np.array(counted.noise_keys, object)[sampled])
         admitted = self._weights.admit(keys[sampled])
         counted = replace(counted, noise_keys=None, keys=keys)
         if admitted.all():
@@ -208,6 +204,9 @@ class BlockCounter:
         kept = np.ones(len(keys), np.bool_)
         kept[sampled] = admitted
         return chosen_records(counted, np.flatnonzero(kept), counted.rejected), int(np.count_nonzero(~admitted))
+
+    def _hashes(self, keys: Iterable[bytes]) -> Int64Array:
+        return key_hashes(self._secret, keys)
 
     def _strata(
         self, counted: CountedRecords, levels: Int64Array | None
@@ -236,7 +235,6 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
         rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
         unchanged=sum(block.unchanged for block in blocks),
         styles=add_styles(block.styles for block in blocks),
-        keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
     )
 
 

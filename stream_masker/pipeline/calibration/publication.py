@@ -19,8 +19,7 @@ from stream_masker.core.drift import Drift, drift_between
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.draws import uniforms
-from stream_masker.core.random.keys import keystream
+from stream_masker.core.random import BlockCipher, uniforms
 from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility
@@ -212,7 +211,7 @@ class _AttributeCounts:
 
 def laplace(key: bytes, size: int, scale: float) -> Float64Array:
     """Return (size,) float64: Laplace variates of this scale, derived from a key of 32 bytes."""
-    words = np.frombuffer(keystream(key, 0, -(-size // 8)), dtype="<u8")[:size]
+    words = BlockCipher(key).words(np.arange(2 * size, dtype=np.uint64).reshape(size, 2))[:, 0]
     centred = uniforms(words) + 2.0**-54 - 0.5
     return np.asarray(-scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 

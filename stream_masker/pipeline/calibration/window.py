@@ -16,8 +16,8 @@ import numpy as np
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.random.keys import Sketch, distinct, merged
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.units import MANY_KEYS, united_bits
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, BlockStore, Entry, SampledQueue
 from stream_masker.pipeline.calibration.segments import (
@@ -197,7 +197,7 @@ class WindowLog:
         self._is_sampled = level is not None
         self.first = first
         self._new = 0
-        self._new_keys: Sketch | None = None
+        self._new_slots: int | None = None
         self._last_due: float | None = None
 
     def on_block(self, offset: int, written: int, block: Block) -> Window | None:
@@ -212,8 +212,9 @@ class WindowLog:
         if offset <= self._published:
             return None
         self._new += added
-        if added and block.keys is not None:
-            self._new_keys = merged([self._new_keys or (), block.keys])
+        slots = united_bits(column.key_bits for column in block.original.values)
+        if added and slots is not None:
+            self._new_slots = (self._new_slots or 0) | slots
         due = self._least if self.first else max(self._least, self.settings.every_records)
         return self._due_window() if self._new >= due and self._has_new_keys else None
 
@@ -243,7 +244,7 @@ class WindowLog:
     @property
     def _has_new_keys(self) -> bool:
         """Whether the new records have as many noise keys as a version needs; True if their noise is by position."""
-        return self._new_keys is None or distinct(self._new_keys) >= self._least
+        return self._new_slots is None or self._new_slots.bit_count() >= min(self._least, MANY_KEYS)
 
     def _push(self, offset: int, time: int, block: Block) -> int:
         """Add a block. Return the number of its records that are in the window."""

@@ -19,7 +19,6 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import SKETCH_SIZE, Sketch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.units import slot_list
 from stream_masker.pipeline.records import Block
@@ -92,7 +91,6 @@ def encode_block(
         **_contexts(block.original, taxonomies, context),
         **_fields(block),
         **stratum_section(block.stratum),
-        **({} if block.keys is None else {"keys": block.keys}),
         **({} if block.secret_id is None else {"secret_id": block.secret_id}),
     }
     return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -247,19 +245,9 @@ def _read_block(
         unchanged=reader.integer("unchanged", missing=0),
         styles=_style_counts(attributes),
         stratum=read_stratum(reader),
-        keys=_sketch(reader),
         secret_id=reader.optional_text("secret_id"),
         fields={key: fields[key] for key in original.rolled},
     )
-
-
-def _sketch(reader: MessageReader) -> Sketch | None:
-    if reader.get("keys") is None:
-        return None
-    bits = reader.integers("keys").tolist()
-    if len(bits) > SKETCH_SIZE or bits != sorted(set(bits)):
-        reader.fail("keys", f"at most {SKETCH_SIZE} ascending integers")
-    return tuple(bits)
 
 
 def _style_counts(attributes: Sequence[MessageReader]) -> tuple[StyleCounts, ...]:

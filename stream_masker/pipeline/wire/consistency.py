@@ -27,7 +27,6 @@ import orjson
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.random.keys import SKETCH_SIZE
 from stream_masker.core.statistics.counts import Counts, SparseCounts, merge, same_counts
 from stream_masker.core.statistics.units import holds_too_many_bits
 from stream_masker.errors import StatisticsError
@@ -59,8 +58,6 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
     span = block.last_offset - block.first_offset + 1
     if original.records + sum(block.rejected.values()) > span:
         yield "records", "at most one for each offset, with the rejected ones"
-    if len(block.keys or ()) > original.records:
-        yield "keys", "at most one for each record"
     if block.unchanged > original.records:
         yield "unchanged", "at most one for each record"
     yield from _too_many(original, block.distortions)
@@ -208,7 +205,6 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
         for i, j in combinations(range(len(names)), 2)
     )
     fixed = _HEAD_BYTES + len(block.topic) + len(orjson.dumps(dict(block.rejected))) + _ATTRIBUTE_BYTES * len(names)
-    keys = 0 if block.keys is None else _NUMBER_BYTES * min(records, SKETCH_SIZE)
     lengths = sum(_NUMBER_BYTES * column.keys.size for column in block.masked.lengths.values())
     moments = len(SIDES) * 3 * _NUMBER_BYTES * (len(numeric) + 1) ** 2 + sum(
         _NUMBER_BYTES + len(name) for name in numeric
@@ -218,7 +214,7 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
         _CONTEXT_BYTES + len(key) + records * (tau.id_bytes + len('"",1,') + _SLOT_BYTES)
         for key, tau in block.fields.items()
     )
-    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + keys + lengths + moments + contexts + fields)
+    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + lengths + moments + contexts + fields)
 
 
 def _contexts_bytes(block: Block, taxonomies: Taxonomies) -> int:

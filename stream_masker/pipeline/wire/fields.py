@@ -12,9 +12,9 @@ import orjson
 from numpy.typing import NDArray
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.draws import MAX_LEVEL
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import Sampling
+from stream_masker.pipeline.calibration.sampling import MAX_LEVEL
 from stream_masker.pipeline.records import Stratum
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]

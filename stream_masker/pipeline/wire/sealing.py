@@ -21,7 +21,7 @@ import cramjam
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from stream_masker.core.random.keys import checked_secret
+from stream_masker.core.validation import checked_secret
 from stream_masker.errors import StatisticsError
 
 SEAL_MAGIC: Final = b"\x00SM\x01"

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.random.keys import checked_secret
+from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import Subject
 from stream_masker.pipeline.calibration.publication import PublicationSettings

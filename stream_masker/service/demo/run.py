@@ -42,8 +42,7 @@ from stream_masker.service.demo.view import (
 )
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.observability.progress import step_progress
-from stream_masker.service.runtime.warmup import warm_up_once
+from stream_masker.service.runtime.warmup import warm_up
 
 PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
 """The folder that contains this package. Children import it from there, even if another copy is installed."""
@@ -193,9 +192,8 @@ def run_demo(options: DemoOptions, console: Console) -> DemoSummary:
             port=options.port,
             mechanism=options.mechanism,
         )
-        print_plain(console, "preparing ICD-10-CM and compiling kernels, which later runs find on the disk")
-        with step_progress("compiling", stream=console.file) as show:
-            warm_up_once(environment.configuration, show)
+        print_plain(console, "preparing ICD-10-CM, which takes longer when this version runs for the first time")
+        warm_up(environment.configuration)
         if options.bootstrap_servers:
             prepare_topics(environment.configuration)
         return _run_processes(options, environment, stack, console)

@@ -24,17 +24,10 @@ class Activity:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._current = ("starting", clock())
-        self._compiled = 0
 
     def show(self, what: str) -> None:
         """Set the current activity."""
         self._current = (what, self._clock())
-
-    def compiling(self, kernel: str) -> None:
-        """Set the kernel that is being compiled, which belongs to the current activity."""
-        self._compiled += 1
-        what, since = self._current
-        self._current = (f"{what.partition(', compiling')[0]}, compiling {kernel} ({self._compiled})", since)
 
     def line(self) -> str:
         """Return the activity and its duration."""
@@ -48,11 +41,9 @@ def shown_activity(
 ) -> Iterator[ShowActivity]:
     """Write lines to ``stream`` until the block ends: one after ``first`` seconds, and then one ``every`` few seconds.
 
-    A line has the current activity, the kernel that is compiled for it, and the seconds that it has taken. A stream
-    that is None or cannot be written gets none.
+    A line has the current activity and the seconds that it has taken. A stream that is None or cannot be written gets
+    none.
     """
-    from stream_masker.core.kernels.disk_cache import compilations_reported
-
     activity, ended = Activity(), threading.Event()
 
     def write_lines() -> None:
@@ -68,8 +59,7 @@ def shown_activity(
     writer = threading.Thread(target=write_lines, name="activity", daemon=True)
     writer.start()
     try:
-        with compilations_reported(activity.compiling):
-            yield activity.show
+        yield activity.show
     finally:
         ended.set()
         writer.join()
@@ -86,7 +76,7 @@ Clock: TypeAlias = Callable[[], float]
 BAR_COLUMNS: Final = (BarColumn, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn)
 """What a bar shows beside its text: the bar, the share, and the times since the start and to the end."""
 
-PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS, STEP_LINE_SECONDS = 5.0, 0.1, 2.0
+PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS = 5.0, 0.1
 
 
 @contextmanager
@@ -124,30 +114,6 @@ def _task_lines(what: str, total: int, stream: TextIO) -> Callable[[], None]:
             print(f"{what} {number} of {total}", file=stream, flush=True)
 
     return done
-
-
-@contextmanager
-def step_progress(what: str, *, stream: IO[str], clock: Clock = time.monotonic) -> Iterator[Callable[[str], None]]:
-    """Show the name of the current step, and how many there were: a changing line on a terminal, otherwise a line every
-    few seconds.
-
-    ``what``: the present participle of the operation, such as ``compiling``.
-    """
-    numbers = count(1)
-    if stream.isatty():
-        with Console(file=stream).status(what) as status:
-            yield lambda step: status.update(f"{what} {step} ({next(numbers)})")
-        return
-    due = clock()
-
-    def show(step: str) -> None:
-        nonlocal due
-        number, now = next(numbers), clock()
-        if now >= due:
-            due = now + STEP_LINE_SECONDS
-            print(f"{what} {step} ({number})", file=stream, flush=True)
-
-    yield show
 
 
 @contextmanager

@@ -1,19 +1,14 @@
-"""Warm-up: the one-time work of a first start, parsing the ontologies and compiling the kernels in use."""
+"""Warm-up: the work of a first start, parsing the ontologies and compiling the kernels in use."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import pathlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import orjson
 
-from stream_masker.core.kernels.disk_cache import compilations_reported, kernels_folder, readable_file
-from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.errors import StatisticsError
@@ -132,54 +127,14 @@ WARMUP_MASKED_RECORDS = 64
 """The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
 of them is masked again, so that the window of masked records slides."""
 
-REHEARSED_SECTIONS = {
-    "ontologies",
-    "attributes",
-    "fields",
-    "message",
-    "mechanism",
-    "groups",
-    "noise_key",
-    "risk",
-    "limits",
-}
-"""The sections of the configuration that determine which kernels run."""
-
 WARMUP_SECRET = b"for sample records only"
 
 
-def warm_up(configuration: Configuration, report: Callable[[str], None] = lambda _: None) -> Mechanism:
-    """Run the work of worker and calibrator once, on sample records; the compiled kernels are cached on disk.
+def warm_up(configuration: Configuration) -> Mechanism:
+    """Run the work of worker and calibrator once, on sample records; numba keeps the compiled kernels on disk.
 
-    ``report`` is called with the name of each kernel when its compilation starts. Returns a mechanism that is
-    calibrated on sample records, unless they do not allow its target. Raises ConfigurationError like
-    ``build_mechanism``.
-    """
-    with compilations_reported(report):
-        mechanism = _rehearse(configuration)
-    with suppress(OSError):  # without a note, the next start rehearses again
-        note = _note(configuration)
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
-    return mechanism
-
-
-def warm_up_once(configuration: Configuration, report: Callable[[str], None]) -> None:
-    """``warm_up``, unless the cache folder or the installation notes that this build has done it for these settings."""
-    if not readable_file(_note(configuration)).exists():
-        warm_up(configuration, report)
-
-
-def _note(configuration: Configuration) -> pathlib.Path:
-    """Return the empty file that notes a rehearsal."""
-    settings = configuration.model_dump_json(include=REHEARSED_SECTIONS)
-    return kernels_folder() / f"{hashlib.sha256(f'{build_digest()} {settings}'.encode()).hexdigest()}.rehearsed"
-
-
-def _rehearse(configuration: Configuration) -> Mechanism:
-    """Calibrate on sample records, and mask some of them. Returns the calibrated mechanism.
-
-    A window of sample records that does not allow the target of the mechanism is not rehearsed, with a warning.
+    Returns a mechanism that is calibrated on sample records, unless they do not allow its target, which is logged.
+    Raises ConfigurationError like ``build_mechanism``.
     """
     mechanism, plan = build_mechanism(configuration), build_plan(configuration)
     for attribute in plan.attributes:

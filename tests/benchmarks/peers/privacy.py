@@ -41,7 +41,7 @@ from peers.measures import (
 )
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticTransport
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 
 TABLES = 5
 """How often a method masks the records: one table is attacked, and the attacker learns from the others."""

@@ -10,7 +10,7 @@ from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential
 from stream_masker.core.mechanisms.exponential import ExponentialDrawer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.errors import ParameterError
 
 N = 40_000

@@ -14,7 +14,7 @@ import pytest
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import mechanism
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import count_batch
 
 TAU = Ontology.from_edges(

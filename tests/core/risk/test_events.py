@@ -12,7 +12,7 @@ from support.real_codes import real_codes
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.events import IMPROBABLE, MAX_USED_ELEMENTS
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.statistics.counts import SparseCounts, count_batch

@@ -10,7 +10,7 @@ import pytest
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, Exponential, Microaggregation, RankSwapping, SemanticNoise
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.core.risk.repeats import TrialRows, learned_rows, repeated_vulnerability
 from stream_masker.core.risk.sampling import hoeffding_bound
 

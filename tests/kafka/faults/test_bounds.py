@@ -23,7 +23,7 @@ from workers import Setting, event, running, setting, value, wait
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.random.keys import Keys
+from stream_masker.core.random import Keys
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.masking import Masking

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.random.draws import MAX_LEVEL
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch
 from stream_masker.pipeline.calibration.blocks import STRATA, CountedRecords, next_sampling_level, strata
 from stream_masker.pipeline.calibration.queues import BlockStore, SampledQueue
+from stream_masker.pipeline.calibration.sampling import MAX_LEVEL
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window, WindowLog, window_of
 from stream_masker.pipeline.records import Block, Rejected, Stratum
 from stream_masker.pipeline.style import StyleCounts

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random.keys import KeyHasher
+from stream_masker.core.random import Secret
+from stream_masker.core.statistics.units import key_hashes
 from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 
-HASHES = KeyHasher(b"a secret of the tests")
-ATTACKER = HASHES.hashes([b"attacker"])[0]
+SECRET = Secret(b"a secret of the tests")
+ATTACKER = key_hashes(SECRET, [b"an attacker"])[0]
 SHARE, PERIOD = 0.01, 100_000
 
 
 def persons(count: int) -> np.ndarray:
-    return HASHES.hashes([b"person %d" % number for number in range(count)])
+    return key_hashes(SECRET, (b"person %d" % number for number in range(count)))
 
 
 def offered(flood: int, innocent: int, batch: int) -> list[np.ndarray]:

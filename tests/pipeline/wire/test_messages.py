@@ -119,21 +119,6 @@ def test_stratum_that_cannot_be_is_refused(
 STYLES = tuple(StyleCounts(*range(first, first + 9)) for first in (1, 20, 0))
 
 
-@pytest.mark.parametrize("keys", [None, (), (3, 2**63 - 1)])
-def test_the_keys_of_a_block_come_back_as_they_were(
-    block: Block, taxonomies: dict[str, Taxonomy], keys: tuple[int, ...] | None
-) -> None:
-    raw = encode_block(replace(block, keys=keys), taxonomies, configuration="0")
-    assert decode_block(raw, taxonomies).keys == keys
-
-
-@pytest.mark.parametrize("keys", [[3, 2], [3, 3], [-1], ["3"], list(range(65)), 5])
-def test_keys_that_are_no_sketch_are_refused(block: Block, taxonomies: dict[str, Taxonomy], keys: object) -> None:
-    raw = orjson.loads(encode_block(block, taxonomies, configuration="0"))
-    with pytest.raises(StatisticsError, match="keys"):
-        decode_block(orjson.dumps(raw | {"keys": keys}), taxonomies)
-
-
 def test_style_counts_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
     sent = replace(block, styles=STYLES)
     assert decode_block(encode_block(sent, taxonomies, configuration="0"), taxonomies).styles == STYLES

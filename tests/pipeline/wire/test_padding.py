@@ -16,7 +16,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unc
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.random.keys import SKETCH_SIZE, PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.units import KEY_SLOTS
 from stream_masker.pipeline.records import Block, Stratum
@@ -154,7 +154,6 @@ def any_block(draw: st.DrawFn) -> tuple[Block, dict[str, Taxonomy]]:
         timestamp=2**62,
         styles=draw(st.sampled_from([(), (largest, largest)])),
         stratum=draw(st.sampled_from([None, Stratum(30, 33)])),
-        keys=draw(st.sampled_from([None, tuple(range(2**62, 2**62 + min(n, SKETCH_SIZE)))])),
     ), TAXONOMIES
 
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.pipeline.wire import sealing
 from stream_masker.pipeline.wire.sealing import (
     SALT_BYTES,

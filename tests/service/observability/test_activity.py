@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
-from contextlib import contextmanager
 
 import pytest
 
-from stream_masker.core.kernels import disk_cache
 from stream_masker.service.observability.progress import Activity, shown_activity
 
 
@@ -31,21 +29,11 @@ def test_lines_have_the_current_activity_and_its_seconds():
     activity.show("calibrating")
     now[0] = 3.4
     assert activity.line() == "calibrating (3 s)"
-    activity.compiling("core.a")
-    activity.compiling("core.b")
-    now[0] = 12.0
-    assert activity.line() == "calibrating, compiling core.b (2) (12 s)"
     activity.show("masking")
     assert activity.line() == "masking (0 s)"
 
 
-def test_lines_are_written_while_the_block_runs_and_name_the_compiled_kernel(monkeypatch):
-    @contextmanager
-    def reported(report):
-        report("core.kernel")
-        yield
-
-    monkeypatch.setattr(disk_cache, "compilations_reported", reported)
+def test_lines_are_written_while_the_block_runs():
     stream = Lines()
     with shown_activity(stream, first=0.001, every=0.001) as show:
         assert stream.written.wait(30)
@@ -57,25 +45,6 @@ def test_lines_are_written_while_the_block_runs_and_name_the_compiled_kernel(mon
     assert lines[0].startswith("starting")
     assert "masking (0 s)" in lines
     assert not any(thread.name == "activity" for thread in threading.enumerate())
-
-
-def test_the_compilation_of_kernels_belongs_to_the_activity(monkeypatch):
-    reports = []
-
-    @contextmanager
-    def reported(report):
-        reports.append(report)
-        yield
-
-    monkeypatch.setattr(disk_cache, "compilations_reported", reported)
-    stream = Lines()
-    with shown_activity(stream, first=0.001, every=0.001) as show:
-        show("calibrating")
-        reports[0]("core.kernel")
-        for _ in range(3):
-            stream.written.clear()
-            assert stream.written.wait(30)
-    assert "calibrating, compiling core.kernel (1) (0 s)" in stream.getvalue().splitlines()
 
 
 def test_a_short_block_writes_nothing():

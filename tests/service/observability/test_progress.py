@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 
-from stream_masker.service.observability.progress import progress, step_progress
+from stream_masker.service.observability.progress import progress
 
 
 class FakeClock:
@@ -42,20 +42,3 @@ def test_progress_on_a_terminal_is_a_bar() -> None:
         show(50_000)
     assert "50,000 records" in stream.getvalue()
     assert re.search(r"50%.*\d:\d\d:\d\d.*(-:--:--|\d:\d\d:\d\d)", stream.getvalue()), "elapsed and left"
-
-
-def test_steps_without_a_terminal_are_a_line_every_two_seconds() -> None:
-    clock, stream = FakeClock(), io.StringIO()
-    with step_progress("compiling", stream=stream, clock=clock) as show:
-        for step in "abcd":
-            show(step)
-            clock.now += 1
-    assert stream.getvalue() == "compiling a (1)\ncompiling c (3)\n"
-
-
-def test_steps_on_a_terminal_change_one_line() -> None:
-    stream = Terminal()
-    with step_progress("compiling", stream=stream) as show:
-        show("a")
-        show("b")
-    assert "compiling b (2)" in stream.getvalue()

@@ -11,10 +11,10 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import index_below
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.mechanisms.microaggregation import mdav
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random.draws import index_below
 
 MARGINALITY_TIE = 1e-12
 """Totals of a group are tied if they differ by no more than this, relative to the smallest one."""

@@ -20,9 +20,7 @@ from stream_masker.core.mechanisms.microaggregation import groups as group_value
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.draws import uniforms
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_number_words, draw_words
+from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_number_words, draw_words, key_words, uniforms
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -288,7 +286,7 @@ class _DraftBatch:
             batch,
             [column.codes.copy() for column in batch.columns],
             numbers,
-            keys.words(TIE_LANE)[:, 0].copy(),
+            key_words(keys),
             draw_words(keys, batch),
             draw_number_words(keys, numbers),
             np.zeros(batch.size, np.bool_),

@@ -11,9 +11,7 @@ from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, UInt64Array
 from stream_masker.core.mechanisms.noise.sampling import Distribution, record_alpha, triangular_factor
 from stream_masker.core.numeric import Numeric, NumericStatistics
-from stream_masker.core.random.draws import normals, uniforms
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import ROUNDING_WORD, draw_number_words, number_record_words
+from stream_masker.core.random import ROUNDING_WORD, Keys, draw_number_words, normals, number_record_words, uniforms
 from stream_masker.core.validation import require_one_of
 from stream_masker.errors import StatisticsError
 

@@ -24,7 +24,7 @@ from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_counts
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.layout import ROUNDING_WORD, TIES
+from stream_masker.core.random import ROUNDING_WORD, TIES, Keys
 from stream_masker.core.replacement.rows.engine import ConceptFrequencies
 from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask, Replacer
 from stream_masker.core.statistics.counts import Counts
@@ -59,9 +59,9 @@ class PreparedNoise:
             return np.full(len(batch.columns[j].codes), self.fixed[j], np.int32)
         return np.repeat(batch.columns[self.partners[j]].first_codes, batch.columns[j].lengths)
 
-    def mask_record(self, record: RecordCodes, block: UInt64Array) -> list[int] | None:
-        """Return the masks of the values of one record with the configured α, as a batch of it has; ``block``: its word
-        block 0. None for Laplace noise, and if there are numeric attributes or several lists."""
+    def mask_record(self, record: RecordCodes, keys: Keys) -> list[int] | None:
+        """Return the masks of the values of one record with the configured α, as a batch of it has; ``keys``: of
+        the record. None for Laplace noise, and if there are numeric attributes or several lists."""
         if self.numeric or self.noise.distribution.scaled or sum(record.is_array) > 1:
             return None
         spans = list(pairwise(record.offsets))
@@ -69,7 +69,7 @@ class PreparedNoise:
         for (first, end), reference in zip(spans, self._references_of(record), strict=True):
             references += [reference] * (end - first)
         codes, of = np.array((record.codes, references), np.int32)
-        drawn = self.noise.draw_one(block, np.array(record.offsets), codes, record.is_array)
+        drawn = self.noise.draw_one(keys, np.array(record.offsets), codes, record.is_array)
         task = ReplacementTask(codes, of, *drawn)
         if self.replacers.count(self.replacers[0]) == len(self.replacers):
             return list(self.replacers[0].replace(task).codes.tolist())

@@ -20,19 +20,19 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.batch import Batch, presence_patterns
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import for_types, kernel
-from stream_masker.core.random.draws import exponential_roots, normals
-from stream_masker.core.random.keys import KEYSTREAM_BLOCK_BYTES, Keys
-from stream_masker.core.random.layout import (
+from stream_masker.core.random import (
     EXPONENTIALS,
     ROUNDING_WORD,
     TIES,
-    VALUE_WORDS,
+    VALUES,
+    Keys,
     draw_words,
+    exponential_roots,
+    normals,
+    one_record_words,
     record_words,
-    seeds_of,
-    value_words,
 )
 
 SCALE_NODES = 40
@@ -122,32 +122,26 @@ class RecordWeights(NamedTuple):
 
 
 @kernel
-def draw_record(
-    seeds: UInt64Matrix, offsets: Int64Array, codes: Int32Array, weights: RecordWeights
-) -> tuple[Float64Array, UInt64Array, UInt64Array]:
-    """Return the normal noise of the k values of one record, none absent, with at most one list, and their words
-    ``ROUNDING_WORD`` and ``TIES``: (k,) each.
+def weighted(variates: Float64Array, offsets: Int64Array, weights: RecordWeights) -> Float64Array:
+    """Return (k,) the normal noise of the k values of one record, none absent, with at most one list.
 
-    * ``seeds``: (4, 2) the record's word block 0. ``offsets``: (p + 1,) the first value of each attribute, and k.
-    * ``codes``: (k,) the positions of the values.
+    ``variates``: (k,) standard normal. ``offsets``: (p + 1,) the first value of each attribute, and k.
     """
-    words = value_words(seeds, 0, offsets, codes.astype(np.uint64), 0, VALUE_WORDS)
-    variates, noise = normals(words), np.empty(codes.size)
+    noise = np.empty(variates.size)
     for i in range(weights.order.size):
         j, shared = weights.order[i], 0.0
         for scalar in range(i):
             shared += weights.factor[i, scalar] * variates[offsets[weights.order[scalar]]]
         for k in range(offsets[j], offsets[j + 1]):
             noise[k] = weights.roots[i] * (shared + weights.factor[i, i] * variates[k])
-    return noise, words[:, ROUNDING_WORD].copy(), words[:, TIES].copy()
+    return noise
 
 
 @cache
-def draw_of_record() -> Callable[..., tuple[Float64Array, UInt64Array, UInt64Array]]:
-    """Return ``draw_record``, compiled."""
-    seeds, offsets = seeds_of(np.frombuffer(bytes(KEYSTREAM_BLOCK_BYTES), "<u8")), np.zeros(1, np.int64)
-    weights = RecordWeights(offsets, np.empty(0), np.empty((0, 0)))
-    return for_types(draw_record, seeds, offsets, np.empty(0, np.int32), weights)
+def weighted_of_record() -> Callable[..., Float64Array]:
+    """Return ``weighted``, compiled."""
+    offsets = np.zeros(1, np.int64)
+    return for_types(weighted, np.empty(0), offsets, RecordWeights(offsets, np.empty(0), np.empty((0, 0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,18 +190,20 @@ class NominalNoise:
         return result
 
     def draw_one(
-        self, block: UInt64Array, offsets: Int64Array, codes: Int32Array, is_array: tuple[bool, ...]
+        self, keys: Keys, offsets: Int64Array, codes: Int32Array, is_array: tuple[bool, ...]
     ) -> tuple[Float64Array, UInt64Array, UInt64Array]:
         """Return what ``draw`` returns for normal noise of one record with the configured α, all columns together, and
-        its words; see ``draw_record``.
+        the words ``ROUNDING_WORD`` and ``TIES`` of its values.
 
-        * ``block``: word block 0. ``is_array``: whether the record has a list of each attribute.
+        * ``keys``: of the record. ``is_array``: whether the record has a list of each attribute.
         """
         if is_array not in self._weights:
             order = sorted(range(len(is_array)), key=is_array.__getitem__)
             factor = self._factor(tuple(order))
             self._weights[is_array] = RecordWeights(np.array(order), np.sqrt(self.alpha)[order], factor)
-        return draw_of_record()(seeds_of(block), offsets, codes, self._weights[is_array])
+        words = one_record_words(keys, codes, offsets, VALUES)
+        noise = weighted_of_record()(normals(words), offsets, self._weights[is_array])
+        return noise, words[:, ROUNDING_WORD].copy(), words[:, TIES].copy()
 
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""

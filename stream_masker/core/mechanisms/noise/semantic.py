@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import MethodCard, Record, Value
 from stream_masker.core.mechanisms.encoding import RecordCodes
@@ -37,8 +37,7 @@ from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, Distribu
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import draw_words
+from stream_masker.core.random import Keys, draw_words
 from stream_masker.core.replacement.rows.engine import RowReplacer
 from stream_masker.core.replacement.rule import (
     CANDIDATES,
@@ -175,8 +174,8 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
             return super().mask_one(record, key=key)
         return self.mask_many([record], keys=[key], alpha=[alpha])[0]
 
-    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
-        return self._prepared_statistics().mask_record(record, block)
+    def _mask_codes(self, record: RecordCodes, keys: Keys) -> Sequence[int] | None:
+        return self._prepared_statistics().mask_record(record, keys)
 
     def mask_many(
         self,

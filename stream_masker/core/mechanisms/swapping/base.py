@@ -10,12 +10,11 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Matrix
+from stream_masker.core.kernels.draws import uniform
 from stream_masker.core.kernels.jit import int64, part
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
-from stream_masker.core.random.draws import uniform
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import draw_words
+from stream_masker.core.random import Keys, draw_words
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 

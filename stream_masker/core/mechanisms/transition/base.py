@@ -20,8 +20,7 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.transition.transitions import Transition
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import WordLayout, draw_words
+from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.records import value_law

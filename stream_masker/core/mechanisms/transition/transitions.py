@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import mixed_word, uniform
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transition.trie import Domain, Trie, draw_leaf
-from stream_masker.core.random.draws import mixed_word, uniform
 
 
 @part

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import accepts, mixed_word
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.random.draws import accepts, mixed_word
 from stream_masker.errors import StatisticsError
 
 BITS_OF_POSITIONS = 31

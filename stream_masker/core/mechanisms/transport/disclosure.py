@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int32Array
-from stream_masker.core.kernels.elementary import inner_product, logarithms
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.scaling.columns import Side
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, seen_from
@@ -101,7 +100,7 @@ def record_maxima(side: Side, mine: Binding, others: Binding) -> Float64Array:
 def vulnerability_of_record(solved: Scaling) -> float:
     """V(A, B | A*, B*): the chance that the most probable original record, given the masked one, is the true one."""
     side = seen_from(solved.kernels, solved.phi, first=True, sums=False)
-    return min(inner_product(solved.psi, record_maxima(side, *solved.binding)), 1.0)
+    return min(float(np.dot(solved.psi, record_maxima(side, *solved.binding))), 1.0)
 
 
 def stays_of_record(solved: Scaling) -> float:
@@ -123,7 +122,7 @@ def epsilon_of_record(solved: Scaling) -> float:
     tiny = np.finfo(np.float32).tiny
     first, second = (b._replace(factors=(1.0 / np.maximum(b.factors, tiny)).astype(np.float32)) for b in solved.binding)
     ratios = record_maxima(side, *solved.binding) * record_maxima(inverse, first, second)
-    return float(logarithms(ratios[solved.psi > 0.0]).max())
+    return float(np.log(ratios[solved.psi > 0.0]).max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

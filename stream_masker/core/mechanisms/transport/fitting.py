@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.mechanisms.transition.serialization import (
     pack_array,
     read_array,
@@ -105,7 +104,7 @@ def checked(goal: Goal, solved: Scaling) -> Scaling:
 def published(solved: Scaling) -> Scaling:
     """Return a solution with the numbers that its model holds."""
     psi, written = np.zeros(solved.psi.size), solved.problem.written
-    psi[written] = exponentials(logarithms(solved.psi[written]).astype(np.float32).astype(np.float64))
+    psi[written] = np.exp(np.log(solved.psi[written]).astype(np.float32).astype(np.float64))
     return Scaling(solved.kernels, psi, solved.binding)
 
 
@@ -117,7 +116,7 @@ def fit_to_model(solved: Scaling) -> dict[str, Any]:
         "written": pack_array(np.packbits(problem.written)),
         "kernels": [each.to_model() for each in problem.levels],
         "exponents": solved.exponents.tolist(),
-        "scale": pack_array(logarithms(solved.psi[problem.written]).astype(np.float32)),
+        "scale": pack_array(np.log(solved.psi[problem.written]).astype(np.float32)),
         "factors": [each.to_model() for each in solved.binding],
     }
 
@@ -129,7 +128,7 @@ def read_fit(model: object, squares: tuple[Float64Matrix, Float64Matrix], limits
     written = read_written(model, counts.size)
     scale = read_array(model, "scale", np.float32, int(written.sum()), low=-MAX_LOG_SCALE, high=MAX_LOG_SCALE)
     psi = np.zeros(counts.size)
-    psi[written] = exponentials(scale.astype(np.float64))
+    psi[written] = np.exp(scale.astype(np.float64))
     exponents, (factors, kernels) = _exponents(model), (_two(model, name) for name in ("factors", "kernels"))
     first, second = (Binding.from_model(f, counts.size, size) for f, size in zip(factors, shape, strict=True))
     levels = [Levels.from_model(each, size) for each, size in zip(kernels, shape, strict=True)]

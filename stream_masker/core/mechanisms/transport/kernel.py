@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import exponentials, inner_product, logarithms
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.kernels.simd import sum_of, sum_of_products
+from stream_masker.core.kernels.sums import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float
 
 KAPPA = 8.0
@@ -84,8 +83,8 @@ class Levels:
 
 def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:
     """Return the levels of the kernel of a given λ. For the other arguments see ``design``."""
-    rows, levels = logarithms(law), np.full(law.size, np.inf)
-    level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, LEVEL_ROUNDS, rows, levels)
+    rows, levels = np.log(law), np.full(law.size, np.inf)
+    level(law, squares, np.exp(-sharpness * squares), sharpness, KAPPA, LEVEL_ROUNDS, rows, levels)
     return Levels(sharpness, rows, levels).rounded()
 
 
@@ -94,12 +93,12 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
 
     * ``law``: (k,) p, positive. ``squares``: (k, k) d², symmetric. ``start``: the levels of a similar law, or None.
     """
-    rows, levels = logarithms(law) if start is None else start.rows.copy(), np.full(law.size, np.inf)
+    rows, levels = np.log(law) if start is None else start.rows.copy(), np.full(law.size, np.inf)
     point = math.log(FIRST_SHARPNESS / wanted if start is None else start.sharpness)
     low, high = (-np.inf, np.inf), (np.inf, -np.inf)
     for _ in range(MAX_KERNEL_SEARCHES):
         sharpness = math.exp(point)
-        moved = level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, LEVEL_ROUNDS, rows, levels)
+        moved = level(law, squares, np.exp(-sharpness * squares), sharpness, KAPPA, LEVEL_ROUNDS, rows, levels)
         miss = math.log(max(moved, 1e-12) / wanted)
         if abs(miss) <= DISTANCE_ERROR or high[0] - low[0] < DISTANCE_ERROR / 4.0:
             break
@@ -125,10 +124,10 @@ def least_vulnerability(law: Float64Array, squares: Float64Matrix, square: float
 
     def dual(point: float) -> float:
         sharpness = math.exp(point)
-        level(law, squares, exponentials(-sharpness * squares), sharpness, DUAL_KAPPA, DUAL_ROUNDS, rows, cuts)
+        level(law, squares, np.exp(-sharpness * squares), sharpness, DUAL_KAPPA, DUAL_ROUNDS, rows, cuts)
         terms = zip(rows - sharpness * squares, cuts.tolist(), strict=True)
         betas = np.array([cut_level(each, before, DUAL_KAPPA, scratch) for each, before in terms])
-        return (inner_product(law, rows - betas) - sharpness * square) / DUAL_KAPPA
+        return (float(np.dot(law, rows - betas)) - sharpness * square) / DUAL_KAPPA
 
     point, step = math.log(levels.sharpness * DUAL_KAPPA / KAPPA), -DUAL_STEP
     best = dual(point)

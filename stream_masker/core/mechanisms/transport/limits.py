@@ -15,7 +15,7 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int64, part
-from stream_masker.core.kernels.simd import sum_of, sum_of_products
+from stream_masker.core.kernels.sums import sum_of, sum_of_products
 
 NO_LIMIT = 2.0
 """A limit that no probability exceeds."""

@@ -12,7 +12,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Int32Array, UInt64Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
@@ -22,8 +22,7 @@ from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import WordLayout, draw_words, one_record_words
+from stream_masker.core.random import Keys, WordLayout, draw_words, one_record_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.contexts import average_repeated, average_risk
@@ -129,11 +128,11 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         super().restore(snapshot)
         self._prepared_statistics().make_channels()
 
-    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
+    def _mask_codes(self, record: RecordCodes, keys: Keys) -> Sequence[int] | None:
         prepared = self._prepared_statistics()
         if isinstance(prepared, Laws) or (prepared.pair is not None and any(record.is_array)):
             return None
-        words = one_record_words(block, record.codes, record.offsets, CHOICE_WORD)
+        words = one_record_words(keys, record.codes, record.offsets, CHOICE_WORD)
         return prepared.mask_record(record, words[:, 0])
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:

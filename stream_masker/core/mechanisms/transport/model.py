@@ -17,7 +17,6 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.elementary import logarithms
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fitting import (
@@ -152,7 +151,7 @@ class ModelBuilder:
         if self._previous is not None:
             levels = self._previous.fits[j].problem.levels[0]
             place, known = located(self._previous.values[j].positions, self._values[j].positions)
-            before = replace(levels, rows=np.where(known, levels.rows[place], logarithms(self._laws[j])))
+            before = replace(levels, rows=np.where(known, levels.rows[place], np.log(self._laws[j])))
         return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
 
     def _goal(self, js: tuple[int, ...], table: Table, counts: Int64Array, written: BoolArray) -> Goal:
@@ -211,7 +210,7 @@ class ModelBuilder:
         known, ratio = held & (before.psi[place] > 0.0) & (target > 0.0), np.ones(target.size)
         if known.any():
             ratio[known] = before.psi[place[known]] / before.problem.target[place[known]]
-            ratio[~known] = math.exp(np.average(logarithms(ratio[known]), weights=target[known]))
+            ratio[~known] = math.exp(np.average(np.log(ratio[known]), weights=target[known]))
         factors = [b.carried(place, known, v) for b, v in zip(before.binding, (first, second), strict=True)]
         return fit(goal, (before.exponents, (ratio * target, (factors[0], factors[1]))))
 

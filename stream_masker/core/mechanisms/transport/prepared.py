@@ -19,6 +19,7 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
+from stream_masker.core.kernels.draws import salts_of
 from stream_masker.core.kernels.jit import for_types
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
@@ -38,7 +39,6 @@ from stream_masker.core.mechanisms.transport.star.couplings import Rows
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.kinds import Kinds

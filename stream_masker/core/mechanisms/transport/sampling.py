@@ -5,7 +5,7 @@ is their sum (Kψ)(a, b), then b* with weights K_B(b, b*)·ψ(a*, b*) over the p
 A pair is accepted with the probability r_A·r_B of its factors, and drawn again otherwise; after ``PAIR_ATTEMPTS`` it is
 drawn from the weights with factors, over all tuples.
 
-Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
+Candidates are drawn one after the other (``kernels.draws.accepts``), the near ones first, so that a draw visits few
 of them. Their order does not depend on the window, so that a window that slid a little changes few masks.
 """
 
@@ -24,10 +24,10 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
+from stream_masker.core.kernels.draws import accepts, mixed_word, salts_of, uniform
 from stream_masker.core.kernels.jit import borrowing, inlined, int64, part
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
-from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
 
 DISTANCE_STEPS = 1 << 11
 """The number of steps of sd² by which candidates are ordered."""
@@ -45,7 +45,7 @@ class FirstChannel(NamedTuple):
     * ``totals``: (k_A, k_B) float32 Kψ. ``context``: (k_B, k_A) float32 Cᵀ.
     * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``kernel``: (k_A, k_A)
       float32 K_A in this order.
-    * ``salts``: (k_A,) uint64 (``core.random.draws.accepts``).
+    * ``salts``: (k_A,) uint64 (``core.kernels.draws.accepts``).
     """
 
     totals: Float32Matrix
@@ -68,7 +68,7 @@ class PairChannel(NamedTuple):
       preorder walk of the taxonomy, in which values that are near each other have near places. ``places``: (m,) int32,
       those of the partners, ascending within a row.
     * ``psi``: (m,) float64 ψ, up to a factor. ``second``: (k_B, k_B) float32 K_B.
-    * ``salts``: (k_B,) uint64 (``core.random.draws.accepts``).
+    * ``salts``: (k_B,) uint64 (``core.kernels.draws.accepts``).
     * ``first_factors``, ``second_factors``: the factors of both attributes, by tuple.
     """
 

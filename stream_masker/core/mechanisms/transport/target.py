@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.mechanisms.options import MAX_ALPHA, per_attribute
 from stream_masker.core.mechanisms.transport.limits import Groups
 from stream_masker.core.ontology.taxonomy import Taxonomy
@@ -171,8 +170,8 @@ def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Mat
     * ``law``, ``written``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
     """
     masks = float(written.sum())
-    means = np.array([inner_product(row, written) for row in squares])
-    return MAX_NOISE * inner_product(law, means) / masks if masks > 0.0 else 0.0
+    means = np.array([np.dot(row, written) for row in squares])
+    return MAX_NOISE * np.dot(law, means) / masks if masks > 0.0 else 0.0
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:

@@ -15,8 +15,8 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.kernels.draws import uniform
 from stream_masker.core.kernels.jit import for_types, inlined, int64, kernel, part
-from stream_masker.core.random.draws import uniform
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
     NONEMPTY,

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from stream_masker.core.kernels.intrinsics import SIGNATURE_WORDS, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
@@ -25,7 +24,6 @@ from stream_masker.core.replacement.dag.index import (
     MEMBER_BLOCK,
     GraphArrays,
     MemberLists,
-    prefetch_concept,
 )
 from stream_masker.core.replacement.dag.near_set import enumerate_near_set
 from stream_masker.core.replacement.dag.pruning import (
@@ -80,14 +78,13 @@ def enumerate_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
 @inlined
 def enumerate_small_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
     """Visit all members of a level of at most ``MAX_SMALL_LEVEL``."""
-    graph, lists, cache, scratch = dag
+    _, lists, cache, scratch = dag
     begin = cache.used[LISTED_PLACES]
     members = scratch.small_level
     size, count = 0, 0
     for g in range(cache.first_group[level], cache.first_group[level + 1]):
         x = cache.groups[g].list
         for y in range(lists.starts[x], lists.starts[x + 1]):
-            prefetch_concept(graph, lists.members[y])
             members[size].group = g
             members[size].index = y
             size += 1
@@ -187,15 +184,12 @@ def gather_members(
 ) -> tuple[int, int]:
     """Gather the members y … stop - 1 of group g, a list of step i, in ``AncestorScratch.members`` while there is room.
 
-    Members of excluded blocks are left out. The signatures of those from ``unsure`` on, which ``sift_members`` reads,
-    are prefetched. Return the index where to continue, and the number of members gathered.
+    Members of excluded blocks are left out. Return the index where to continue, and the number of members gathered.
     """
     size = 0
     while y < stop and size + MEMBER_BLOCK <= scratch.members.size:
         end = min(stop, (y // MEMBER_BLOCK + 1) * MEMBER_BLOCK)
         for z in range(y, viable_end(graph, lists, scratch, sign, i, k, y, end, unsure)):
-            if z >= unsure:
-                prefetch(graph.signatures, SIGNATURE_WORDS * int64(lists.members[z]))
             scratch.members[size].group = g
             scratch.members[size].index = z
             size += 1
@@ -207,7 +201,7 @@ def gather_members(
 def sift_members(dag: DagArrays, sign: int, size: int) -> int:
     """Keep those of the first ``size`` entries of ``AncestorScratch.members`` that may be admissible.
 
-    Return their number. Their ancestor lines are prefetched.
+    Return their number.
     """
     graph, lists, cache, scratch = dag
     members = scratch.members
@@ -220,7 +214,6 @@ def sift_members(dag: DagArrays, sign: int, size: int) -> int:
         if not is_prunable(graph, scratch, sign, i, k, c):
             members[count].group = g
             members[count].index = members[n].index
-            prefetch_concept(graph, c)
             count += 1
     return count
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int32Matrix, Int64Array, UInt8Array, UInt64Array
-from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, on_lines, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.ontology.graph import first_parents_of, preorder_of
+from stream_masker.core.replacement.dag.lines import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS
 from stream_masker.core.replacement.rule import Candidates
 
 MEMBER_BLOCK = 32
@@ -134,9 +134,9 @@ def build_member_lists(graph: GraphArrays, candidates: Candidates) -> MemberList
     eligible = np.zeros(len(preorder), np.bool_)
     eligible[candidates.positions] = True
     ordered = order[eligible[order]].astype(np.int32)
-    members = on_lines(int(np.diff(graph.offsets)[ordered].sum()), np.int32)
+    members = np.zeros(int(np.diff(graph.offsets)[ordered].sum()), np.int32)
     first, starts = write_members(graph.offsets, graph.ancestors, graph.paths, ordered, members)
-    blocks = on_lines(-(-members.size // MEMBER_BLOCK) * BLOCK_WORDS, np.uint64)
+    blocks = np.zeros(-(-members.size // MEMBER_BLOCK) * BLOCK_WORDS, np.uint64)
     write_blocks(members, graph.signatures, graph.depth, preorder, first_parents, blocks)
     deepest = max_over_lists(starts, members, graph.depth)
     remote = remote_concepts(graph.offsets, graph.ancestors, ordered[::-1].copy(), MAX_REMOTE)
@@ -146,7 +146,7 @@ def build_member_lists(graph: GraphArrays, candidates: Candidates) -> MemberList
 def _ancestor_lines(offsets: Int64Array, ancestors: Int32Array, paths: Int32Array) -> Int32Array:
     counts = np.diff(offsets)
     continued = np.where(counts > ANCESTOR_LINE, (counts - 2) // (ANCESTOR_LINE - 1), 0).sum()
-    lines = on_lines(ANCESTOR_LINE * (counts.size + int(continued)), np.int32, fill=NO_ANCESTOR)
+    lines = np.full(ANCESTOR_LINE * (counts.size + int(continued)), NO_ANCESTOR, np.int32)
     write_lines(offsets, ancestors, paths, lines)
     return lines
 
@@ -162,7 +162,7 @@ def _signature_bits(descendants: NDArray[np.integer]) -> Int32Array:
 
 
 def _signatures(bits: Int32Array, parent_offsets: Int64Array, parents: Int32Array) -> UInt64Array:
-    signatures = on_lines(len(bits) * SIGNATURE_WORDS, np.uint64)
+    signatures = np.zeros(len(bits) * SIGNATURE_WORDS, np.uint64)
     write_signatures(bits, parent_offsets, parents, signatures)
     return signatures
 
@@ -203,12 +203,6 @@ def next_ancestor(graph: GraphArrays, at: int) -> tuple[int, int, int]:
         at = -entry
         entry = int64(graph.lines[at])
     return entry >> PATH_BITS, entry & PATH_MASK, at + 1
-
-
-@inlined
-def prefetch_concept(graph: GraphArrays, c: int) -> None:
-    """Prefetch the ancestor line of a concept."""
-    prefetch(graph.lines, ANCESTOR_LINE * int64(c))
 
 
 @kernel

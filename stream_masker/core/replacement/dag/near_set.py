@@ -18,7 +18,7 @@ from stream_masker.core.replacement.dag.cache import (
     first_level_at,
     is_room_to_list,
 )
-from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, prefetch_concept
+from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists
 from stream_masker.core.replacement.dag.pruning import (
     compute_bounds,
     fill_links,
@@ -73,7 +73,6 @@ def enumerate_near_set(dag: DagArrays, query: Query) -> None:
         for y in range(start, lists.starts[lists.first[t] + near_lists(graph, lists, scratch, j)]):
             scratch.near[size].subsumer = t
             scratch.near[size].concept = lists.members[y]
-            prefetch_concept(graph, lists.members[y])
             size += 1
             if size == scratch.near.size:
                 count = search_near_set(graph, cache, scratch, query, size, count)

@@ -25,9 +25,9 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import UInt64Array
-from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE, SIGNATURE_WORDS, has_common_bit
 from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.replacement.dag.index import COVER, DEEPEST, GraphArrays, MemberLists, next_ancestor
+from stream_masker.core.replacement.dag.lines import ANCESTOR_LINE, SIGNATURE_WORDS, has_common_bit
 from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.dag.scratch import (
     BOUNDED,

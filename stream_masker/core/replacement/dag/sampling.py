@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.kernels.intrinsics import SIGNATURE_WORDS, prefetch
+from stream_masker.core.kernels.draws import index_below
 from stream_masker.core.kernels.jit import inlined, int64, part
-from stream_masker.core.random.draws import index_below
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
     LISTED,
@@ -30,7 +29,7 @@ from stream_masker.core.replacement.dag.enumeration import (
     sift_members,
     sweep_level,
 )
-from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, prefetch_concept
+from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER
 from stream_masker.core.replacement.dag.near_set import enumerate_near_set, sort_listed
 from stream_masker.core.replacement.dag.pruning import compute_bounds, is_level_prunable, is_list_prunable
 from stream_masker.core.replacement.dag.query import Query
@@ -117,7 +116,7 @@ def try_members(dag: DagArrays, query: Query, level: int, turns: int, seed: np.u
 
 @part
 def try_round(dag: DagArrays, query: Query, level: int, turn: int, stop: int, seed: np.uint64) -> int:
-    """Run ``try_members`` for the tries turn … stop - 1, whose members are prefetched together."""
+    """Run ``try_members`` for the tries turn … stop - 1, whose members are gathered together."""
     graph, lists, cache, scratch = dag
     members = scratch.members
     bounded = scratch.state[STAGE] == BOUNDED and query.sign != 0
@@ -126,17 +125,9 @@ def try_round(dag: DagArrays, query: Query, level: int, turn: int, stop: int, se
         g, y = locate(lists, cache, level, random_index(seed, t, cache.sizes[level]))
         x, i = int64(cache.groups[g].list), int64(cache.groups[g].step)
         if not (bounded and is_list_prunable(graph, lists, scratch, query.sign, x, i)):
-            prefetch(lists.members, y)
             members[count].group = g
             members[count].index = y
             count += 1
-    for n in range(count):
-        c = int64(lists.members[members[n].index])
-        if bounded:
-            prefetch(graph.signatures, SIGNATURE_WORDS * c)
-            prefetch(graph.root_path, c)
-        else:
-            prefetch_concept(graph, c)
     if bounded:
         count = sift_members(dag, query.sign, count)
     for n in range(count):

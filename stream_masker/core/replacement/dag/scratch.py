@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Int16Array, Int64Array, RecordArray, UInt8Array, UInt64Array
-from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, lowest_bit, marked_on_line
+from stream_masker.core.kernels.bits import lowest_bit
 from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.replacement.dag.cache import CandidateCache
 from stream_masker.core.replacement.dag.index import (
@@ -22,6 +22,7 @@ from stream_masker.core.replacement.dag.index import (
     next_ancestor,
     next_line,
 )
+from stream_masker.core.replacement.dag.lines import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, marked_on_line
 from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.rule import Separation, meets_sign
 
@@ -84,7 +85,7 @@ MAX_NEAR_SET = 1 << 16
 """The maximum number of concepts near a reference that are visited instead of a level."""
 
 MAX_MEMBERS = 8 * MEMBER_BLOCK
-"""The maximum number of members that are prefetched together."""
+"""The maximum number of members that are gathered together."""
 
 MAX_SMALL_LEVEL = 48
 """The maximum number of members of a level that is enumerated without pruning."""

@@ -20,9 +20,9 @@ from stream_masker.core.dtypes import (
     UInt64Array,
     UInt64Matrix,
 )
-from stream_masker.core.kernels.intrinsics import lowest_bit
+from stream_masker.core.kernels.bits import lowest_bit
+from stream_masker.core.kernels.draws import index_below, mixed_word
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
-from stream_masker.core.random.draws import index_below, mixed_word
 from stream_masker.core.replacement.rule import SIGN_DROPPED, Choice, RandomWords, choose_level
 
 SET_WORD_BITS = 64

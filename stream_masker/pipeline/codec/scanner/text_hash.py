@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import UInt8Array
-from stream_masker.core.kernels.intrinsics import multiply_high, word_at
+from stream_masker.core.kernels.bits import multiply_high, word_at
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.pipeline.codec.scanner.tokens import ENDS
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.dtypes import UInt8Array
-from stream_masker.core.kernels.intrinsics import lowest_bit, put_word, word_at
+from stream_masker.core.kernels.bits import lowest_bit, put_word, word_at
 from stream_masker.core.kernels.jit import inlined, int64
 
 NOT: Final = -1

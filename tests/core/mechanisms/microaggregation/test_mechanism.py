@@ -11,7 +11,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Microaggregation
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.distances import LogTaxonomic
 from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
 

@@ -14,7 +14,7 @@ from stream_masker.core.anonymity import class_sizes, least_class
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Microaggregation
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.errors import ParameterError
 
 TAU = Ontology.from_edges([(f"c{k}", f"c{k // 3}") for k in range(1, 40)]).taxonomy()

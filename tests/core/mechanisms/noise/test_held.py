@@ -11,7 +11,7 @@ from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.noise.prepared import HELD, TOLERANCE, noise_statistics
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import StatisticsError
 

@@ -9,7 +9,7 @@ from support.data import discharges
 from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.mechanisms.encoding import encode_numbers
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.errors import ParameterError, StatisticsError
 
 RNG = np.random.default_rng(4)

@@ -10,7 +10,7 @@ import pytest
 from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.noise.prepared import FREQUENCIES, HELD, total_variation
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.replacement.rows.engine import ConceptFrequencies
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError, StatisticsError

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.mechanisms.noise.sampling import Distribution, NominalNoise, triangular_factor
-from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.random.layout import draw_words
+from stream_masker.core.random import PositionKeys, draw_words
 
 N = 60_000
 SIGMA = np.array([[0.14, 0.04, 0.06], [0.04, 0.15, 0.02], [0.06, 0.02, 0.09]])

@@ -14,7 +14,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.replacement.rule import NO_REFERENCE
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError

@@ -16,7 +16,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel
 from stream_masker.core.mechanisms.noise.sampling import NoiseLaw
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.channel import confident_share, joint_law, vulnerability
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics import compute_statistics, count_batch

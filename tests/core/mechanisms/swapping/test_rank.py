@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import distance_variance, semantic_mean
 from stream_masker.errors import ParameterError
 

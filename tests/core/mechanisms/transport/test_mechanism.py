@@ -15,7 +15,7 @@ from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.transport import values as values_module
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 

@@ -10,7 +10,7 @@ from support.real_codes import as_batch, real_codes, real_pairs
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.transport.star.couplings import coupling_of
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.records import Tuples
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import StatisticsError

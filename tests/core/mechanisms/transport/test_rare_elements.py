@@ -16,7 +16,7 @@ from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.edges import LEAST_EXCHANGED, masks_of
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 

@@ -7,7 +7,7 @@ import pytest
 from support.flooding import LEAVES, TREE
 
 from stream_masker import Ontology, SemanticTransport
-from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.random import FieldKeys
 
 SEED = b"a seed of sixteen bytes"
 

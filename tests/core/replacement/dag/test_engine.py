@@ -8,7 +8,7 @@ from numba import njit
 from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE
+from stream_masker.core.kernels.bits import ANCESTOR_LINE
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.replacement.dag.cache import GROUPS, LEVELS, LISTED_PLACES, QUERIES, STATUSES, add_value
 from stream_masker.core.replacement.dag.engine import DagReplacer

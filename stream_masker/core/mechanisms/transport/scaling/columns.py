@@ -19,9 +19,8 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int64Array,
 )
-from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int32, int64, kernel, part
-from stream_masker.core.kernels.simd import sum_of, sum_of_products
+from stream_masker.core.kernels.sums import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transport.limits import Caps, cut_column, excess_of, fill_weighted, within_limits
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Lines, factor_of
 from stream_masker.core.risk.kinds import Kinds, KindTable, greatest_kinds
@@ -241,12 +240,12 @@ class Columns(NamedTuple):
     @property
     def vulnerability(self) -> float:
         """The chance that the best guess of a value, given all masks of the record, is right."""
-        return min(inner_product(self.shares, self.greatest) + self.left_out, 1.0)
+        return min(float(np.dot(self.shares, self.greatest)) + self.left_out, 1.0)
 
     @property
     def changed(self) -> float:
         """The share of values that change, without those that are left out."""
-        return max(0.0, 1.0 - inner_product(self.shares, self.stays) - self.left_out)
+        return max(0.0, 1.0 - float(np.dot(self.shares, self.stays)) - self.left_out)
 
     @property
     def certainty(self) -> float:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.kernels.elementary import exponentials, logarithm, logarithms
 from stream_masker.core.mechanisms.transport.scaling.solver import (
     MARGINAL_ERROR,
     ROUGH_ERROR,
@@ -58,7 +57,7 @@ def meet_means(
     solutions.
     """
     given, before = (np.ones(2), None) if start is None else start
-    point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
+    point, inverse, tolerance = np.log(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
     nearest: tuple[float, Scaling] | None = None
     known: tuple[Float64Array, Float64Array] | None = None
     misses, visited = np.zeros(wanted.size), set[tuple[float, ...]]()
@@ -78,7 +77,7 @@ def meet_means(
                 break
             continue
         before = new.start
-        misses = logarithms(np.maximum(new.moved, LEAST_SQUARE) / wanted)
+        misses = np.log(np.maximum(new.moved, LEAST_SQUARE) / wanted)
         miss = float(np.abs(misses).max())
         nearest = min(nearest, (miss, new), key=lambda each: each[0])
         if miss <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
@@ -101,7 +100,7 @@ def meet_means(
 
 def _exponents(point: Float64Array) -> Float64Array:
     result = np.ones(2)
-    result[: point.size] = exponentials(point)
+    result[: point.size] = np.exp(point)
     return result
 
 
@@ -143,8 +142,8 @@ def move_at_least(
         return peak(point, balance(problem, np.full(2, math.exp(point)), tolerance, start))
 
     given, before = (np.ones(2), None) if start is None else start
-    first = float(np.clip(logarithms(given[: wanted.size]).mean(), *EXPONENT_LOGS))
-    behind = None if beyond is None else peak(float(logarithms(beyond.exponents).mean()), beyond)
+    first = float(np.clip(np.log(given[: wanted.size]).mean(), *EXPONENT_LOGS))
+    behind = None if beyond is None else peak(float(np.log(beyond.exponents).mean()), beyond)
     low, high = _climb(measure, measure(first, before), behind)
     if low is None:
         return None
@@ -154,7 +153,7 @@ def move_at_least(
             return None
         exact = measure(max(exact.point - FIRST_REACH, EXPONENT_LOGS[0]), None, MARGINAL_ERROR)
     while high is not None and exact.value < 1.0 - TARGET_ERROR and high.point - exact.point > COMMON_PRECISION:
-        share = 0.5 if high.value == -np.inf else logarithm(exact.value) / logarithm(exact.value / high.value)
+        share = 0.5 if high.value == -np.inf else np.log(exact.value) / np.log(exact.value / high.value)
         point = exact.point + float(np.clip(share, 0.1, 0.9)) * (high.point - exact.point)
         new = measure(point, exact.solved.start, MARGINAL_ERROR)
         exact, high = (new, high) if -np.inf < new.value <= 1.0 else (exact, new)

@@ -16,7 +16,6 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
 from stream_masker.core.mechanisms.transport.kernel import Levels, kernel_of, leveled
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.columns import (
@@ -176,7 +175,7 @@ class Scaling:
         for j in range(1 if self.problem.lone else 2):
             side, factors = seen_from(self.kernels, self.phi, first=j == 0), (self.binding[j], self.binding[1 - j])
             shares, squares = mean_squares(side, *factors, self.psi, self.problem.squares[j])
-            moved.append(inner_product(shares / max(float(shares.sum()), LEAST), squares))
+            moved.append(np.dot(shares / max(float(shares.sum()), LEAST), squares))
         return np.array(moved)
 
 
@@ -188,15 +187,15 @@ def balance(problem: Problem, exponents: Float64Array, tolerance: float, start: 
     """
     kernels, none = Kernels(problem, exponents), Binding.none(problem.law.size)
     psi, binding = (problem.target, (none, none)) if start is None else start
-    x = logarithms(Scaling(kernels, psi, binding).phi)
+    x = np.log(Scaling(kernels, psi, binding).phi)
     accelerator = Anderson(problem.law)
     best, least, since = None, np.inf, 0
     for _ in range(MAX_ROUNDS):
-        totals, binding = _bound(kernels, exponentials(x), binding)
+        totals, binding = _bound(kernels, np.exp(x), binding)
         psi = np.where(problem.written, problem.target / np.maximum(totals, LEAST), 0.0)
         new = Scaling(kernels, psi, binding, met=False)
-        residual = logarithms(new.phi) - x
-        error = float((problem.law * np.abs(exponentials(-residual) - 1.0)).sum())
+        residual = np.log(new.phi) - x
+        error = float((problem.law * np.abs(np.exp(-residual) - 1.0)).sum())
         if not np.isfinite(error):
             break
         since += 1
@@ -288,7 +287,7 @@ class Anderson:
             return x + residual
         points = np.array([x - before for before in self._points[:-1]])
         residuals = np.array([residual - before for before in self._residuals[:-1]])
-        mixture = least_squares(residuals * self._roots, residual * self._roots)
+        mixture = np.linalg.lstsq((residuals * self._roots).T, residual * self._roots)[0]
         result = x + residual
         for share, step in zip(mixture.tolist(), points + residuals, strict=True):
             result -= share * step

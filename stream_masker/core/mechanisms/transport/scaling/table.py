@@ -15,7 +15,7 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import kernel, part
-from stream_masker.core.kernels.simd import sum_of_products
+from stream_masker.core.kernels.sums import sum_of_products
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array
 
 LINE = 16

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.draws import mixed_word
 from stream_masker.core.kernels.jit import for_types, int64, kernel, part
 from stream_masker.core.mechanisms.transport.sampling import FirstChannel, draw_alone, draw_first
 from stream_masker.core.mechanisms.transport.star.couplings import (
@@ -26,7 +27,6 @@ from stream_masker.core.mechanisms.transport.star.couplings import (
     has_partners,
     start_of,
 )
-from stream_masker.core.random.draws import mixed_word
 
 CACHE_ENTRIES = 1 << 23
 """The number of float32 entries of cached couplings of an attribute: 32 MB."""
@@ -85,7 +85,7 @@ class AttributeArrays(NamedTuple):
     """The arrays of an attribute's draws.
 
     * ``alone``: without values if they are not computed. ``law``: that of the masks alone, with a single row.
-    * ``salts``: (k,) uint64 (``core.random.draws.accepts``).
+    * ``salts``: (k,) uint64 (``core.kernels.draws.accepts``).
     """
 
     given: GivenRoot

@@ -25,11 +25,11 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
+from stream_masker.core.kernels.draws import accepts, mixed_word, uniform
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
-from stream_masker.core.kernels.simd import VECTOR_LANES, sum_of_products
+from stream_masker.core.kernels.sums import sum_of_products
 from stream_masker.core.mechanisms.transport.sampling import draw_nearest, tuple_index
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
-from stream_masker.core.random.draws import accepts, mixed_word, uniform
 
 SINKHORN_STEPS = 6
 SINKHORN_ERROR = 1e-2
@@ -122,9 +122,8 @@ def solve_coupling(laws: Conditional, a: int, new: int) -> Coupling:
     own, own_end = span(laws.source, a)
     first, end = span(laws.target, new)
     n, m = own_end - own, end - first
-    width = -(-n // VECTOR_LANES) * VECTOR_LANES
-    floats, psi, rest = np.zeros((2, width), np.float32), np.empty(m), np.empty(m)
-    coupling = Coupling(np.empty((m, width), np.float32), psi, rest, np.empty(n), np.empty(n), floats[0], floats[1])
+    floats, psi, rest = np.zeros((2, n), np.float32), np.empty(m), np.empty(m)
+    coupling = Coupling(np.empty((m, n), np.float32), psi, rest, np.empty(n), np.empty(n), floats[0], floats[1])
     iterate(
         laws.kernel,
         laws.source.partners[own:own_end],

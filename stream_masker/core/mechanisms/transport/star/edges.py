@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.kernels.elementary import inner_product, logarithm
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float, read_model_field
 from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.kernel import GREATEST, kernel_of
@@ -23,7 +22,7 @@ from stream_masker.core.mechanisms.transport.star.attribute import GivenRoot
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, Rows, coupling_costs, covered_pairs
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.ontology.graph import first_parents_of
-from stream_masker.core.random.keys import SecretHash
+from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -172,7 +171,7 @@ def meet_distance(
         covered = covered_pairs(laws, a, new_a)
         keys, counts = np.unique(a[covered].astype(np.int64) * len(joint) + new_a[covered], return_counts=True)
         own, new = (each.astype(np.int32) for each in np.divmod(keys, len(joint)))
-        return inner_product(coupling_costs(laws, squares, own, new), counts.astype(np.float64)) / int(counts.sum())
+        return float(np.dot(coupling_costs(laws, squares, own, new), counts.astype(np.float64))) / int(counts.sum())
 
     low = LEAST_LOG
     smallest, high = min((mean(point), point) for point in GREATEST_LOGS)
@@ -184,9 +183,9 @@ def meet_distance(
         wanted = min(max(wanted, smallest + margin), greatest - margin)
     if not smallest < wanted < greatest:
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
-    point, gain, previous = min(max(logarithm(edge.sharpness), low), high), FIRST_GAIN, 0.0
+    point, gain, previous = min(max(np.log(edge.sharpness), low), high), FIRST_GAIN, 0.0
     for _ in range(MAX_LAMBDA_SEARCHES):
-        miss = logarithm(mean(point) / wanted)
+        miss = np.log(mean(point) / wanted)
         if abs(miss) <= CHILD_TARGET_ERROR:
             return math.exp(point)
         low, high = (point, high) if miss > 0.0 else (low, point)
@@ -290,8 +289,8 @@ def _hashes(rare: CountedPairs, values: tuple[Values, Values], seed: bytes) -> U
     starts = np.cumsum(rare.counts) - rare.counts
     numbers = np.arange(rare.counts.sum()) - np.repeat(starts, rare.counts)
     messages = np.column_stack([*positions, numbers]).astype("<i8")
-    digests = SecretHash(seed, person=b"masker-exchange", digest_size=8).digests(row.tobytes() for row in messages)
-    return np.frombuffer(digests, "<u8")
+    secret = Secret(seed)
+    return secret.cipher(b"masker-exchange").words(secret.digests(row.tobytes() for row in messages))[:, 0]
 
 
 def _groups(rare: CountedPairs, roots: Values) -> Int64Array:

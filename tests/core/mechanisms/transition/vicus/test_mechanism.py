@@ -9,7 +9,7 @@ from support.nominal import BANK, batch_of, flat, flat_taxonomies
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
 from stream_masker.core.mechanisms.transition.serialization import pack_array
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError
 
 SEED = b"a seed.........."

@@ -1,0 +1,307 @@
+"""Random words of records, the same again for the same secret, key and value, in any batch.
+
+Everything starts from one keyed hash of a record's key, its *digest* of 128 bits:
+
+1. The digest of a noise key is its BLAKE2b hash keyed by the secret (RFC 7693). That of an offset is the AES encryption
+   of the offset XOR the digest of topic and partition.
+2. A value has 64-bit words. Two of them are the AES encryption (FIPS 197) of digest XOR layout, where the layout holds
+   the attribute, the value's position in its taxonomy, the index of the array element and a counter.
+3. Pseudonyms and slots of noise keys are AES encryptions of the same digest. Each purpose has its own AES-256 key, a
+   BLAKE2b hash of the purpose keyed by the secret.
+
+Why words are unpredictable without the secret: BLAKE2b and AES are assumed to be pseudo-random. The layouts of one
+record are distinct, and so are its blocks. Blocks of two records are equal only if the XOR of their digests equals that
+of two layouts. Digests are random and nobody sees them, so the chance is 2⁻¹²⁸ for each pair of blocks, whatever values
+an attacker chooses: below q²/2¹²⁹ for q blocks. That is also the advantage of telling AES, a permutation, from a random
+function. For 2⁴⁸ blocks, 10,000 a second for 900 years, both are below 2⁻³².
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.validation import checked_secret
+from stream_masker.errors import ParameterError
+
+BLOCK_BYTES: Final = 16
+"""Bytes of a digest and of an AES block: two words."""
+
+MAX_KNOWN: Final = 1 << 16
+"""The number of digests from which a secret forgets those that it remembers."""
+
+
+class BlockCipher:
+    """AES of many independent blocks in one call (ECB mode, for which distinct blocks are what matters)."""
+
+    def __init__(self, key: bytes) -> None:
+        """``key``: 16, 24 or 32 bytes."""
+        self._encryptor = Cipher(AES(key), ECB()).encryptor()  # noqa: S305 - a pseudo-random function, not encryption
+
+    def words(self, blocks: UInt64Array) -> UInt64Array:
+        """Return the encrypted blocks. ``blocks``: (…, 2) uint64; the result has the same shape."""
+        words = np.empty(blocks.size + 2, np.uint64)  # the cipher wants room for one block more
+        plain = np.ascontiguousarray(blocks).reshape(-1)
+        self._encryptor.update_into(plain.view(np.uint8).data, words.view(np.uint8).data)
+        return words[: blocks.size].reshape(blocks.shape)
+
+
+class Secret:
+    """What is derived from one secret: digests of keys, and a cipher for each purpose."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Raises ParameterError if the secret is empty or not bytes."""
+        self._secret = checked_secret(secret)
+        self._hash = self._keyed(b"masker-digest", BLOCK_BYTES)
+        self._known: dict[bytes, bytes] = {}
+        self._ciphers: dict[bytes, BlockCipher] = {}
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[bytes]]:
+        """A secret is pickled and copied without the states of its hash and ciphers."""
+        return Secret, (self._secret,)
+
+    def digests(self, keys: Iterable[bytes]) -> UInt64Matrix:
+        """Return (n, 2) uint64: the digests of n keys, such as the bytes of a patient's id.
+
+        Recent digests are remembered, because noise, slot and pseudonym of a record need the same one.
+        """
+        known, digests = self._known, []
+        if len(known) > MAX_KNOWN:
+            known.clear()
+        for key in keys:
+            digest = known.get(key)
+            if digest is None:
+                state = self._hash.copy()
+                state.update(key)
+                digest = known[key] = state.digest()
+            digests.append(digest)
+        return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
+
+    def cipher(self, purpose: bytes) -> BlockCipher:
+        """Return the cipher of a purpose, a name of at most 16 bytes. Words of different purposes are unrelated."""
+        if purpose not in self._ciphers:
+            self._ciphers[purpose] = BlockCipher(self._keyed(purpose, 32).digest())
+        return self._ciphers[purpose]
+
+    def _keyed(self, person: bytes, size: int) -> Any:
+        """Return the state of a BLAKE2b hash with ``size`` bytes, keyed by the secret."""
+        return hashlib.blake2b(digest_size=size, key=self._secret, person=person)
+
+
+class Keys:
+    """The digests of n records. The words of a record depend on its own digest alone, not on other records."""
+
+    numbers_elements: ClassVar[bool] = True
+    """Whether the words of an array element depend on its index."""
+
+    def __init__(self, secret: bytes | Secret, digests: UInt64Matrix) -> None:
+        """``digests``: (n, 2) uint64. Raises ParameterError if the secret is empty."""
+        self.secret = _as_secret(secret)
+        self.digests = digests
+
+    def __len__(self) -> int:
+        """Return the number n of records."""
+        return len(self.digests)
+
+    def words(self, blocks: UInt64Array) -> UInt64Array:
+        """Return the words of (…, 2) uint64 blocks, which are digests XOR layouts."""
+        return self.secret.cipher(b"masker-words").words(blocks)
+
+
+class PositionKeys(Keys):
+    """The digests of the records of one partition, from their offsets."""
+
+    def __init__(self, secret: bytes | Secret, topic: str, partition: int, offsets: Int64Array) -> None:
+        """``offsets``: (n,) int64, none negative, in any order.
+
+        Equal topics, partitions and offsets have equal words, so ``topic`` should distinguish topics of the same name.
+        Raises ParameterError if the secret is empty or an offset is negative.
+        """
+        secret = _as_secret(secret)
+        if offsets.size and int(offsets.min()) < 0:
+            raise ParameterError("an offset is negative: use offsets from 0")
+        name = topic.encode()
+        source = secret.digests([b"%d %d " % (partition, len(name)) + name])
+        blocks = np.repeat(source, offsets.size, axis=0)
+        blocks[:, 0] ^= offsets.astype(np.uint64)
+        super().__init__(secret, secret.cipher(b"masker-position").words(blocks))
+
+
+class FieldKeys(Keys):
+    """The digests of records, from a key field such as a patient's id.
+
+    Several records can have the same key. A value then has the same words in all of them, at any index of an array.
+    """
+
+    numbers_elements: ClassVar[bool] = False
+
+    def __init__(self, secret: bytes | Secret, keys: Sequence[bytes]) -> None:
+        """``keys``: n byte strings; equal keys have equal words. Raises ParameterError if the secret is empty."""
+        secret = _as_secret(secret)
+        super().__init__(secret, secret.digests(keys))
+
+
+def _as_secret(secret: bytes | Secret) -> Secret:
+    return secret if isinstance(secret, Secret) else Secret(secret)
+
+
+class WordLayout(NamedTuple):
+    """A range of the words of a value: ``width`` words, numbered from ``first``."""
+
+    width: int
+    first: int
+
+
+ROUNDING_WORD: Final = 2
+TIES: Final = 3
+
+VALUES: Final = WordLayout(width=4, first=0)
+"""Four words for each value: two for a normal variate, ``ROUNDING_WORD``, ``TIES``."""
+
+EXPONENTIALS: Final = WordLayout(width=1, first=4)
+"""One more word for each value, for the exponential variate of Laplace noise."""
+
+_NOMINAL, _NUMERIC, _NOMINAL_RECORD, _NUMERIC_RECORD, _KEY = (np.uint64(kind << 48) for kind in range(5))
+"""What a layout is of: a concept, a number, all concepts or numbers of a record, the record's key alone."""
+
+_ATTRIBUTE_BIT: Final = np.uint64(32)
+"""The bits of the second word of a layout: 0 … 31 the counter, 32 … 47 the attribute, from 48 on the kind."""
+
+
+def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinct: bool = False) -> list[UInt64Matrix]:
+    """Return the words of each column of k values, absent scalars included: (k, width) uint64 per column.
+
+    They depend on the record's key, the attribute and the value, and on the element's index if ``numbers_elements``.
+    distinct: whether equal values of one key get different words, by their index in the column.
+    """
+    digests, messages = [], []
+    for column in batch.columns:
+        digests.append(keys.digests if column.offsets is None else keys.digests[column.owners])
+        message = _code_messages(column.codes)
+        if distinct:
+            message |= np.arange(message.size, dtype=np.uint64) << np.uint64(32)
+        elif keys.numbers_elements and column.offsets is not None:
+            indices = np.arange(message.size) - np.repeat(column.offsets[:-1], column.lengths)
+            message |= indices.astype(np.uint64) << np.uint64(32)
+        messages.append(message)
+    return _column_words(keys, _NOMINAL, digests, messages, layout)
+
+
+def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Matrix]:
+    """Return the words ``VALUES`` of each column of (n, q) float64 numbers: (n, 4) uint64 per column.
+
+    An absent number, NaN, has words of its own that depend on the first number of its record.
+    """
+    messages = _number_messages(numbers)
+    return _column_words(keys, _NUMERIC, [keys.digests] * len(messages), messages, VALUES)
+
+
+def one_record_words(
+    keys: Keys, codes: Sequence[int] | Int32Array, offsets: Sequence[int] | Int64Array, layout: WordLayout
+) -> UInt64Matrix:
+    """Return (k, width) uint64: the words of the k values of one record, as ``draw_words`` does with ``FieldKeys``.
+
+    ``keys``: of this record. ``codes``: the positions of the values, none of them absent, one attribute after the
+    other. ``offsets``: the first value of each attribute, and k.
+    """
+    attributes = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
+    return _words(keys, keys.digests, np.array(codes, np.uint64), _NOMINAL | attributes << _ATTRIBUTE_BIT, layout)
+
+
+def record_words(keys: Keys, batch: Batch) -> UInt64Array:
+    """Return (n,) uint64: a word of each record, for draws that its values share.
+
+    The word depends on the key and all scalars.
+    """
+    messages = [None if column.is_array else _code_messages(column.codes) for column in batch.columns]
+    return _chained_words(keys, _NOMINAL_RECORD, messages)
+
+
+def number_record_words(keys: Keys, numbers: Float64Matrix) -> UInt64Array:
+    """Return (n,) uint64: a word of each record, for draws that its numbers share.
+
+    ``numbers``: (n, q) float64. The word depends on the key and all numbers.
+    """
+    return _chained_words(keys, _NUMERIC_RECORD, _number_messages(numbers))
+
+
+def key_words(keys: Keys) -> UInt64Array:
+    """Return (n,) uint64: a word of each record that depends on its key alone."""
+    return keys.words(keys.digests ^ np.array([0, _KEY], np.uint64))[:, 0].copy()
+
+
+def _chained_words(keys: Keys, kind: np.uint64, messages: Sequence[UInt64Array | None]) -> UInt64Array:
+    """Return (n,) uint64: the CBC-MAC of the messages of the attributes, which are the same for all records."""
+    state = keys.digests
+    for j, message in enumerate(messages):
+        if message is not None:
+            blocks = state ^ np.array([0, kind | np.uint64(j) << _ATTRIBUTE_BIT], np.uint64)
+            blocks[:, 0] ^= message
+            state = keys.words(blocks)
+    return state[:, 0].copy()
+
+
+def _column_words(
+    keys: Keys, kind: np.uint64, digests: Sequence[UInt64Matrix], messages: Sequence[UInt64Array], layout: WordLayout
+) -> list[UInt64Matrix]:
+    """Return the words of each column. ``digests``: (k, 2), ``messages``: (k,) of its values."""
+    if not messages:
+        return []
+    sizes = [message.size for message in messages]
+    attributes = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
+    upper = kind | attributes << _ATTRIBUTE_BIT
+    words = _words(keys, np.concatenate(digests), np.concatenate(messages), upper, layout)
+    return np.split(words, np.cumsum(sizes)[:-1])
+
+
+def _words(
+    keys: Keys, digests: UInt64Matrix, lower: UInt64Array, upper: UInt64Array, layout: WordLayout
+) -> UInt64Matrix:
+    """Return (k, width) uint64: the words of k values, by the two words of their layouts without the counter."""
+    counters = np.arange(layout.first // 2, (layout.first + layout.width + 1) // 2, dtype=np.uint64)
+    blocks = np.empty((lower.size, counters.size, 2), np.uint64)
+    blocks[..., 0] = (digests[:, 0] ^ lower)[:, None]
+    blocks[..., 1] = (digests[:, 1] ^ upper)[:, None] ^ counters
+    words, start = keys.words(blocks).reshape(lower.size, 2 * counters.size), layout.first % 2
+    return np.ascontiguousarray(words[:, start : start + layout.width])
+
+
+def _code_messages(codes: Int32Array) -> UInt64Array:
+    return codes.astype(np.uint32).astype(np.uint64)
+
+
+def _number_messages(numbers: Float64Matrix) -> list[UInt64Array]:
+    """Return the bits of each column of (n, q) numbers: (n,) uint64 per column. 0 and -0 have equal bits.
+
+    An absent number has the bits of the first number of its record.
+    """
+    if not numbers.shape[1]:
+        return []
+    absent = np.isnan(numbers)
+    first = numbers[np.arange(len(numbers)), absent.argmin(axis=1)]
+    return [np.where(absent[:, j], first, numbers[:, j] + 0.0).view(np.uint64) for j in range(numbers.shape[1])]
+
+
+def uniforms(words: UInt64Array) -> Float64Array:
+    """Return float64 in [0, 1), each from the 53 high bits of a random word, in the shape of ``words``."""
+    return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def normals(words: UInt64Matrix) -> Float64Array:
+    """Return (k,) float64: standard normal variates from k rows of random words: the first of the Box–Muller pair of
+    the first two words of each."""
+    radii = np.sqrt(-2.0 * np.log1p(-uniforms(words[:, 0])))
+    return np.asarray(radii * np.cos(2.0 * np.pi * uniforms(words[:, 1])))
+
+
+def exponential_roots(words: UInt64Array) -> Float64Array:
+    """Return (k,) float64: √W with W ~ Exp(1), from (k,) random words."""
+    return np.asarray(np.sqrt(-np.log1p(-uniforms(words))))

@@ -81,7 +81,9 @@ def diagnoses():
 @pytest.mark.parametrize(
     ("name", "kind", "parameters"),
     [
-        pytest.param("transport, α = 0.3", SemanticTransport, {"alpha": 0.3, "certainty": 1.0}, marks=pytest.mark.scheduled),
+        pytest.param(
+            "transport, α = 0.3", SemanticTransport, {"alpha": 0.3, "certainty": 1.0}, marks=pytest.mark.scheduled
+        ),
         ("transport, the default (α = 1, certainty 0.5)", SemanticTransport, {}),
         ("noise, `pair`, `ceil`, α = 0.3", SemanticNoise, {"reference": "pair"}),
     ],

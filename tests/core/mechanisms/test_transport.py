@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ def listed(seed=2, size=4000):
     """Scalars, with 0 to 3 different elements that are related to them."""
     rng = np.random.default_rng(seed)
     a, lengths = rng.choice(30, size, p=np.arange(30, 0, -1) / 465), rng.integers(0, 4, size)
-    elements = [rng.permutation(np.unique([(x * 7) % 40, *rng.integers(0, 40, 5)]))[:n] for x, n in zip(a, lengths)]
+    elements = [
+        rng.permutation(np.unique([(x * 7) % 40, *rng.integers(0, 40, 5)]))[:n] for x, n in zip(a, lengths, strict=True)
+    ]
     codes = np.concatenate(elements).astype(np.int32)
     return Batch(size, (Column(a.astype(np.int32)), Column(codes, np.concatenate([[0], np.cumsum(lengths)]))))
 
@@ -207,7 +210,7 @@ def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise(alpha):
     assert found == pytest.approx(made.statistics.correlation[0, 1], abs=0.03)
     for each in after:
         codes, offsets = each.columns[1].codes, batch.columns[1].offsets
-        assert all(len(set(codes[s:e])) == e - s for s, e in zip(offsets[:-1], offsets[1:], strict=True))
+        assert all(len(set(codes[s:e])) == e - s for s, e in pairwise(offsets.tolist()))
     for j in (0, 1):
         assert told(made, j)[1] <= CERTAINTY * (1 + 1e-5)
     transport = made._prepared_statistics().pooled((0,))
@@ -257,7 +260,7 @@ def test_each_context_keeps_its_law_and_its_promise():
 def test_a_context_of_few_records_takes_the_map_of_all():
     records = people(3000)
     for record in records[:50]:
-        record["sex"] = "other"
+        record.update(x="c1", y="c2", sex="other")
     made = with_context(records)
     maps = made._prepared_statistics()
     assert maps.maps[maps.chosen[0, 1][2]] is maps.pooled((0, 1))

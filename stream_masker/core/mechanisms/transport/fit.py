@@ -31,7 +31,7 @@ CUT = 4.0
 """κ: by how much the greatest entries of a column of a kernel are lowered in all, in logarithms."""
 LEAST = np.float32(-28.0)
 """The least ln K before levels, so that every value can be reached from every other one."""
-LEVEL_ROUNDS, SHARPENED_ROUNDS, LEVEL_ERROR = 60, 8, 1e-3
+LEVEL_ROUNDS, SHARPENED_ROUNDS, LEVEL_ERROR = 30, 6, 3e-3
 """How often a kernel is levelled at most, also after λ changed little, and the change of levels that ends it."""
 LAW_ERROR, LAW_ROUNDS = 1e-3, 40
 """The total variation between the law of masks and T that ends a scaling, and its greatest number of rounds."""

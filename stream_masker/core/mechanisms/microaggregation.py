@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.base import MethodCard, distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_number_words, draw_words, uniforms
+from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_number_words, draw_words, key_words, uniforms
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -26,8 +26,6 @@ from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
 
 AGGREGATION_VARIANTS = ("semantic", "classic")
 SCALINGS = ("balanced", "paper")
-
-TIE_LANE = 1 << 60  # the word block whose first word breaks ties between records
 
 MARGINALITY_TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
 
@@ -216,7 +214,7 @@ class _Comparable(NamedTuple):
 
 def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iterator[_Comparable]:
     units = np.arange(batch.size) if batch.units is None else batch.units
-    order, every = keys.words(TIE_LANE)[:, 0], np.arange(batch.size)
+    order, every = key_words(keys), np.arange(batch.size)
     scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
     numbers = [] if batch.numeric is None else list(~np.isnan(batch.numeric.T))
     present = np.array([*(batch.columns[j].codes >= 0 for j in scalars), *numbers], np.bool_)

@@ -204,18 +204,6 @@ def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Matrix]:
     return _column_words(keys, _NUMERIC, [keys.digests] * len(messages), messages, VALUES)
 
 
-def one_record_words(
-    keys: Keys, codes: Sequence[int] | Int32Array, offsets: Sequence[int] | Int64Array, layout: WordLayout
-) -> UInt64Matrix:
-    """Return (k, width) uint64: the words of the k values of one record, as ``draw_words`` does with ``FieldKeys``.
-
-    ``keys``: of this record. ``codes``: the positions of the values, none of them absent, one attribute after the
-    other. ``offsets``: the first value of each attribute, and k.
-    """
-    attributes = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
-    return _words(keys, keys.digests, np.array(codes, np.uint64), _NOMINAL | attributes << _ATTRIBUTE_BIT, layout)
-
-
 def record_words(keys: Keys, batch: Batch) -> UInt64Array:
     """Return (n,) uint64: a word of each record, for draws that its values share.
 

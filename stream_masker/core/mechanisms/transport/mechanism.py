@@ -11,16 +11,16 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
+from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
-from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.options import checked_alpha
 from stream_masker.core.mechanisms.transport.model import FORMAT, Maps, PairLaw, read_maps
 from stream_masker.core.mechanisms.transport.strata import Settings, Strata, checked_sensitive
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import Keys, WordLayout, draw_words, one_record_words
+from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
@@ -29,7 +29,6 @@ from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import number_between, whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -63,8 +62,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
     name: ClassVar[str] = "semantic_transport"
     snapshot_format: ClassVar[int] = FORMAT
     method_card: ClassVar[MethodCard] = MethodCard(
-        summary="moves a record to another record of the window by a random map that preserves their law",
-        use_when="records must be masked one by one, with a promise about each, and statistics must survive",
         source="own; Cuturi 2013, Peyré and Cuturi 2019",
         attributes="any number of nominal ones",
         taxonomies="any",
@@ -140,14 +137,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
         return maps.mask(batch, words)
-
-    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
-        maps = self._prepared_statistics()
-        if self.context or (0, 1) not in maps.chosen or any(record.is_array):
-            return None
-        words = one_record_words(block, record.codes, record.offsets, CHOICE_WORD)[:, 0].copy()
-        codes = np.array(record.codes, np.int32)
-        return [int(each[0]) for each in maps.maps[0].draw((codes[:1], codes[1:]), (words[:1], words[1:]))]
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)

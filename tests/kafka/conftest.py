@@ -17,6 +17,8 @@ from kafka_broker import Cluster, KafkaUnavailableError, running
 from kafka_records import Topics
 from secured_kafka import SecuredKafka
 from secured_kafka import secured_kafka as running_secured
+from service import Service
+from service import service as new_service
 from support.shared import run_folder, shared
 from workers import Setting, setting
 
@@ -92,6 +94,22 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
     made = setting(kafka, tmp_path)
     yield made
     made.remove()
+
+
+@pytest.fixture
+def service(kafka: str, tmp_path: Path) -> Iterator[Service]:
+    """The service on ``kafka`` with topics that the test creates; they are deleted after it."""
+    made = new_service(kafka, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def stream(service: Service) -> Service:
+    """The service with topics of four partitions and a first version of its statistics."""
+    service.create()
+    service.publish()
+    return service
 
 
 def available(resource: AbstractContextManager[T]) -> Iterator[T]:

@@ -149,7 +149,9 @@ def test_a_restart_within_the_session_of_a_static_member_moves_no_partition(serv
     named = {name: {"worker": {"static_member": True, "instance": name}} for name in ("one", "two")}
     with service.running(name="two", **named["two"]) as two:
         with service.running(name="one", **named["one"]) as one:
-            wait(lambda: one.metric("assigned_partitions") == two.metric("assigned_partitions") == 2, "a share for each")
+            wait(
+                lambda: one.metric("assigned_partitions") == two.metric("assigned_partitions") == 2, "a share for each"
+            )
             service.produce(range(100))
             wait(lambda: service.outcomes() == 100, "the first records")
             before = two.log.count("partitions")

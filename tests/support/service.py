@@ -1,7 +1,7 @@
 """The service as its users see it: commands as processes, topics, and HTTP.
 
-Nothing here knows the package beyond its command line, its configuration file and the metrics whose names are public, so
-the tests that use it judge any implementation.
+Nothing here knows the package beyond its command line, its configuration file, its topics and its metrics, so the tests
+that use it judge any implementation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ START = time.time_ns() // 1_000_000 - 3_600_000
 """The timestamp of the first event, an hour ago: records older than a topic's retention are deleted."""
 
 TIMES = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500, "transaction.timeout.ms": 10_000}
-"""Members learn of a rebalance by heartbeats, and readers wait for the transaction of a killed worker: both are short."""
+"""Short: members learn of a rebalance by heartbeats, and readers wait for the transaction of a killed worker."""
 
 BRANCHES, LEAVES = 9, 9
 CODES = [f"C{i}{j}" for i in range(BRANCHES) for j in range(LEAVES)]
@@ -311,9 +311,7 @@ class Service:
 
 def merged(data: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data with the given keys of sections replaced; a section that is None is left out."""
-    both = {
-        name: merged(data.get(name) or {}, new) if isinstance(new, dict) else new for name, new in sections.items()
-    }
+    both = {name: merged(data.get(name) or {}, new) if isinstance(new, dict) else new for name, new in sections.items()}
     return {name: section for name, section in {**data, **both}.items() if section is not None}
 
 

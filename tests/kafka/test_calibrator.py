@@ -1,4 +1,4 @@
-"""The calibrator on a real Kafka: its window is the committed blocks, and one calibrator publishes each version once."""
+"""The calibrator on a real Kafka: its window is the committed blocks, and one calibrator publishes a version once."""
 
 from __future__ import annotations
 

@@ -189,8 +189,6 @@ def test_an_audit_names_what_it_cannot_compare(masked: Service) -> None:
     assert "neither masked nor rejected" in audit(masked, "1:30", code=1)
     write(masked.bootstrap, masked.topics["statistics"], [{"key": b"1", "value": None}])
     assert "statistics version 1 is not on" in audit(masked, "0:0", code=1)
-    masked.data["fields"] = {"unlisted": "drop"}
-    assert "configuration" in audit(masked, "0:0", code=1)
 
 
 @pytest.mark.parametrize("location", ["0", "x:1", "0:-1", "1:2:3"])

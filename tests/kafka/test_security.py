@@ -48,11 +48,10 @@ def configured(here: Setting, user: str, properties: dict[str, str]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("method", [pytest.param("scram", marks=pytest.mark.scheduled), "oauth", "mutual_tls"])
+@pytest.mark.parametrize("method", ["scram", "oauth", pytest.param("mutual_tls", marks=pytest.mark.scheduled)])
 def test_each_principal_needs_only_the_access_that_topics_prints(
     secured_kafka: SecuredKafka, endpoint: str, stream: Setting, method: str
 ) -> None:
-    """With SCRAM, ``test_admin_operations`` shows the same in every run."""
     credentials = {
         "scram": secured_kafka.scram,
         "oauth": lambda user: secured_kafka.oauth(user, endpoint),

@@ -11,7 +11,6 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from fault_stream import detoured, detours
 from kafka_broker import Cluster
 from late_requests import (
     ADD_OFFSETS_TO_TXN,
@@ -22,6 +21,7 @@ from late_requests import (
     LateRequests,
 )
 from service import Service, ids, merged, service, wait
+from stream import detoured, detours
 
 SMALL_BATCHES = {"worker": {"batch_records": 50}}
 KINDS = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)

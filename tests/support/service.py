@@ -29,7 +29,15 @@ import orjson
 import yaml
 from click.testing import CliRunner, Result
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 from kafka_records import QUIET, Record, read_all, write
 from polling import attempts
 from prometheus_client.parser import text_string_to_metric_families
@@ -237,8 +245,9 @@ class Service:
     def alter(self, role: str, **properties: str) -> None:
         """Set properties of a topic, written with underscores, and wait until the broker has applied them."""
         named = {name.replace("_", "."): setting for name, setting in properties.items()}
-        resource = ConfigResource(ResourceType.TOPIC, self.topics[role], set_config=named)
-        for future in self.admin.alter_configs([resource]).values():
+        entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in named.items()]
+        resource = ConfigResource(ResourceType.TOPIC, self.topics[role], incremental_configs=entries)
+        for future in self.admin.incremental_alter_configs([resource]).values():
             future.result(60)
 
         def applied() -> bool:

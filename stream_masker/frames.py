@@ -222,9 +222,9 @@ class FrameMasker:
         """Return the three sentences that the statistics allow to expect, with a plot, for notebooks."""
         if not self._is_fitted:
             return f"<p>{escape(repr(self))}</p>"
-        risk = self.mechanism_.risk()
-        lines = "<br>".join(map(escape, three_sentences(risk, preserves=self.mechanism_.method_card.preserves)))
-        return f"<div><p>{escape(repr(self))}<br>{lines}</p>{chances_plot(risk)}</div>"
+        risk, card = self.mechanism_.risk(), self.mechanism_.method_card
+        sentences = three_sentences(risk, preserves=card.preserves, incomplete=self._lacks_codes)
+        return f"<div><p>{'<br>'.join(map(escape, (repr(self), *sentences)))}</p>{chances_plot(risk)}</div>"
 
     @property
     def _is_fitted(self) -> bool:
@@ -260,7 +260,7 @@ class FrameMasker:
         )
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
-        self.mechanism_ = masker
+        self.mechanism_, self._lacks_codes = masker, masker.encode(rows.records).lacks_codes
 
     def _contexts(self, rows: _Rows) -> dict[str, Any]:
         """Return the parameter of the mechanism, with the values of the columns that are given without."""

@@ -35,6 +35,7 @@ def three_sentences(
     before: Statistics | None = None,
     after: Statistics | None = None,
     preserves: Collection[str] = (),
+    incomplete: bool = False,
 ) -> tuple[str, str, str]:
     """Return the three sentences: what an attacker learns, what stays as it was, and what is kept.
 
@@ -45,12 +46,13 @@ def three_sentences(
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
       sentence states what the mechanism preserves.
     * ``preserves``: ``MethodCard.preserves`` of the mechanism.
+    * ``incomplete``: whether records may have one of several scalar codes without another. No promise holds for them.
     """
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged
         unchanged_records = risk.unchanged_of_record if unchanged_records is None else unchanged_records
     return (
-        _learned(risk, promise),
+        _learned(risk, promise, incomplete),
         _stays(unchanged or {}, unchanged_records),
         _promised(preserves) if before is None or after is None else _kept(before, after),
     )
@@ -93,18 +95,18 @@ def chapter_chances(risk: Risk) -> dict[str, Chance]:
     return {name: Chance(guess.prior, guess.chance, guess.certainty) for name, guess in guesses.items()}
 
 
-def _learned(risk: Risk | None, promise: float | None) -> str:
+def _learned(risk: Risk | None, promise: float | None, incomplete: bool) -> str:
     if risk is None:
-        return _promised_of_codes(promise)
+        return _promised_of_codes(None if incomplete else promise)
     code, chapter = _worst(code_chances(risk), risk.least or {}), _worst(chapter_chances(risk), {})
+    guesses = f"the best guess of a code is right in {code.cases}, and that of its chapter in {chapter.cases}."
+    if incomplete and risk.certainty_given_record is not None:
+        return f"Nothing is promised about single records, because codes may be missing. In complete records, {guesses}"
     if risk.certainty_given_record is None:
         begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
     else:
         begin = f"{ATTACKER} can be at most {code.sureness} sure of a code"
-    return (
-        f"{begin} and {chapter.sureness} of its chapter; the best guess of a code is right in {code.cases}, and that "
-        f"of its chapter in {chapter.cases}."
-    )
+    return f"{begin} and {chapter.sureness} of its chapter; {guesses}"
 
 
 def _promised_of_codes(promise: float | None) -> str:
@@ -185,6 +187,7 @@ class MaskingReport:
     unchanged_records: float
     before: Statistics
     after: Statistics
+    incomplete: bool = False
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -195,6 +198,7 @@ class MaskingReport:
             unchanged_records=self.unchanged_records,
             before=self.before,
             after=self.after,
+            incomplete=self.incomplete,
         )
 
     def __repr__(self) -> str:

@@ -14,7 +14,6 @@ from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, mask_fr
 from stream_masker.core.table import IndexWarning, WrappedTable
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 from stream_masker.frames import UnchangedWarning, _warn_of_unchanged
-from stream_masker.summary import ATTACKER
 
 SEED = b"sixteen bytes or more"
 LINKS = [(f"{chapter}{i}", chapter) for chapter in "ABC" for i in range(6)] + [(chapter, "root") for chapter in "ABC"]
@@ -340,7 +339,7 @@ def test_a_report_has_three_sentences_and_a_plot():
     same = (masked["principal"] == frame["principal"]).mean()
     head, learned, stays, kept = repr(report).splitlines()
     assert head == "semantic_transport, 60 records"
-    assert learned.startswith(f"{ATTACKER} can be at most 27% sure of a code and ")
+    assert learned.startswith("Nothing is promised about single records, because codes may be missing.")
     assert stays.startswith(f"{same:.0%} of the codes of principal")
     assert "correlations by at most" in kept
     assert report._repr_html_().count("<rect") == 2 * 4 + 2

@@ -107,6 +107,12 @@ class Batch:
     rolled: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
+    def lacks_codes(self) -> bool:
+        """Whether a record has no value of one of several scalars."""
+        scalars = [column for column in self.columns if not column.is_array]
+        return len(scalars) > 1 and any(bool((column.codes < 0).any()) for column in scalars)
+
+    @property
     def unit_count(self) -> int:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))

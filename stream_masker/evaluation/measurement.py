@@ -219,7 +219,8 @@ class Measurement:
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
-    * ``promise``: that of the mechanism (``Mechanism.promise``).
+    * ``promise``: that of the mechanism (``Mechanism.promise``); ``incomplete``: whether records lack one of their
+      scalar codes, for which it does not hold.
     """
 
     candidate: Candidate
@@ -235,6 +236,7 @@ class Measurement:
     predictions: tuple[Prediction, ...]
     unmasked: Mapping[str, float]
     promise: float | None
+    incomplete: bool
 
     @property
     def rmse(self) -> float:
@@ -290,6 +292,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         predictions=tuple(predictions(data, masked.columns)),
         unmasked={a: d.share(d.truncated) for a, d in zip(data.attributes, masked.distortions, strict=True)},
         promise=mechanism.promise,
+        incomplete=data.whole.lacks_codes,
     )
 
 

@@ -339,7 +339,14 @@ class RecordMasker:
             self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
             for run, (start, end) in run_spans(runs)
         ]
-        return [replace(first, emptied=decoded.emptied), *others]
+        return [replace(first, emptied=decoded.emptied, suppressed=self._suppressed(decoded)), *others]
+
+    def _suppressed(self, decoded: DecodedBatch[Any]) -> dict[str, int]:
+        """Return the number of unknown codes that are removed from decoded records, by attribute that suppresses."""
+        if not len(decoded.indices):
+            return {}
+        lost = zip(self._plan.attributes, decoded.lost, strict=True)
+        return {attribute.name: number for attribute, number in lost if attribute.concepts.unknown == "suppress"}
 
     def _masked_keys(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> Sequence[bytes | None]:
         formatted = self._formatted_keys

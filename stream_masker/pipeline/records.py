@@ -150,7 +150,8 @@ class Result:
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
     uncounted: the number of masked records that no block counts because of the weight of their noise keys; emptied: the
-    number of values that a transform could not treat and removed, by configured path.
+    number of values that a transform could not treat and removed, by configured path; suppressed: the number of unknown
+    codes that were removed, by attribute with ``unknown: suppress``.
     """
 
     offsets: Sequence[int]
@@ -162,6 +163,7 @@ class Result:
     blocks: Sequence[Block]
     uncounted: int = 0
     emptied: Mapping[str, int] = field(default_factory=dict)
+    suppressed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
@@ -181,6 +183,7 @@ class Result:
             blocks=_all(part.blocks for part in parts),
             uncounted=sum(part.uncounted for part in parts),
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
+            suppressed=sum((Counter(part.suppressed) for part in parts), Counter()),
         )
 
 

@@ -126,7 +126,7 @@ class TestMap:
         [
             ("reject", "rejected", "rejected\tunknown"),
             ("suppress", "suppressed", "suppressed\tunknown"),
-            ("ancestor", "rejected", "oral\tancestor"),
+            ("ancestor", "rejected", "rejected\tunknown"),
         ],
     )
     def test_policy_determines_the_result_of_unknown_values(self, source, unknown, status, last):

@@ -227,3 +227,17 @@ def test_missing_topics_and_the_command_that_creates_them_are_named(service: Ser
     done = service.command("worker", code=1)
     assert service.topics["input"] in done.stderr
     assert "stream-masker topics" in done.stderr
+
+
+def test_codes_that_are_removed_are_counted(service: Service) -> None:
+    service.data["attributes"]["first"]["unknown"] = "suppress"
+    service.create()
+    service.publish()
+    unknown = orjson.dumps({**event(7), "first": "Z99"})
+    write(
+        service.bootstrap, service.topics["input"], [{"value": v, "partition": 0} for v in [value(1), *[unknown] * 9]]
+    )
+    with service.running() as worker:
+        worker.reaches(10)
+        assert worker.metric("codes_suppressed_total", attribute="first") == 9
+    assert [record.json["first"] for record in service.read("output")][1:] == [None] * 9

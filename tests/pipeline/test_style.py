@@ -95,7 +95,7 @@ def test_icd_10(icd10, concept, style, text):
         ("038.9", {}, "038.9"),
         ("038.9", {"leading_zeros": "remove"}, "38.9"),
         ("038.9", {"dot": "remove"}, "0389"),
-        ("V01.1", {"leading_zeros": "remove", "case": "lower"}, "v1.1"),
+        ("V01.1", {"leading_zeros": "remove", "case": "lower"}, "v01.1"),
         ("V01.1", {"leading_zeros": "remove", "dot": "remove"}, "V011"),
         ("250.01", {"leading_zeros": "remove", "dot": "remove"}, "25001"),
         ("001-139", {"leading_zeros": "remove", "dot": "remove"}, "001-139"),

@@ -95,6 +95,7 @@ def worker_metrics() -> RecordingMetrics:
         tombstones=1,
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
+        suppressed=Counter({NOMINAL[0]: 2}),
         blocks=2,
         blocks_left_out=1,
         uncounted=3,

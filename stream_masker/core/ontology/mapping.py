@@ -26,7 +26,7 @@ SHORTEST_PREFIX: Final = 3
 NO_DOT: Final = "."
 """The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
 
-_ICD9_CATEGORY: Final = re.compile(r"([VE]?)(\d+)")
+_ICD9_CATEGORY: Final = re.compile(r"\d+")
 
 CACHED_VALUES: Final = 100_000
 """The most values that a ``ConceptMap`` caches, including those without a concept."""
@@ -59,10 +59,10 @@ class ConceptMap:
     1. the mapping file;
     2. the exact code;
     3. the normalised code, which ignores case, surrounding space, the dot of ICD codes and missing leading zeros of
-       ICD-9 codes (38 is 038, V1 is V01). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
+       ICD-9 codes (38 is 038). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
     4. a label or synonym, compared case-folded;
     5. with the policy ``ancestor``, the longest prefix of the normalised code that is a code, of at least three
-       characters.
+       characters, but not the root; only in an ontology in which longer codes are finer, as in ICD.
 
     A normalised code or a label of several concepts finds none of them. The policies ``reject`` and ``suppress`` are
     the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
@@ -162,7 +162,7 @@ class ConceptMap:
         names = self._names.possible_names([values[k].strip().casefold() for k in unknown])
         for k, name in zip(unknown, names, strict=True):
             matches[k] = self._name(name)
-        if self.unknown == "ancestor":
+        if self.unknown == "ancestor" and self._names.are_longer_codes_finer:
             unknown = _without_concept(matches)
             prefixes = self._names.possible_codes([self._prefixes(keys[k]) for k in unknown])
             for k, of_value in zip(unknown, prefixes, strict=True):
@@ -178,7 +178,7 @@ class ConceptMap:
         return _NO_CONCEPT if position == UNKNOWN else Match(position, "label")
 
     def _ancestor(self, prefixes: Sequence[_Possible]) -> Match:
-        position = next(filter(UNKNOWN.__ne__, self._names.find_codes(prefixes)), UNKNOWN)
+        position = next((found for found in self._names.find_codes(prefixes) if found > 0), UNKNOWN)
         return _NO_CONCEPT if position == UNKNOWN else Match(position, "ancestor")
 
     def _prefixes(self, keys: Sequence[str]) -> list[str]:
@@ -218,6 +218,17 @@ class _NameSearch:
         """
         ids = self._data.taxonomy.ids
         return int((ids.ends - ids.starts).max(initial=0)) * 3 // 2 + len(NO_DOT)
+
+    @cached_property
+    def are_longer_codes_finer(self) -> bool:
+        """Whether, among the codes that start with another one, most start with that of their parent. The root does not
+        count."""
+        taxonomy = self._data.taxonomy
+        positions = {fold_code(concept): k for k, concept in enumerate(taxonomy.ids) if k}
+        longest = {k: next(_shorter(code, positions), 0) for code, k in positions.items()}
+        offsets, parents = taxonomy.parent_offsets.tolist(), taxonomy.parents.tolist()
+        are_parents = [start in parents[offsets[k] : offsets[k + 1]] for k, start in longest.items() if start]
+        return 2 * sum(are_parents) > len(are_parents)
 
     def possible_codes(self, keys: Sequence[Sequence[str]]) -> list[list[_Possible]]:
         """Return, for each of several values, those of its keys (``code_keys``) that concepts may have."""
@@ -261,6 +272,11 @@ class _NameSearch:
         return [position for position in positions if position >= 0]
 
 
+def _shorter(code: str, positions: Mapping[str, int]) -> Iterator[int]:
+    """Yield the positions of the codes that a code starts with, the longest first."""
+    return (positions[code[:end]] for end in range(len(code) - 1, 0, -1) if code[:end] in positions)
+
+
 def _only(positions: Sequence[int]) -> int:
     return positions[0] if len(positions) == 1 else UNKNOWN
 
@@ -288,14 +304,9 @@ def value_keys(value: str) -> tuple[str, ...]:
 
 
 def pad_icd9(code: str) -> str:
-    """Return a code in capitals, with the leading zeros of ICD-9 added to its category (38 → 038, V1 → V01, E1 →
-    E001)."""
+    """Return a code with the leading zeros of ICD-9 added to its category, if that is a number (38 → 038)."""
     category, dot, rest = code.partition(".")
-    match = _ICD9_CATEGORY.fullmatch(category)
-    if match is None:
-        return code
-    letter, digits = match.groups()
-    return letter + digits.zfill(2 if letter == "V" else 3) + dot + rest
+    return category.zfill(3) + dot + rest if _ICD9_CATEGORY.fullmatch(category) else code
 
 
 def read_mapping(path: Path) -> dict[str, str]:

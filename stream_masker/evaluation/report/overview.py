@@ -36,9 +36,14 @@ def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
     yield f"{family(ours).capitalize()}, {ours.candidate.label}:"
     exact = ours.risk if isinstance(ours.risk, Risk) else None
     learned, stays, _ = three_sentences(
-        exact, promise=ours.promise, unchanged=ours.risk.unchanged, unchanged_records=ours.unchanged_records
+        exact,
+        promise=ours.promise,
+        unchanged=ours.risk.unchanged,
+        unchanged_records=ours.unchanged_records,
+        incomplete=ours.incomplete,
     )
-    promised = "Nothing is promised about single records" if ours.promise is None else learned.partition(";")[0]
+    is_promised = ours.promise is not None and not ours.incomplete
+    promised = learned.partition(";")[0] if is_promised else "Nothing is promised about single records"
     measured = f"the best guess of a code was right in {ours.vulnerability:.0%} of the cases of an attack."
     yield f"{promised}; {measured}" if exact is None else learned
     yield stays

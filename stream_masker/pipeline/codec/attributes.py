@@ -28,8 +28,8 @@ TRAITS: Final = UNLISTED - 1
 NO_VALUE: Final = -1 << SHIFT
 SUPPRESSED: Final = NO_VALUE | UNLISTED
 """A value as one integer: ``position << SHIFT | UNLISTED | traits``, where UNLISTED marks a code that is known by its
-prefix only, and the traits of its text are counted (``pipeline.style``); or NO_VALUE, for an absent value, or
-SUPPRESSED, for an unknown code under ``unknown: suppress`` and an empty one under ``missing: keep``."""
+prefix only, and the traits of its text are counted (``pipeline.style``); or NO_VALUE, for an absent value or an empty
+text, or SUPPRESSED, for an unknown code under ``unknown: suppress``."""
 
 CODE_PLACEHOLDER: Final = 0
 LABEL_PLACEHOLDER: Final = 1
@@ -73,7 +73,7 @@ class AttributeCodec:
         if not text or text.isspace():
             if self.plan.missing == "reject":
                 raise self.rejection(Reason.EMPTY)
-            return self._remember(text, SUPPRESSED)
+            return self._remember(text, NO_VALUE)
         match = self.plan.concepts.find(text)
         if match.position == UNKNOWN:
             return self._remember(text, self._unknown())

@@ -307,10 +307,14 @@ class CalibrationSession:
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
         set_version_metrics(self._metrics, publish)
-        self._components.page.show(published_figures(publish))
+        self._components.page.show(published_figures(publish, incomplete=self._is_incomplete))
         self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)
+
+    @property
+    def _is_incomplete(self) -> bool:
+        return self._components.configuration.may_lack_codes
 
     def assess_risk(self) -> None:
         """Compute and report the risk of the last published version, unless that has been done."""
@@ -320,7 +324,7 @@ class CalibrationSession:
         with self._measured():
             publish = replace(publish, risk=self._planner.assess())
         self._report_risk(publish)
-        self._components.page.replace_last(published_figures(publish))
+        self._components.page.replace_last(published_figures(publish, incomplete=self._is_incomplete))
 
     def _report_risk(self, publish: Publish) -> None:
         """Set the metrics of the version's risk, and log it."""
@@ -339,7 +343,9 @@ class CalibrationSession:
         """Log the three sentences of the first version, and a warning if masking leaves most records as they were."""
         version, unchanged = publish.message.version, unchanged_share(publish)
         if not self._said:
-            log.info("statistics version %d: %s", version, " ".join(sentences_of(publish)))
+            log.info(
+                "statistics version %d: %s", version, " ".join(sentences_of(publish, incomplete=self._is_incomplete))
+            )
         self._said = True
         warning = unchanged_warning(unchanged or 0.0, publish.message.mechanism)
         if warning is not None:

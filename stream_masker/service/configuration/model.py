@@ -16,6 +16,7 @@ from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
     AttributeSection,
@@ -170,6 +171,13 @@ class Configuration(Section):
     def nominal(self) -> dict[str, AttributeSection]:
         """The attributes with an ontology, in configuration order."""
         return {name: a for name, a in self.attributes.items() if isinstance(a, AttributeSection)}
+
+    @property
+    def may_lack_codes(self) -> bool:
+        """Whether records may have one of several scalar codes without another. No promise holds for them."""
+        scalars = [attribute for attribute in self.nominal.values() if not compile_path(attribute.path).arrays]
+        lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
+        return len(scalars) > 1 and any(lacking)
 
     @property
     def numeric(self) -> dict[str, NumericAttributeSection]:

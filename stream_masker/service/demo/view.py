@@ -166,7 +166,7 @@ def drift_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) 
 def promise_line(configuration: Configuration) -> str:
     """Return the promise of the mechanism, in one sentence."""
     target = mechanism_parameters(configuration).get("target", {})
-    return three_sentences(None, promise=target.get("certainty"))[0]
+    return three_sentences(None, promise=target.get("certainty"), incomplete=configuration.may_lack_codes)[0]
 
 
 def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -17,6 +18,19 @@ from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import numbered_lines
+
+MAX_ROW_LINES: Final = 1_000
+"""The most lines of a row of a CSV file, whose cells may have several. In a longer row, a quote is not closed."""
+
+HEAD_BYTES: Final = 1 << 16
+"""The bytes at the start of a CSV file whose rows tell whether the first line has names."""
+
+_VALUES: Final = {
+    "a number": re.compile(r"[-+]?\d+(?:[.,]\d+)?"),
+    "a date": re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?"),
+    "a code": re.compile(r"[A-Z]\d[0-9A-Z]\.?[0-9A-Z]{1,4}|[A-Z]+[:_]\d+"),
+}
+"""What the cells of a column are, by their form. Names of columns, such as ``D10``, may look like short codes."""
 
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 
@@ -38,11 +52,20 @@ class MalformedLine:
 
 
 class MalformedError(Exception):
-    """A row that is not an event; the message is the reason, without the row's content."""
+    """A row that is not an event; the message is the reason, without the row's content.
+
+    is_open: whether the file ends within quotes.
+    """
+
+    def __init__(self, reason: str, *, is_open: bool = False) -> None:
+        super().__init__(reason)
+        self.is_open = is_open
 
 
 class EventFile:
     """A file of events: JSON lines, a JSON array or CSV; iterates over its events and malformed lines.
+
+    A row of a CSV file with a quote that is not closed raises ServiceError: the rows after it would be lost.
 
     ``header``: the names of the columns of a CSV file. Raises ServiceError if it cannot be read, ConfigurationError if
     the settings of ``produce`` do not fit it.
@@ -54,6 +77,7 @@ class EventFile:
         self._settings = settings
         self._key = key_getter(settings.key)
         if file.kind == "csv":
+            _check_names(file)
             text = io.TextIOWrapper(file.stream, encoding=file.encoding, errors="surrogateescape", newline="")
             self._reader = csv.reader(text, strict=True, delimiter=file.delimiter)
             with read_errors(self.name):
@@ -78,11 +102,26 @@ class EventFile:
         return FileEvent(text, self._key(event))
 
     def _rows(self) -> Iterator[FileEvent | MalformedLine]:
-        reader = self._reader
+        reader, number, before = self._reader, 0, self._reader.line_num
         rows = EventRows(self.header, self._settings)
         while (row := _next_row(reader)) is not None:
             if row:
+                number += 1
+                self._check_quotes(row, number, before + 1, reader.line_num - before)
                 yield self._row(rows, row, reader.line_num)
+            before = reader.line_num
+
+    def _check_quotes(self, row: Sequence[str] | MalformedError, number: int, line: int, lines: int) -> None:
+        """Raise ServiceError for a row that holds later ones because a quote in it is not closed."""
+        if isinstance(row, MalformedError):
+            is_open = row.is_open or lines > 1
+        else:
+            is_open = lines > (MAX_ROW_LINES if len(row) == len(self.header) else 1)
+        if is_open:
+            raise ServiceError(
+                f"{self.name}, row {number:,} (line {line:,}): a quote is not closed in its row, and rows below would "
+                f"be lost: close it, and write a quote within quotes twice (a row has at most {MAX_ROW_LINES:,} lines)"
+            )
 
     def _row(self, rows: EventRows, row: Sequence[str] | MalformedError, number: int) -> FileEvent | MalformedLine:
         try:
@@ -150,6 +189,34 @@ def _plain(step: object, path: str) -> str | int:
     raise ConfigurationError(f"produce.key: {path!r} selects several values: use only names and indices")
 
 
+def _check_names(file: InputFile) -> None:
+    """Raise ServiceError if the first line of a CSV file has values instead of the names of columns."""
+    peek = getattr(file.stream, "peek", lambda _: b"")
+    text = peek(HEAD_BYTES)[:HEAD_BYTES].decode(file.encoding, "replace")
+    header, *rows = [*csv.reader(text.splitlines(), delimiter=file.delimiter)] or [[]]
+    rows = [row for row in rows if len(row) == len(header) and row != header]
+    for number, (name, *cells) in enumerate(zip(header, *rows, strict=True), start=1):
+        if (what := _value_kind(name.strip(), [cell.strip() for cell in cells])) is not None:
+            raise ServiceError(
+                f"{file.name} does not start with a line of column names: the first cell of column {number} is {what} "
+                f"below it. Put a line before it that names the {len(header)} columns, with the delimiter "
+                f"{file.delimiter!r}; produce.columns may give them other paths"
+            )
+
+
+def _value_kind(name: str, cells: Sequence[str]) -> str | None:
+    """Return what the first cell of a column is if it looks like one of the cells below; None if it may be a name."""
+    if name and name in cells:
+        return "a text that occurs again"
+    given = [cell for cell in cells if cell]
+    kinds = (kind for kind, form in _VALUES.items() if form.fullmatch(name))
+    return next((f"{kind} like those" for kind in kinds if 2 * sum(map(_is_of(kind), given)) > len(given)), None)
+
+
+def _is_of(kind: str) -> Callable[[str], bool]:
+    return lambda cell: _VALUES[kind].fullmatch(cell) is not None
+
+
 def _header(reader: Iterator[list[str]], name: str) -> list[str]:
     header = _next_row(reader)
     if not header or isinstance(header, MalformedError):
@@ -162,8 +229,8 @@ def _header(reader: Iterator[list[str]], name: str) -> list[str]:
 def _next_row(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
     try:
         return next(reader, None)
-    except csv.Error:
-        return MalformedError("not CSV")
+    except csv.Error as error:
+        return MalformedError("not CSV", is_open="unexpected end" in str(error))
 
 
 def _require(header: Sequence[str], columns: Sequence[str]) -> None:

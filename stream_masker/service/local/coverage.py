@@ -171,6 +171,18 @@ def emptied_text(path: str, count: int) -> str:
     )
 
 
+MAX_SUPPRESSED = 0.01
+"""The share of an attribute's codes above which a warning says that they are removed."""
+
+
+def suppressed_text(name: str, count: int, codes: int) -> str:
+    """Say that codes of an attribute are removed because they are unknown; ``codes``: the number of all its codes."""
+    return (
+        f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are removed, because they are unknown and "
+        f"attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
+    )
+
+
 def coverage_report(
     plan: Plan, masker: RecordMasker, lines: Iterable[bytes], record_format: RecordFormat | None = None
 ) -> Iterator[str]:
@@ -204,3 +216,7 @@ def coverage_report(
     rejected = sum(counted.causes.values())
     causes = causes_text(counted.causes)
     yield f"{rejected:,} of {len(values):,} events would be rejected" + (f": {causes}" if causes else "")
+    for attribute, count, codes in zip(plan.attributes, counted.counts.unknown, counted.counts.given, strict=True):
+        if attribute.concepts.unknown == "suppress" and count:
+            warning = "warning: " if count > MAX_SUPPRESSED * codes else ""
+            yield warning + suppressed_text(attribute.name, count, codes)

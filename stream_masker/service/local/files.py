@@ -31,7 +31,7 @@ from stream_masker.service.configuration.build import build_risk_limits
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.local.coverage import emptied_text
+from stream_masker.service.local.coverage import MAX_SUPPRESSED, emptied_text, suppressed_text
 from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
@@ -48,7 +48,8 @@ class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path.
+    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path;
+    ``suppressed``: the unknown codes that were removed, by attribute with ``unknown: suppress``.
     """
 
     masked: int = 0
@@ -57,6 +58,7 @@ class FileTotals:
     unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
     emptied: Counter[str] = field(default_factory=Counter)
+    suppressed: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -68,6 +70,7 @@ class FileTotals:
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
         self.emptied.update(result.emptied)
+        self.suppressed.update(result.suppressed)
         for block in result.blocks:
             self.counted += block.original.records
             self.unchanged += block.unchanged
@@ -75,7 +78,9 @@ class FileTotals:
                 self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
 
     def __str__(self) -> str:
-        return f"masked {self.masked:,}, {self.rejections}"
+        removed = [f"{count:,} of {name}" for name, count in self.suppressed.most_common() if count]
+        suppressed = f", suppressed {self.suppressed.total():,} codes ({', '.join(removed)})" if removed else ""
+        return f"masked {self.masked:,}, {self.rejections}{suppressed}"
 
     @property
     def rejections(self) -> str:
@@ -85,9 +90,13 @@ class FileTotals:
 
     @property
     def warnings(self) -> Iterator[str]:
-        """A warning for each treatment that removed values."""
+        """A warning for each treatment that removed values, and for each attribute many of whose codes were removed."""
         for path, count in self.emptied.most_common():
             yield emptied_text(path, count)
+        for name, count in self.suppressed.most_common():
+            codes = self.distortions.get(name, Distortion()).values + count
+            if count > MAX_SUPPRESSED * codes:
+                yield suppressed_text(name, count, codes)
 
     @property
     def unchanged_shares(self) -> dict[str, float]:
@@ -104,6 +113,7 @@ class FileTotals:
         return {
             "masked": self.masked,
             "rejected": self.rejected.total(),
+            "suppressed": dict(self.suppressed),
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
             "unchanged": self.unchanged_shares,
             "unchanged_records": self.unchanged_records,
@@ -215,6 +225,7 @@ class FileMasking:
             unchanged=None if totals is None else totals.unchanged_shares,
             unchanged_records=None if totals is None else totals.unchanged_records,
             preserves=mechanism.method_card.preserves,
+            incomplete=self._configuration.may_lack_codes,
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_of_record
         unchanged = unchanged_warning(same or 0.0, mechanism.name)

@@ -64,6 +64,11 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
         "values_emptied_total",
         "Values that a treatment of `fields` removed because it does not fit them, such as dates in another format.",
     ),
+    counter(
+        "codes_suppressed_total",
+        "Unknown codes that are removed from masked records, because `unknown` of their attribute is `suppress`.",
+        ATTRIBUTE_LABEL,
+    ),
     gauge("rejected_share", "Share of rejected records among the last 10,000, in [0, 1]; 0 below 100 records."),
     gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
@@ -254,7 +259,7 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge(
         "risk_certainty",
         "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
-        "given all masks only where the mechanism promises something about every record.",
+        "given all masks only where the mechanism promises something about every record, and in complete records.",
         ("attribute", "given"),
     ),
     calibrator_gauge(

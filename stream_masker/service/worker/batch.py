@@ -247,7 +247,7 @@ class TransactionCounts:
 
     ``causes``: the numbers of rejected records by reason and configured path. ``uncounted``: the masked records that no
     block counts because of the weight of their noise keys. ``emptied``: the values that a treatment of ``fields`` could
-    not treat and removed.
+    not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
     """
 
     masked: int = 0
@@ -257,6 +257,7 @@ class TransactionCounts:
     blocks_left_out: int = 0
     uncounted: int = 0
     emptied: int = 0
+    suppressed: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -328,6 +329,7 @@ class TransactionWriter:
         self._written.tombstones += tombstones
         self._written.uncounted += result.uncounted
         self._written.emptied += sum(result.emptied.values())
+        self._written.suppressed.update(result.suppressed)
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
         if outputs.provenance is not None:
             done = MaskedRange.of(*partition, result.offsets, tombstones, len(rejected))

@@ -171,6 +171,7 @@ class WorkerReport:
         self._metrics.add("records_masked_total", written.masked)
         self._metrics.add("records_uncounted_total", written.uncounted)
         self._metrics.add("values_emptied_total", written.emptied)
+        self._count_by("codes_suppressed_total", "attribute", written.suppressed)
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)

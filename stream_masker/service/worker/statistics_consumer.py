@@ -245,7 +245,7 @@ class ActiveStatistics:
                 mechanism=mechanism.name,
                 configuration=configuration.hash,
                 secret_id=self._secret_id,
-                certainty=mechanism.promise,
+                certainty=None if configuration.may_lack_codes else mechanism.promise,
                 alpha=stated_alpha(configuration),
             )
         return self._protection
@@ -255,9 +255,14 @@ class ActiveStatistics:
 
         Where published counts have noise, the figures of the model are not shown.
         """
-        mechanism, noisy = self.masking.mechanism, self.masking.configuration.publication.epsilon is not None
-        risk = None if noisy else mechanism.expected_risk()
-        return three_sentences(risk, promise=mechanism.promise, preserves=mechanism.method_card.preserves)
+        mechanism, configuration = self.masking.mechanism, self.masking.configuration
+        risk = None if configuration.publication.epsilon is not None else mechanism.expected_risk()
+        return three_sentences(
+            risk,
+            promise=mechanism.promise,
+            preserves=mechanism.method_card.preserves,
+            incomplete=configuration.may_lack_codes,
+        )
 
     def _refuse(self, candidate: PublishedVersion, error: Exception) -> bool:
         self.refused = f"version {candidate.version} was refused: {describe(error)}"

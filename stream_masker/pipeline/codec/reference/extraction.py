@@ -217,8 +217,13 @@ class AttributeExtractor(ABC):
         """Return the values of all records."""
 
     def _value(self, code_slots: Sequence[Slot], companions: CompanionSlots, number: int) -> int:
-        """Return the value of a code's first slot, as value ``number``. Further slots are copies."""
-        if not code_slots or (code_slots[0][0][code_slots[0][1]] is None and self.attribute.plan.missing == "keep"):
+        """Return the value of the first slot with a code, as value ``number``. Further slots are copies.
+
+        With ``missing: keep``, a slot that holds null has no code.
+        """
+        if self.attribute.plan.missing == "keep":
+            code_slots = [(container, key) for container, key in code_slots if container[key] is not None]
+        if not code_slots:
             self._require_optional()
             _clear(companions)
             return NO_VALUE

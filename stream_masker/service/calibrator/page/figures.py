@@ -29,8 +29,8 @@ def unchanged_share(publish: Publish) -> float | None:
     return None if risk is None else risk.unchanged_of_record
 
 
-def sentences_of(publish: Publish) -> tuple[str, str, str]:
-    """Return what an attacker learns, what stays as it was, and what is kept.
+def sentences_of(publish: Publish, *, incomplete: bool) -> tuple[str, str, str]:
+    """Return what an attacker learns, what stays as it was, and what is kept; ``incomplete``: see ``three_sentences``.
 
     The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
     """
@@ -42,6 +42,7 @@ def sentences_of(publish: Publish) -> tuple[str, str, str]:
         before=publish.statistics if shown else None,
         after=publish.masked if shown else None,
         preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
+        incomplete=incomplete,
     )
 
 
@@ -109,8 +110,8 @@ def recovered_figures(
     return VersionFigures(message.version, message.published, message.source, shown.records, attributes, windows)
 
 
-def published_figures(publish: Publish) -> VersionFigures:
-    """Return the figures of a version that was just published."""
+def published_figures(publish: Publish, *, incomplete: bool) -> VersionFigures:
+    """Return the figures of a version that was just published; ``incomplete``: see ``three_sentences``."""
     windows: dict[DataKind, WindowFigures] = {"original": _window(publish.statistics, publish.means["original"])}
     if publish.masked is not None:
         windows["masked"] = _window(publish.masked, publish.means["masked"])
@@ -124,10 +125,12 @@ def published_figures(publish: Publish) -> VersionFigures:
         windows,
         rmse={} if publish.utility is None else _rmse(publish.utility),
         divergence={against: _divergence(drift) for against, drift in drifts.items() if drift is not None},
-        risk={} if publish.risk is None else _risk(publish.risk),
+        risk={} if publish.risk is None else _risk(publish.risk, incomplete),
         linked=None if publish.risk is None else publish.risk.linked,
         crossed=() if publish.risk is None else publish.risk.crossed,
-        sentences=() if publish.risk is None or publish.risk.risk is None else sentences_of(publish),
+        sentences=()
+        if publish.risk is None or publish.risk.risk is None
+        else sentences_of(publish, incomplete=incomplete),
     )
 
 
@@ -152,7 +155,7 @@ def _divergence(drift: Drift) -> dict[str, float]:
     return {name: figures.divergence for name, figures in drift.attributes.items()}
 
 
-def _risk(version: VersionRisk) -> dict[str, AttributeRiskFigures]:
+def _risk(version: VersionRisk, incomplete: bool) -> dict[str, AttributeRiskFigures]:
     risk = version.risk
     if risk is None:
         return {}
@@ -164,7 +167,7 @@ def _risk(version: VersionRisk) -> dict[str, AttributeRiskFigures]:
             certain=risk.certain[name],
             unchanged=risk.unchanged[name],
             epsilon=risk.epsilon[name],
-            certainty=None if risk.certainty_given_record is None else risk.certainty_given_record[name],
+            certainty=None if incomplete or not risk.certainty_given_record else risk.certainty_given_record[name],
             least=None if risk.least is None else risk.least[name],
             repeated=version.repeated.get("record", version.repeated.get("value", {})).get(name),
         )

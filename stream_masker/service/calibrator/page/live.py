@@ -31,6 +31,8 @@ MAX_PAGE_BYTES = 8_000_000
 
 def _promise(configuration: Configuration) -> str:
     """Return what the mechanism guarantees, with the values of its parameters; a limit that is not set is 1."""
+    if configuration.mechanism.name == "semantic_transport" and configuration.may_lack_codes:
+        return "nothing about single records, because codes may be missing"
     section = configuration.mechanism.model_dump()
     values = {**section, **(section.get("target") or {})}
     guarantee = MECHANISMS[configuration.mechanism.name].method_card.guarantee

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from stream_masker.service.local.coverage import emptied_text
 from stream_masker.service.local.files import FileTotals
 from stream_masker.service.local.proposal.attributes import ProposedAttributes
 from stream_masker.service.local.proposal.treatment import ProposedTreatment
@@ -48,8 +47,8 @@ def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], pro
         yield "# It is too small to be masked by its own statistics: give more events, such as a folder of files."
     elif problem:
         yield f"# It cannot be masked by its own statistics: {problem}."
-    for path, count in totals.emptied.most_common():
-        yield f"# {emptied_text(path, count)}."
+    for warning in totals.warnings:
+        yield f"# {warning}."
     if flagged := sum(treatment.is_flagged for treatment in treatments.values()):
         which = (
             "1 dropped field may hold diagnoses or codes; it is"

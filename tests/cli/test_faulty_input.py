@@ -1,0 +1,324 @@
+"""Faulty input loses nothing silently, and no text that a path of an attribute selects is written as it is."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import orjson
+import pyarrow as pa
+import pytest
+from support.file_commands import CODES, ROOT, run, write, write_deployment
+
+from stream_masker import Ontology, mask_frame
+
+LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT.items() for code in codes}}
+CANARY = "Anna Canary, ward 7"
+
+
+def deployment(folder, attribute, **sections):
+    """Write a configuration with one attribute ``a`` of the ontology ``tree``; return its path."""
+    content = {
+        "attributes": {"a": {"ontology": "tree", **attribute}},
+        "fields": {"keep": ["id"], "unlisted": "drop"},
+        "calibration": {"window_records": 400, "min_records": 10},
+        "limits": {"rejected_share": 1.0},
+    }
+    return write_deployment(folder, LINKS, **content | sections)
+
+
+ABSENT = object()
+FAULTY = (
+    ABSENT,
+    None,
+    "",
+    " ",
+    {},
+    [],
+    0,
+    True,
+    CANARY,
+    {"code": CANARY},
+    [CANARY],
+    [None, CANARY],
+    [{"code": None}, {"code": CANARY}],
+    "A1",
+    ["A1", CANARY],
+)
+"""What stands where a code is expected."""
+
+
+def member(name, value, **others):
+    """Return an object with a member, unless its value is absent, and with the label of a code."""
+    labelled = {**others, "display": f"{CANARY}, label"} if name == "code" else others
+    return labelled if value is ABSENT else {**labelled, name: value}
+
+
+def coding(*values, name="code"):
+    """Return the elements of one system, and one of another system before the last one."""
+    elements = [member(name, value, system="icd") for value in values]
+    return {"coding": [*elements[:-1], {"system": "own", name: "x"}, *elements[-1:]]}
+
+
+PATHS = {
+    "code": lambda first, _: member("code", first),
+    "codes[0]": lambda first, second: {"codes": [x for x in (first, second) if x is not ABSENT]},
+    "codes[*]": lambda first, second: {"codes": [x for x in (first, second) if x is not ABSENT]},
+    "list[*].code": lambda first, second: {"list": [member("code", first), member("code", second)]},
+    "coding[?system=icd].code": coding,
+    "coding[*?system=icd].code": coding,
+    "coding[?system=icd].code.value": lambda *values: coding(*(member("value", value) for value in values)),
+    "coding[?system=icd].codes[0]": lambda *values: coding(*values, name="codes"),
+    "coding[?system=icd].codes[*]": lambda *values: coding(*values, name="codes"),
+    "list[0].coding[?system=icd].code": lambda *values: {"list": [coding(*values)]},
+    "list[*].coding[?system=icd].code": lambda *values: {"list": [coding(*values), coding("A1", *values)]},
+    "list[*].codes[*]": lambda first, second: {"list": [member("codes", first), member("codes", second)]},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_the_path_of_an_attribute_selects_is_masked_or_not_written(tmp_path, path):
+    paths = {"path": path, "missing": "keep", "unknown": "suppress"}
+    if path.endswith("code"):
+        paths["label"] = f"{path.removesuffix('code')}display"
+    good = [PATHS[path](CODES[k % 8], CODES[3 * k % 8]) for k in range(60)]
+    if path.endswith(("codes[*]", "codes[0]")) and path.count("[") > 1:
+        good = [PATHS[path]([CODES[k % 8]], [CODES[3 * k % 8]]) for k in range(60)]
+    faulty = [PATHS[path](*values) for values in product(FAULTY, repeat=2)]
+    events = [{"id": k, **event} for k, event in enumerate((*good, *faulty))]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", deployment(tmp_path, paths), source, tmp_path / "out.jsonl")
+    written = (tmp_path / "out.jsonl").read_text()
+    assert written.count("\n") > len(good)
+    assert CANARY not in written + done.stderr
+
+
+@pytest.mark.parametrize("path", ["coding[?system=icd].code", "list[*].more[*].coding[?system=icd].code"])
+@pytest.mark.parametrize("before", [None, ABSENT])
+def test_a_code_after_matches_without_one_is_masked(tmp_path, path, before):
+    codes = [CODES[k % 8] for k in range(60)]
+    events = [coding(before, code, code) for code in codes]
+    if path.startswith("list"):
+        events = [{"list": [{"more": [event]}]} for event in events]
+    noise = {"name": "semantic_noise", "rounding": "ceil", "candidates": "all"}
+    config = deployment(tmp_path, {"path": path, "missing": "keep"}, mechanism=noise)
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    for code, line in zip(codes, (tmp_path / "out.jsonl").read_text().splitlines(), strict=True):
+        first, second, third = re.findall(r'"system":"icd"(?:,"code":(null|"\w+"))?', line)
+        assert first == ("" if before is ABSENT else "null")
+        assert second == third != f'"{code}"'
+
+
+def table(*rows, header="pid,note,a"):
+    return "\n".join([header, *rows]) + "\n"
+
+
+def rows_with(number, row, note="Sturz"):
+    """Return 1,500 rows, of which that of a number is another one."""
+    rows = [f"{k},{note},{CODES[k % 8]}" for k in range(1, 1501)]
+    return [*rows[: number - 1], row, *rows[number:]]
+
+
+OPEN_QUOTES = {
+    "no quote follows": rows_with(701, f'233,"Sturz, {CANARY},A1'),
+    "quoted cells follow": rows_with(701, f'233,"Sturz, {CANARY},A1', note='"Sturz, leicht"'),
+    "a closing quote follows": [*rows_with(701, f'233,"Sturz, {CANARY},A1')[:800], '801,leicht",A1,A1', "802,x,A1"],
+    "many rows follow before the closing quote": [*rows_with(200, f'233,"{CANARY}')[:1300], 'x",A1', "1302,x,A1"],
+    "it is in the first row": rows_with(1, f'233,"Sturz, {CANARY},A1'),
+    "it is in the last row": rows_with(1500, f'233,"Sturz, {CANARY},A1'),
+}
+
+
+@pytest.mark.parametrize("case", OPEN_QUOTES)
+@pytest.mark.parametrize("window", [400, 5000])
+def test_a_quote_that_is_not_closed_is_an_error_that_names_its_row(tmp_path, case, window):
+    rows = OPEN_QUOTES[case]
+    (number,) = (k for k, row in enumerate(rows, start=1) if CANARY in row)
+    config = deployment(tmp_path, {"path": "a"}, calibration={"window_records": window, "min_records": 10})
+    (tmp_path / "in.csv").write_text(table(*rows))
+    done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv", code=1)
+    assert f"row {number:,} (line {number + 1:,})" in done.stderr
+    assert CANARY not in done.output
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_the_lines_of_a_quoted_cell_are_one_row(tmp_path):
+    rows = rows_with(701, '701,"Sturz\n\nzu ""Hause"",\nleicht",A1')
+    (tmp_path / "in.csv").write_text(table(*rows, "1501,too,many,A1", '1502,"x"y,A1'))
+    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), tmp_path / "in.csv", tmp_path / "out.csv")
+    assert "masked 1,500, rejected 2 (not_json 2)" in done.stderr
+
+
+def names_missing(first, row):
+    return [first, *(row.format(k=k, code=CODES[k % 8]) for k in range(1, 1500))]
+
+
+TABLES_WITHOUT_NAMES = {
+    "every kind": names_missing("4711;Mustermann0;1961-03-01;M;B99.9", "{k};Muster{k};1950-01-02;M;{code}"),
+    "a number": names_missing("4711,Mustermann0", "{k},Muster{k}"),
+    "a decimal number": names_missing("Mustermann0,47.11", "Muster{k},{k}.5"),
+    "a date": names_missing("Mustermann0\t01.03.1961", "Muster{k}\t02.01.1950"),
+    "a time": names_missing("Mustermann0|1961-03-01T10:00:00Z", "Muster{k}|1950-01-02T10:00:00Z"),
+    "a code": names_missing("Mustermann0;B99.9", "Muster{k};I21.{k}"),
+    "a code without a dot": names_missing("Mustermann0;B999", "Muster{k};I21{k}"),
+    "a code with a prefix": names_missing("Mustermann0;ORPHA:984", "Muster{k};ORPHA:{k}"),
+    "a text that occurs again": names_missing("Mustermann0;weiblich", "Muster{k};weiblich"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES_WITHOUT_NAMES)
+@pytest.mark.parametrize("name", ["in.csv", "in"])
+def test_a_table_without_names_of_columns_is_refused_without_its_values(tmp_path, case, name):
+    rows = TABLES_WITHOUT_NAMES[case]
+    source, config = tmp_path / name, deployment(tmp_path, {"path": "a"}, fields={"unlisted": "keep"})
+    source.write_text("\n".join(rows) + "\n")
+    for arguments in (
+        ("mask", "-c", config, source, tmp_path / "out.csv"),
+        ("config", "check", "-c", config, "--events", source),
+        ("config", "init", "--events", source, "-o", tmp_path / "proposal.yaml"),
+    ):
+        done = run(*arguments, code=1)
+        assert "does not start with a line of column names" in done.stderr
+        assert "Put a line before it that names" in done.stderr
+        assert not any(cell in done.output for cell in re.split("[;,|\t]", rows[0]) if len(cell) > 1)
+    assert not (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "proposal.yaml").exists()
+
+
+NAMED_TABLES = {
+    "numbered names of codes": ("D10,D11,a", "E11,I21,{code}"),
+    "names like codes above numbers": ("E11.9,I21.4,a", "0,1,{code}"),
+    "years above texts": ("2019,2020,a", "yes,no,{code}"),
+    "names with digits": ("dx1,DIAG2,a", "E11.9,I21.4,{code}"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED_TABLES)
+def test_a_table_with_names_of_columns_is_read_also_if_they_come_again(tmp_path, case):
+    names, row = NAMED_TABLES[case]
+    rows = names_missing(f"x,y,{CODES[0]}", row)
+    (tmp_path / "in.csv").write_text(table(*rows[:700], names, *rows[700:], header=names))
+    config = deployment(tmp_path, {"path": "a", "unknown": "suppress"})
+    done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv")
+    assert "masked 1,501, rejected 0" in done.stderr
+
+
+ICD10 = {"A00-B99": "ICD10CM", "B99": "A00-B99", "B99.9": "B99", "E11": "ICD10CM", "E11.6": "E11", "E11.65": "E11.6"}
+ICD9 = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01", "E011": "ICD9CM", "E011.9": "E011"}
+ORPHANET = {"ORPHA:984": "ORPHA:93", "ORPHA:93": "ORPHA:0", "ORPHA:9844": "ORPHA:93", "ORPHA:58": "ORPHA:0"}
+FLAT = {"E11": "codes", "E11.9": "codes", "I10": "codes"}
+
+CONCEPTS = [
+    (ICD10, "E11.65", "E11.65"),
+    (ICD10, "e1165", "E11.65"),
+    (ICD10, "E11.659", "E11.65"),
+    (ICD10, "E1199", "E11"),
+    (ICD10, "B99.8", "B99"),
+    (ICD10, "ICD10CM:E11.65", "rejected"),
+    (ICD10, "icd10cm.E11.65", "rejected"),
+    (ICD9, "38.9", "038.9"),
+    (ICD9, "38.95", "038.9"),
+    (ICD9, "V01.95", "V01.9"),
+    (ICD9, "E11.9", "rejected"),
+    (ICD9, "e119", "rejected"),
+    (ICD9, "V1.9", "rejected"),
+    (ICD9, "ICD9CM 250.00", "rejected"),
+    (ORPHANET, "orpha:984", "ORPHA:984"),
+    (ORPHANET, "ORPHA:98447", "rejected"),
+    (ORPHANET, "ORPHA:581", "rejected"),
+    (FLAT, "E11.91", "rejected"),
+]
+
+
+@pytest.mark.parametrize(("links", "value", "concept"), CONCEPTS)
+def test_a_code_becomes_a_coarser_one_only_where_prefixes_are_coarser(tmp_path, links, value, concept):
+    config = write_deployment(tmp_path, links)
+    (tmp_path / "codes.txt").write_text(f"{value}\n")
+    done = run("ontology", "map", config.with_name("tree.csv"), tmp_path / "codes.txt", "--unknown", "ancestor")
+    assert done.stdout.split("\t")[1] == concept
+
+
+def test_a_code_whose_only_prefix_is_the_root_is_rejected(tmp_path):
+    codes = ["E11.65", "B99.9", "E11", "B99"]
+    events = [{"a": codes[k % 4]} for k in range(60)] + [{"a": "ICD10CM:E11.65"}]
+    config = write_deployment(
+        tmp_path,
+        ICD10,
+        attributes={"a": {"path": "a", "ontology": "tree", "unknown": "ancestor"}},
+        fields={"unlisted": "drop"},
+        calibration={"min_records": 10},
+    )
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    assert "masked 60, rejected 1 (unknown_code at a 1)" in done.stderr
+    assert "ICD10CM" not in (tmp_path / "out.jsonl").read_text()
+
+
+SUPPRESSED = {
+    "none": (0, ""),
+    "few": (15, ""),
+    "many": (540, "540 of 3,000 codes of a (18.0%) are removed"),
+}
+
+
+@pytest.mark.parametrize("kind", SUPPRESSED)
+@pytest.mark.parametrize("path", ["a", "list[*].a", "list[*?k=1].a"])
+def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, kind, path):
+    count, warning = SUPPRESSED[kind]
+    codes = [CANARY if k * 7919 % 3000 < count else CODES[k % 8] for k in range(3000)]
+    events = [{"id": k, "a": code, "list": [{"k": 1, "a": code}]} for k, code in enumerate([*codes, None, "", " "])]
+    config = deployment(tmp_path, {"path": path, "unknown": "suppress", "missing": "keep"})
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    total = f", suppressed {count:,} codes ({count:,} of a)" if count else ""
+    assert f"masked 3,003, rejected 0{total}, by statistics version 1" in done.stderr
+    assert (f"warning: {warning}" in done.stderr) == bool(warning)
+    assert ("are removed" in done.stderr) == bool(warning)
+    checked = run("config", "check", "-c", config, "--events", source)
+    assert (f"{count:,} of 3,000 codes of a" in checked.stdout) == bool(count)
+    assert (f"warning: {count:,} of 3,000 codes of a" in checked.stdout) == bool(warning)
+    assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
+
+
+def test_rejected_codes_are_not_called_suppressed(tmp_path):
+    events = [{"a": CANARY if k % 4 == 0 else CODES[k % 8]} for k in range(400)]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
+    assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr
+
+
+PAIRS = {
+    "all codes are there": ({}, {}, True),
+    "the first may be missing": ({"missing": "keep"}, {}, False),
+    "the second may be missing": ({}, {"missing": "keep"}, False),
+    "unknown ones are removed": ({}, {"unknown": "suppress"}, False),
+    "there is one attribute": ({"missing": "keep", "unknown": "suppress"}, None, True),
+}
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_nothing_is_promised_where_one_of_two_codes_may_be_missing(tmp_path, case):
+    *sections, is_promised = PAIRS[case]
+    attributes = {
+        name: {"path": name, "ontology": "tree", **section}
+        for name, section in zip("ab", sections, strict=True)
+        if section is not None
+    }
+    events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8]} for k in range(400)]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    config = deployment(tmp_path, {"path": "a"}, attributes=attributes)
+    for command in (("mask", source, tmp_path / "out.jsonl"), ("calibrate", source)):
+        done = run(command[0], "-c", config, *command[1:])
+        assert ("at most" in done.stderr) == is_promised
+        assert ("Nothing is promised about single records" in done.stderr) != is_promised
+        assert ("In complete records, the best guess" in done.stderr) != is_promised
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_nothing_is_promised_of_a_table_in_which_one_of_two_codes_is_missing(missing):
+    rows = [{"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8]} for k in range(400)]
+    tree = Ontology.from_edges(list(LINKS.items()))
+    _, report = mask_frame(pa.Table.from_pylist(rows), {"a": tree, "b": tree}, keep=[], report=True, seed=b"s" * 16)
+    assert ("at most" in report.sentences[0]) != missing
+    assert ("In complete records, the best guess" in report.sentences[0]) == missing

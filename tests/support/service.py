@@ -39,7 +39,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kafka_records import QUIET, Record, read_all, write
-from polling import attempts
+from polling import attempts, wait
 from prometheus_client.parser import text_string_to_metric_families
 
 from stream_masker.cli import main
@@ -84,11 +84,6 @@ def ids(records: list[Record]) -> list[int]:
     return [record.json["id"] for record in records if record.value is not None]
 
 
-def wait(reached: Any, what: str, timeout: float = 240.0) -> None:
-    """Wait until ``reached()``."""
-    assert any(reached() for _ in attempts(timeout)), f"no {what} after {timeout} s"
-
-
 def run_command(log: str, arguments: tuple[str, ...]) -> None:
     """Run ``stream-masker ARGUMENTS…`` in this process, with its output in a file."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -115,7 +110,7 @@ class Process:
     def port(self) -> int:
         """The port of its HTTP server, from its log."""
         self.wait(lambda: "http://127.0.0.1:" in self.log, "log line with the port")
-        return int(re.findall(r"http://127\.0\.0\.1:(\d+)", self.log)[-1])
+        return int(re.findall(r"http://127\.0\.0\.1:(\d+)", self.log)[0])
 
     def get(self, path: str) -> tuple[int, str]:
         """Return the HTTP status and the text of a response."""
@@ -182,6 +177,8 @@ class Service:
     bootstrap: str
     folder: Path
     data: dict[str, Any]
+    unique: str
+    """A part of the names of all topics."""
     processes: list[Process] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
 
@@ -199,27 +196,30 @@ class Service:
         path.write_text(yaml.safe_dump(merged(self.data, sections)))
         return path
 
-    def command(self, *arguments: str, code: int = 0) -> Result:
+    def command(self, *arguments: str, code: int = 0, **sections: Any) -> Result:
         """Run a command that ends by itself; it must end with this exit code."""
-        done = CliRunner().invoke(main, [*arguments, "--config", str(self.write())])
+        done = CliRunner().invoke(main, [*arguments, "--config", str(self.write(**sections))])
         assert done.exit_code == code, f"{' '.join(arguments)}: exit {done.exit_code}\n{done.output}"
         return done
 
-    def start(self, command: str, name: str | None = None, **sections: Any) -> Process:
+    def start(self, command: str, name: str | None = None, *options: str, **sections: Any) -> Process:
         """Start a worker or a calibrator; ``sections``: changes to its configuration."""
         name = name or command
         if command == "worker":
-            sections = merged({"worker": {"instance": f"{name}-{self.topics['input']}"}}, sections)
+            sections = merged({"worker": {"instance": f"{name}-{self.unique}"}}, sections)
         path, log = self.write(name, **sections), self.folder / f"{name}-{next(self.numbers)}.log"
-        process = _forks.Process(target=run_command, args=(str(log), (command, "--config", str(path))), daemon=True)
+        arguments = (command, "--config", str(path), *options)
+        process = _forks.Process(target=run_command, args=(str(log), arguments), daemon=True)
         process.start()
         self.processes.append(Process(name, log, process))
         return self.processes[-1]
 
     @contextmanager
-    def running(self, command: str = "worker", name: str | None = None, **sections: Any) -> Iterator[Process]:
+    def running(
+        self, command: str = "worker", name: str | None = None, *options: str, **sections: Any
+    ) -> Iterator[Process]:
         """Run a process while the ``with`` block runs; it must stop in order."""
-        process = self.start(command, name, **sections)
+        process = self.start(command, name, *options, **sections)
         yield process
         if not process.ended:
             assert process.stop() == 0, process.log[-3000:]
@@ -233,8 +233,7 @@ class Service:
             if process.process.is_alive():
                 process.signal(signal.SIGCONT)
                 process.kill()
-        there = self.admin.list_topics(timeout=60).topics
-        names = [name for name in self.topics.values() if name in there]
+        names = [name for name in self.admin.list_topics(timeout=60).topics if self.unique in name]
         for future in self.admin.delete_topics(names).values() if names else ():
             future.result(60)
 
@@ -286,11 +285,11 @@ class Service:
         records = ({"value": value(i), "partition": i % partitions, "timestamp": START + i, **more} for i in numbers)
         write(self.bootstrap, self.topics["input"], records)
 
-    def publish(self, numbers: range = range(300)) -> None:
+    def publish(self, numbers: range = range(300), *options: str) -> None:
         """Publish the statistics of a sample of events as the next version."""
         sample = self.folder / f"sample-{next(self.numbers)}.jsonl"
         sample.write_bytes(b"\n".join(map(value, numbers)))
-        self.command("calibrate", str(sample), "--publish", "--quiet")
+        self.command("calibrate", str(sample), "--publish", "--quiet", *options)
 
     def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
         return read_all(self.bootstrap, self.topics[role], isolation=isolation)
@@ -343,4 +342,4 @@ def service(bootstrap: str, folder: Path) -> Service:
         "secret": {"file": "secret"},
         "http": {"port": 0},
     }
-    return Service(bootstrap, folder, data)
+    return Service(bootstrap, folder, data, unique)

@@ -25,12 +25,17 @@ from workers import Setting, setting
 clusters = pytest.StashKey[list[Cluster]]()
 T = TypeVar("T")
 
+BROKERS = {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka"}
+"""The fixtures that run brokers."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a broker."""
     for item in items:
-        if {"kafka", "kafka_cluster", "one_broker", "secured_kafka"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka"} & set(
+            getattr(item, "fixturenames", ())
+        ):
             item.add_marker(pytest.mark.kafka)
 
 
@@ -57,6 +62,12 @@ def kafka(request: pytest.FixtureRequest) -> str:
     """The bootstrap address of a broker: the named one, or that of ``one_broker``."""
     given = os.environ.get("STREAM_MASKER_TEST_BOOTSTRAP")
     return given or str(request.getfixturevalue("one_broker").bootstrap)
+
+
+@pytest.fixture
+def lone_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker of its own for one test, which stops it."""
+    yield from available(running(tmp_path_factory.mktemp("kafka"), heap="384m"))
 
 
 @pytest.fixture(scope="session")

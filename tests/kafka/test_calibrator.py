@@ -151,3 +151,16 @@ def test_a_broker_that_does_not_answer_is_waited_for(service: Service) -> None:
     with service.running("calibrator", kafka={"bootstrap_servers": "127.0.0.1:9"}) as calibrator:
         calibrator.wait(lambda: calibrator.says("no broker answers"), "the reason")
     assert "Traceback" not in calibrator.log
+
+
+def test_a_version_larger_than_a_message_is_published_and_used(service: Service) -> None:
+    service.data["mechanism"] = {"name": "semantic_transport"}
+    service.create(1)
+    service.alter("statistics", max_message_bytes="2000")
+    service.publish()
+    assert sum(len(record.value) for record in service.read("statistics")) > 2 * 2_000
+    service.publish(range(300, 600))
+    service.produce(range(100), partitions=1)
+    with service.running() as worker:
+        worker.reaches(100)
+    assert {record.headers["stream-masker-version"] for record in service.read("output")} == {b"2"}

@@ -5,7 +5,6 @@ Each alert fires, and ends when what has gone is back.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -15,10 +14,9 @@ import prometheus
 import pytest
 from alerts import Alert, Thresholds, alerts, rules
 from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
-from processes import Processes
-from workers import setting
+from service import Service, service, wait
 
-PROCESSES = ("worker", "calibrator")
+COMMANDS = ("worker", "calibrator")
 ALERT_SECONDS = 120
 """Far more than an alert needs: the watch of the brokers takes 6 s, and Prometheus evaluates every second."""
 
@@ -27,23 +25,19 @@ NAMES = ("NoWorker", "NoCalibrator", "NoBroker")
 
 @dataclass(frozen=True)
 class Installation:
-    """A worker and a calibrator on a cluster, and the Prometheus server that scrapes them."""
+    """The service on a cluster, and the Prometheus server that scrapes its worker and its calibrator."""
 
-    config: Path
     cluster: Cluster
-    processes: Processes
+    service: Service
     ports: dict[str, int]
     server: prometheus.Prometheus
 
-    def start(self, name: str) -> None:
-        start(self.processes, self.config, name, self.ports[name])
+    def start(self, command: str) -> None:
+        self.service.start(command, http={"port": self.ports[command]})
 
-    def kill(self, name: str) -> None:
+    def kill(self, command: str) -> None:
         """Kill a process, so that it cannot clean up."""
-        process = next(one for one in self.processes.running if name in one.args)
-        self.processes.running.remove(process)
-        process.kill()
-        process.wait()
+        next(one for one in self.service.processes if one.name == command and not one.ended).kill()
 
     def firing(self) -> set[str]:
         full = {f"StreamMasker{name}" for name in NAMES}
@@ -51,10 +45,8 @@ class Installation:
 
     def expect(self, *names: str, after: Callable[[], object]) -> None:
         """Wait until exactly these alerts fire after an action."""
-        start = time.monotonic()
         after()
-        self.processes.wait(lambda: self.firing() == {*names}, f"alerts {names}", ALERT_SECONDS)
-        print(f"{', '.join(names) or 'no alert'} after {time.monotonic() - start:.1f} s")
+        wait(lambda: self.firing() == {*names}, f"alerts {names}", ALERT_SECONDS)
 
 
 def immediate() -> tuple[Alert, ...]:
@@ -70,18 +62,14 @@ def installation(folder: Path) -> Iterator[Installation]:
             cluster = stack.enter_context(running(folder / "kafka", heap="384m"))
         except KafkaUnavailableError as error:
             pytest.skip(str(error))
-        here = setting(cluster.bootstrap, folder)
-        processes = stack.enter_context(Processes(folder))
-        processes.run("topics", "--config", str(here.path))
-        ports = dict(zip(PROCESSES, free_ports(2), strict=True))
-        for name, port in ports.items():
-            start(processes, here.path, name, port)
+        here = service(cluster.bootstrap, folder)
+        stack.callback(here.end)
+        here.create()
+        ports = dict(zip(COMMANDS, free_ports(2), strict=True))
+        for command, port in ports.items():
+            here.start(command, http={"port": port})
         server = stack.enter_context(prometheus.scraping(folder, ports, rules(immediate()), job="masking"))
-        yield Installation(here.path, cluster, processes, ports, server)
-
-
-def start(processes: Processes, config: Path, name: str, port: int) -> None:
-    processes.start(name, name, "--config", str(config), "--http-port", str(port))
+        yield Installation(cluster, here, ports, server)
 
 
 @pytest.mark.kafka

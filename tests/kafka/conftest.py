@@ -17,18 +17,25 @@ from kafka_broker import Cluster, KafkaUnavailableError, running
 from kafka_records import Topics
 from secured_kafka import SecuredKafka
 from secured_kafka import secured_kafka as running_secured
+from service import Service
+from service import service as new_service
 from support.shared import run_folder, shared
 from workers import Setting, setting
 
 clusters = pytest.StashKey[list[Cluster]]()
 T = TypeVar("T")
 
+BROKERS = {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka"}
+"""The fixtures that run brokers."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a broker."""
     for item in items:
-        if {"kafka", "kafka_cluster", "one_broker", "secured_kafka"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka"} & set(
+            getattr(item, "fixturenames", ())
+        ):
             item.add_marker(pytest.mark.kafka)
 
 
@@ -55,6 +62,12 @@ def kafka(request: pytest.FixtureRequest) -> str:
     """The bootstrap address of a broker: the named one, or that of ``one_broker``."""
     given = os.environ.get("STREAM_MASKER_TEST_BOOTSTRAP")
     return given or str(request.getfixturevalue("one_broker").bootstrap)
+
+
+@pytest.fixture
+def lone_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker of its own for one test, which stops it."""
+    yield from available(running(tmp_path_factory.mktemp("kafka"), heap="384m"))
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +105,22 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
     made = setting(kafka, tmp_path)
     yield made
     made.remove()
+
+
+@pytest.fixture
+def service(kafka: str, tmp_path: Path) -> Iterator[Service]:
+    """The service on ``kafka`` with topics that the test creates; they are deleted after it."""
+    made = new_service(kafka, tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def stream(service: Service) -> Service:
+    """The service with topics of four partitions and a first version of its statistics."""
+    service.create()
+    service.publish()
+    return service
 
 
 def available(resource: AbstractContextManager[T]) -> Iterator[T]:

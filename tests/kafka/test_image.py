@@ -14,10 +14,10 @@ import pytest
 import yaml
 from containers import IMAGE, PODMAN, Pod, run_once, started, why_no_image
 from kafka_records import Topics, read_all
+from polling import wait
 from rendered_chart import EXAMPLE, NEEDS_HELM, rendered
 from support.data import data_file
 from support.documentation import ROOT
-from workers import wait
 
 pytestmark = [
     NEEDS_HELM,

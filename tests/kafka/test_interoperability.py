@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import orjson
 import pytest
@@ -19,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_broker import LOGGER, VERSION, find, jars
 from kafka_records import write
-from workers import Setting, event, running, setting, value
+from service import Service, event, value
 
 EVENTS = 25
 """The number of events of each producer."""
@@ -33,13 +32,12 @@ Consume = Callable[[str, str, int], Values]
 
 
 @pytest.fixture
-def here(here: Setting) -> Setting:
-    here.data["kafka"]["properties"]["compression.type"] = "gzip"
-    here.data["message"] = {"headers": list(KEPT)}
-    here.configuration()
-    here.create(1)
-    here.publish(1)
-    return here
+def here(service: Service) -> Service:
+    service.data["kafka"]["properties"]["compression.type"] = "gzip"
+    service.data["message"] = {"headers": list(KEPT)}
+    service.create(1)
+    service.publish()
+    return service
 
 
 def kcat() -> str:
@@ -134,11 +132,11 @@ CONSUMERS: tuple[Consume, ...] = (
 )
 
 
-def test_every_client_reads_the_masked_events_of_every_client(here: Setting) -> None:
+def test_every_client_reads_the_masked_events_of_every_client(here: Service) -> None:
     for number, produce in enumerate(PRODUCERS):
         produce(here.bootstrap, here.topics["input"], [value(EVENTS * number + k) for k in range(EVENTS)])
     count = EVENTS * len(PRODUCERS)
-    with running(here.configuration()) as worker:
+    with here.running() as worker:
         worker.reaches(count)
     masked = here.read("output")
     assert sorted(record.json["id"] for record in masked) == list(range(count))
@@ -158,8 +156,8 @@ def cloud_event(number: int) -> dict[str, object]:
     return {**own, "datacontenttype": "application/json", "data": event(number)}
 
 
-def test_cloudevents_in_structured_mode_are_masked_below_data(kafka: str, tmp_path: Path) -> None:
-    here = setting(kafka, tmp_path)
+def test_cloudevents_in_structured_mode_are_masked_below_data(service: Service) -> None:
+    here = service
     here.data["attributes"] = {name: {"path": f"data.{name}", "ontology": "small"} for name in ("first", "second")}
     here.data["fields"] = {
         "keep": ["specversion", "type", "source", "datacontenttype", "data.id"],
@@ -167,21 +165,19 @@ def test_cloudevents_in_structured_mode_are_masked_below_data(kafka: str, tmp_pa
         "unlisted": "drop",
     }
     here.data["message"] = {"headers": ["content-type"]}
-    here.data["mechanism"] = {"reference": "mean", "rounding": "ceil"}
+    here.data["mechanism"] |= {"rounding": "ceil", "candidates": "all"}
     here.create(1)
-    here.publish(1, sample=lambda number: orjson.dumps(cloud_event(number)))
-    try:
-        given = [cloud_event(number) for number in range(EVENTS)]
-        headers = [("content-type", STRUCTURED), ("subject", b"Ada")]
-        base64 = {**cloud_event(EVENTS), "data": None, "data_base64": "eyJmaXJzdCI6IkMwMCJ9"}
-        write(
-            kafka, here.topics["input"], [{"value": orjson.dumps(one), "headers": headers} for one in (*given, base64)]
-        )
-        with running(here.configuration()) as worker:
-            worker.reaches(EVENTS + 1)
-        masked, rejected = here.read("output"), here.read("rejected")
-    finally:
-        here.remove()
+    sample = here.folder / "sample.jsonl"
+    sample.write_bytes(b"\n".join(orjson.dumps(cloud_event(number)) for number in range(300)))
+    here.command("calibrate", str(sample), "--publish", "--quiet")
+    given = [cloud_event(number) for number in range(EVENTS)]
+    headers = [("content-type", STRUCTURED), ("subject", b"Ada")]
+    base64 = {**cloud_event(EVENTS), "data": None, "data_base64": "eyJmaXJzdCI6IkMwMCJ9"}
+    records = [{"value": orjson.dumps(one), "headers": headers} for one in (*given, base64)]
+    write(here.bootstrap, here.topics["input"], records)
+    with here.running() as worker:
+        worker.reaches(EVENTS + 1)
+    masked, rejected = here.read("output"), here.read("rejected")
     assert [record.json["reason"] for record in rejected] == ["missing"]
     kept = ("specversion", "type", "source", "datacontenttype")
     for record, before in zip(masked, given, strict=True):

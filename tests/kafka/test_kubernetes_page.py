@@ -23,9 +23,9 @@ from kafka_broker import running as running_cluster
 from kafka_records import read_all
 from kubernetes_api import api
 from kubernetes_cluster import Installation, output, restricted_namespace, why_not
+from polling import wait
 from process_kubelet import PLACEMENT, process_nodes
 from support.documentation import ROOT, blocks
-from workers import wait
 
 pytestmark = [pytest.mark.kafka, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 

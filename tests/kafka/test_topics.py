@@ -3,152 +3,101 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-from confluent_kafka.admin import ConfigResource
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
-from kafka_records import Topics
-from support.small_configuration import small_configuration
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from kafka_broker import Cluster
+from service import Service, service, wait
 
-from stream_masker.cli import main
-from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.kafka.administration import connect_administration
-from stream_masker.service.kafka.topics import BROKER_DEFAULT_REPLICATION, RequiredTopic, await_topics, create_topics
-
-ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift", "provenance")
-Run = Callable[..., Result]
+ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 
 
-@pytest.fixture
-def names(topics: Topics) -> dict[str, str]:
-    return {role: topics.name(role) for role in ROLES}
+def statuses(service: Service, *options: str, code: int = 0) -> dict[str, str]:
+    """Run the command; return the status of the topic of each role."""
+    lines = service.command("topics", *options, code=code).output.splitlines()
+    found = {line.split()[1]: line.split()[0] for line in lines if not line.startswith("Error")}
+    return {role: found[name] for role, name in service.topics.items()}
 
 
-@pytest.fixture
-def run(kafka: str, names: dict[str, str], tmp_path: Path) -> Run:
-    return runner(kafka, names, tmp_path)
+def partitions(service: Service) -> dict[str, int]:
+    there = service.admin.list_topics(timeout=60).topics
+    return {role: len(there[name].partitions) for role, name in service.topics.items() if name in there}
 
 
-def runner(bootstrap: str, names: dict[str, str], folder: Path) -> Run:
-    """Return a function that runs ``stream-masker topics`` with these topic names."""
-    config = folder / "config.yaml"
-    config.write_text(
-        f"kafka: {{bootstrap_servers: '{bootstrap}'}}\n"
-        f"topics: {names}\n"
-        "ontologies: {icd: {source: icd10cm}}\n"
-        "attributes: {principal: {path: principal, ontology: icd}}\n"
-        "mechanism: {reference: mean}\n"
-        "fields: {unlisted: keep}\n"
-        "noise_key: position\n"
-    )
-    return lambda *options: CliRunner().invoke(main, ["topics", "--config", str(config), *options])
+def setting(service: Service, role: str, name: str) -> str:
+    [described] = service.admin.describe_configs([ConfigResource(ResourceType.TOPIC, service.topics[role])]).values()
+    return str(described.result(60)[name].value)
 
 
-def partitions(topics: Topics, name: str) -> int:
-    return len(topics.admin.list_topics(name, timeout=60).topics[name].partitions)
+def create(service: Service, role: str, count: int = 1, **config: str) -> None:
+    """Create a topic without the command, with properties written with underscores."""
+    named = {key.replace("_", "."): text for key, text in config.items()}
+    for future in service.admin.create_topics([NewTopic(service.topics[role], count, config=named)]).values():
+        future.result(60)
+    wait(lambda: partitions(service).get(role) == count, f"topic {role}")
 
 
-def setting(topics: Topics, name: str, key: str) -> str:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-    return topics.admin.describe_configs([resource])[resource].result(10)[key].value
-
-
-def statuses(result: Result) -> dict[str, str]:
-    """Return the status of each topic by name."""
-    rows = (line.split() for line in result.output.splitlines() if not line.startswith("Error"))
-    return {row[1]: row[0] for row in rows}
-
-
-def test_topics_are_created_with_the_required_settings(run: Run, names: dict[str, str], topics: Topics) -> None:
-    result = run("--partitions", "3")
-    assert result.exit_code == 0, result.output
-    assert statuses(result) == dict.fromkeys(names.values(), "created")
-    counts = {role: partitions(topics, name) for role, name in names.items()}
-    assert counts == {**dict.fromkeys(ROLES, 1), "input": 3, "output": 3, "rejected": 3}
-    policies = {role: setting(topics, name, "cleanup.policy") for role, name in names.items()}
+def test_topics_are_created_with_the_required_settings(service: Service) -> None:
+    assert statuses(service, "--partitions", "3") == dict.fromkeys(ROLES, "created")
+    assert partitions(service) == {**dict.fromkeys(ROLES, 1), "input": 3, "output": 3, "rejected": 3}
+    policies = {role: setting(service, role, "cleanup.policy") for role in ROLES}
     assert policies == {**dict.fromkeys(ROLES, "delete"), "statistics": "compact"}
-    assert int(setting(topics, names["calibration"], "retention.ms")) >= 2 * 24 * 3600 * 1000
+    assert int(setting(service, "calibration", "retention.ms")) >= 2 * 24 * 3600 * 1000
 
 
-def test_second_run_changes_nothing(run: Run, names: dict[str, str]) -> None:
-    run()
-    again = run()
-    assert again.exit_code == 0, again.output
-    assert statuses(again) == dict.fromkeys(names.values(), "exists")
-    found = json.loads(run("--json").output)["topics"]
-    assert {one["topic"]: one["status"] for one in found} == dict.fromkeys(names.values(), "exists")
-    assert run("--quiet").output == ""
+def test_second_run_changes_nothing(service: Service) -> None:
+    service.create()
+    assert statuses(service) == dict.fromkeys(ROLES, "exists")
+    found = json.loads(service.command("topics", "--json").output)["topics"]
+    assert {one["topic"]: one["status"] for one in found} == dict.fromkeys(service.topics.values(), "exists")
+    assert service.command("topics", "--quiet").output == ""
 
 
-def test_dry_run_creates_nothing(run: Run, names: dict[str, str], topics: Topics) -> None:
-    result = run("--dry-run")
-    assert result.exit_code == 0
-    assert statuses(result) == dict.fromkeys(names.values(), "create")
-    assert not set(names.values()) & topics.admin.list_topics(timeout=60).topics.keys()
+def test_dry_run_creates_nothing(service: Service) -> None:
+    assert statuses(service, "--dry-run") == dict.fromkeys(ROLES, "create")
+    assert partitions(service) == {}
 
 
-def test_output_has_the_partitions_of_an_existing_input(kafka: str, topics: Topics, tmp_path: Path) -> None:
-    names = {role: topics.name(role) for role in ROLES} | {"input": topics("input", partitions=5)}
-    result = runner(kafka, names, tmp_path)("--partitions", "2")
-    assert statuses(result)[names["input"]] == "exists"
-    assert partitions(topics, names["output"]) == 5
+def test_output_has_the_partitions_of_an_existing_input(service: Service) -> None:
+    create(service, "input", 5)
+    assert statuses(service, "--partitions", "2") == {**dict.fromkeys(ROLES, "created"), "input": "exists"}
+    assert partitions(service)["output"] == 5
 
 
-def test_wrong_topics_are_an_error(kafka: str, topics: Topics, tmp_path: Path) -> None:
-    names = {role: topics.name(role) for role in ROLES} | {
-        "input": topics("input", partitions=2),
-        "output": topics("output", partitions=1),
-        "calibration": topics("calibration", partitions=2),
-        "statistics": topics("statistics"),
-        "provenance": topics("provenance", config={"cleanup.policy": "compact"}),
-    }
-    result = runner(kafka, names, tmp_path)()
-    assert result.exit_code == 1
-    assert "4 of 7 topics" in result.output
-    assert {role: statuses(result)[name] for role, name in names.items()} == {
-        "input": "exists",
-        "output": "wrong",
-        "rejected": "create",
-        "calibration": "wrong",
-        "statistics": "wrong",
-        "drift": "create",
-        "provenance": "wrong",
-    }
-    assert names["drift"] not in topics.admin.list_topics(timeout=60).topics
+def test_wrong_topics_are_an_error(service: Service) -> None:
+    create(service, "input", 2)
+    create(service, "output")
+    create(service, "calibration", 2, cleanup_policy="compact")
+    create(service, "statistics")
+    wrong = dict.fromkeys(("output", "calibration", "statistics"), "wrong")
+    assert statuses(service, code=1) == {"input": "exists", "rejected": "create", "drift": "create", **wrong}
+    said = service.command("topics", code=1).output
+    assert "3 of 6 topics" in said
+    assert "cleanup.policy=compact" in said
+    assert partitions(service).keys() == {"input", *wrong}
 
 
-def test_broker_error_names_the_topic(run: Run, names: dict[str, str]) -> None:
-    result = run("--replication-factor", "7")
-    assert result.exit_code == 1
-    assert names["input"] in result.output
-    assert "replication" in result.output.lower()
+def test_broker_error_names_the_topic(service: Service) -> None:
+    said = service.command("topics", "--replication-factor", "7", code=1).output
+    assert service.topics["input"] in said
+    assert "replication" in said.lower()
 
 
-def test_each_topic_is_created_with_the_replication_of_the_broker(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """-1 selects ``default.replication.factor`` of the broker."""
-    asked: list[int] = []
-    create = KafkaAdminClient.create_topics
-
-    def recorded(self: KafkaAdminClient, topics: list[NewTopic]) -> object:
-        asked.extend(topic.replication_factor for topic in topics)
-        return create(self, topics)
-
-    monkeypatch.setattr(KafkaAdminClient, "create_topics", recorded)
-    assert run().exit_code == 0
-    assert asked == [-1] * len(ROLES)
+@pytest.mark.exhaustive
+def test_each_topic_is_created_with_the_replication_of_the_broker(kafka_cluster: Cluster, tmp_path: Path) -> None:
+    """``default.replication.factor`` of the three brokers is 3."""
+    here = service(kafka_cluster.bootstrap, tmp_path)
+    here.create()
+    there = here.admin.list_topics(timeout=60).topics
+    replicas = {len(one.replicas) for name in here.topics.values() for one in there[name].partitions.values()}
+    assert replicas == {3}
+    here.end()
 
 
-def test_topics_created_by_another_process_are_skipped(kafka: str, topics: Topics) -> None:
-    configuration = parse_configuration(
-        small_configuration("principal", kafka={"bootstrap_servers": kafka}, mechanism={"reference": "mean"})
-    )
-    existing, new = topics("existing"), topics.name("new")
-    with closing(connect_administration(configuration)) as admin:
-        required = [RequiredTopic("drift", name, 1, {}) for name in (existing, new)]
-        assert create_topics(admin, required, BROKER_DEFAULT_REPLICATION) == {new}
-        assert await_topics(admin, [existing, new]).keys() == {existing, new}
+def test_commands_that_create_the_topics_at_the_same_time_all_succeed(service: Service) -> None:
+    several = [service.start("topics", f"number-{number}") for number in range(3)]
+    for one in several:
+        one.process.join(120)
+        assert one.process.exitcode == 0, one.log
+    assert partitions(service).keys() == {*ROLES}

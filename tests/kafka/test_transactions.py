@@ -1,221 +1,154 @@
-"""The worker's transactions on a real Apache Kafka: aborts, unknown results, fencing and rewinds."""
+"""Each record is committed once, whatever becomes of the requests that commit it.
+
+The worker reaches the broker through a forwarder that holds requests back, repeats them, or loses their answers. A
+request that ends a transaction and arrives late acts in the next one, unless the producer has changed in between.
+"""
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Callable, Iterable
+import re
+import signal
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from workers import (
-    Setting,
-    ids,
-    producer_of,
-    running,
-    wait,
-    write_one,
+from kafka_broker import Cluster
+from late_requests import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    LateRequests,
 )
+from service import Service, ids, merged, service, wait
+from stream import detoured, detours
 
-from stream_masker.service.kafka.clients import connect_consumer
-from stream_masker.service.kafka.messages import OutgoingMessage, SendMessages
-from stream_masker.service.kafka.transactional_producer import (
-    RecoveryAction,
-    TransactionalProducer,
-    TransactionOutcome,
-    TransactionStepError,
-)
-from stream_masker.service.worker import run
-from stream_masker.service.worker.batch import BatchLimits, MessageBatch
-from stream_masker.service.worker.batcher import LoadBatcher
-from stream_masker.service.worker.client_properties import consumer_properties
-from stream_masker.service.worker.partition_source import PartitionSource
+SMALL_BATCHES = {"worker": {"batch_records": 50}}
+KINDS = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
+PATIENT = re.compile(rb'"p[0-6]"')
+"""The id of a patient, as a text in JSON."""
 
 
-def test_an_aborted_batch_is_invisible_and_masked_again(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    here.create()
-    here.publish(1)
-    here.produce(range(100))
-    sent, sent_before = [0], [0]
-    begin, send = TransactionalProducer.begin, TransactionalProducer.send
-
-    def beginning(self: TransactionalProducer, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
-        if sent[0] < 60:
-            sent_before[0] = sent[0]
-        return begin(self, produce)
-
-    def failing(
-        self: TransactionalProducer, topic: str, partition: int, messages: Iterable[OutgoingMessage], *_: object
-    ) -> list[int]:
-        too_large = []
-        for message in messages:
-            sent[0] += 1
-            if sent[0] == 60:
-                self._client.flush(10)
-                raise TransactionStepError(
-                    "produce", RecoveryAction.ABORT, KafkaError(KafkaError._FAIL, "injected by the test")
-                )
-            too_large += send(self, topic, partition, [message])
-        return too_large
-
-    monkeypatch.setattr(TransactionalProducer, "begin", beginning)
-    monkeypatch.setattr(TransactionalProducer, "send", failing)
-    with running(here.configuration()) as worker:
-        worker.reaches(100)
-        assert worker.metric("transactions_total", outcome="aborted") == 1
-    assert sorted(ids(here.read("output"))) == list(range(100))
-    uncommitted = here.read("output", "read_uncommitted") + here.read("calibration", "read_uncommitted")
-    committed = here.read("output") + here.read("calibration")
-    assert len(uncommitted) - len(committed) == 59 - sent_before[0]
+@pytest.fixture
+def way(one_broker: Cluster) -> Iterator[LateRequests]:
+    with LateRequests(detours(one_broker)) as way:
+        yield way
 
 
-class UndecidedProducer:
-    """A producer whose first commit ends without a known result; ``succeeds``: whether the commit succeeds."""
-
-    def __init__(self, producer: Producer, *, succeeds: bool, left: list[int]) -> None:
-        self.producer, self.succeeds, self.left = producer, succeeds, left
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.producer, name)
-
-    def commit_transaction(self, timeout: float) -> None:
-        if not self.left:
-            return self.producer.commit_transaction(timeout)
-        self.left.clear()
-        if self.succeeds:
-            self.producer.commit_transaction(timeout)
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", True))
+@pytest.fixture
+def far(one_broker: Cluster, way: LateRequests, tmp_path) -> Iterator[Service]:
+    """A stream whose processes reach the broker through the forwarder only."""
+    made = service(one_broker.bootstrap, tmp_path)
+    made.create()
+    made.publish()
+    made.data = merged(made.data, SMALL_BATCHES)
+    yield made
+    way.mend()
+    made.end()
 
 
-@pytest.mark.parametrize("succeeds", [True, False], ids=["succeeded", "failed"])
-def test_a_commit_without_a_known_result_loses_and_duplicates_nothing(
-    here: Setting, monkeypatch: pytest.MonkeyPatch, succeeds: bool
+def through_forwarder(cluster: Cluster) -> dict[str, object]:
+    return {"kafka": {"bootstrap_servers": detoured(cluster)}}
+
+
+def check_once(stream: Service, records: int) -> None:
+    """Each record has one masked record, in the order of its partition."""
+    masked = stream.read("output")
+    assert sorted(ids(masked)) == list(range(records))
+    for partition in range(4):
+        assert ids([r for r in masked if r.partition == partition]) == list(range(partition, records, 4))
+
+
+def test_requests_that_arrive_late_or_twice_end_no_other_transaction(
+    far: Service, way: LateRequests, one_broker: Cluster
 ) -> None:
-    here.create()
-    here.publish(1)
-    here.produce(range(100))
-    left = [1]
-    connect = run.connect_producer
-    monkeypatch.setattr(run, "connect_producer", lambda p: UndecidedProducer(connect(p), succeeds=succeeds, left=left))
-    with running(here.configuration()) as worker:
-        worker.wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
-        here.produce(range(100, 120))
-        worker.reaches(20 if succeeds else 120)
-    assert sorted(ids(here.read("output"))) == list(range(120))
+    sent = 0
+    with far.running(**through_forwarder(one_broker)) as worker:
+        for number, kind in enumerate(KINDS):
+            for held in (kind, END_TXN):
+                way.hold(held, repeat=number % 4 >= 2)
+                far.produce(range(sent, sent + 400))
+                sent += 400
+                assert way.holds(60), "the worker sends no such request"
+            way.release()
+            wait(lambda: far.outcomes() >= sent, "an outcome of every record")  # noqa: B023
+        assert worker.metric("records_in_total") >= sent
+    check_once(far, sent)
 
 
-def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -> None:
-    here.create()
-    zombie, successor = producer_of(here), producer_of(here)
-    consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
-    group = consumer.consumer_group_metadata()
-    output = here.topics["output"]
-    assert write_one(zombie, output, b"zombie", [], group) is TransactionOutcome.UNKNOWN
-    assert write_one(successor, output, b"late", [], group) is TransactionOutcome.UNKNOWN
-    assert write_one(successor, output, b"alive", [], group) is TransactionOutcome.COMMITTED
-    assert [record.value for record in here.read("output")] == [b"alive"]
-    consumer.close()
-
-
-def test_a_record_that_the_broker_refuses_fails_the_transaction_and_the_topic_is_logged(
-    here: Setting, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("delivered", [True, False], ids=["committed", "not committed"])
+def test_a_commit_whose_answer_is_lost_loses_and_repeats_nothing(
+    far: Service, way: LateRequests, one_broker: Cluster, delivered: bool
 ) -> None:
-    here.create()
-    here.alter("output", max_message_bytes="2000")
-    consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
-    group = consumer.consumer_group_metadata()
-    with caplog.at_level(logging.WARNING, "stream_masker.service.kafka.transactional_producer"):
-        assert (
-            write_one(producer_of(here), here.topics["output"], os.urandom(3000), [], group)
-            is TransactionOutcome.ABORTED
-        )
-    consumer.close()
-    [failure] = [
-        record.getMessage()
-        for record in caplog.records
-        if record.name == "stream_masker.service.kafka.transactional_producer"
-    ]
-    assert here.topics["output"] in failure
-    assert "too large" in failure
+    with far.running(**through_forwarder(one_broker)):
+        far.produce(range(200))
+        wait(lambda: far.outcomes() == 200, "the first records")
+        way.hold(END_TXN, repeat=delivered)
+        far.produce(range(200, 400))
+        assert way.holds(60)
+        way.cut()
+        way.mend()
+        wait(lambda: far.outcomes() >= 400, "an outcome of every record")
+        far.produce(range(400, 600))
+        wait(lambda: far.outcomes() >= 600, "more records")
+    check_once(far, 600)
 
 
-def source_of(here: Setting) -> PartitionSource:
-    properties = consumer_properties(here.configuration())
-    source = PartitionSource(
-        client=connect_consumer(properties),
-        connect=lambda: connect_consumer(properties),
-        topics=[here.topics["input"]],
-        batcher=LoadBatcher(BatchLimits()),
-        beat=lambda: True,
-    )
-    source.subscribe()
-    return source
+@pytest.mark.parametrize("how", ["silence", "cut"])
+def test_a_worker_without_a_network_for_longer_than_its_session_goes_on(
+    far: Service, way: LateRequests, one_broker: Cluster, how: str
+) -> None:
+    with far.running(**through_forwarder(one_broker)) as worker:
+        far.produce(range(400))
+        worker.reaches(400)
+        far.produce(range(400, 4_000))
+        worker.wait(lambda: worker.metric("records_in_total") > 400, "the middle of the records")
+        getattr(way, how)()
+        with far.running(name="near") as near:
+            near.wait(lambda: near.metric("assigned_partitions") == 4, "the partitions of the other", 60)
+            way.mend()
+            wait(lambda: far.outcomes() >= 4_000, "an outcome of every record")
+            wait(worker.ready, "readiness")
+    check_once(far, 4_000)
 
 
-def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> None:
-    here.create()
-    here.produce(range(4))
-    source = source_of(here)
-    wait(lambda: source.idle(0.1) or len(source.assigned) == 4, "the first assignment")
-    source.resume()
-    wait(lambda: gathers_at_once(source, 4), "a batch of every partition")
-    stale = source.commit_metadata()
-    second = source_of(here)
-    wait(lambda: has_share(source, second), "the second one's share")
-    assert source.commit_metadata() is None
-    source.gather()
-    producer, output = producer_of(here), here.topics["output"]
-    offsets = [TopicPartition(here.topics["input"], 0, 5)]
-    assert write_one(producer, output, b"stale", offsets, stale) is TransactionOutcome.ABORTED
-    assert write_one(producer, output, b"fresh", offsets, source.commit_metadata()) is TransactionOutcome.COMMITTED
-    assert [record.value for record in here.read("output")] == [b"fresh"]
-    source.close()
-    second.close()
+def test_a_worker_without_a_network_stops_in_time(far: Service, way: LateRequests, one_broker: Cluster) -> None:
+    worker = far.start("worker", **through_forwarder(one_broker))
+    far.produce(range(2_000))
+    worker.wait(lambda: worker.metric("records_in_total") > 0, "the first records")
+    way.silence()
+    worker.stop()
 
 
-def test_a_rewind_reads_the_same_records_again_with_and_without_a_poll_before_it(here: Setting) -> None:
-    here.create()
-    here.produce(range(400))
-    source = source_of(here)
-    source.resume()
-    first = gathered(source, 400)
-    for poll in (False, True):
-        if poll:
-            source.poll()
-        source.rewind([first])
-        source.resume()
-        again = gathered(source, 400)
-        assert again.first_offsets() == first.first_offsets()
-        for messages in again.partitions.values():
-            assert [message.offset() for message in messages] == list(range(100))
-    source.close()
+def test_two_workers_with_one_instance_name_write_nothing_twice(stream: Service) -> None:
+    """The older one is fenced, also if it wakes up within a transaction."""
+    same = {"worker": {"instance": "same", "batch_records": 50}}
+    older = stream.start("worker", "older", **same)
+    older.wait(lambda: older.metric("assigned_partitions") == 4, "its partitions")
+    stream.produce(range(4_000))
+    older.wait(lambda: older.metric("records_in_total") > 0, "the first records")
+    older.signal(signal.SIGSTOP)
+    with stream.running(name="newer", **same) as newer:
+        newer.wait(lambda: newer.metric("assigned_partitions") == 4, "all partitions")
+        older.signal(signal.SIGCONT)
+        wait(lambda: stream.outcomes() >= 4_000, "an outcome of every record")
+        older.kill()
+        stream.produce(range(4_000, 4_400))
+        wait(lambda: stream.outcomes() >= 4_400, "more records")
+    check_once(stream, 4_400)
 
 
-def has_share(source: PartitionSource, second: PartitionSource) -> bool:
-    """Poll both; whether the second one has its share of the partitions."""
-    source.poll()
-    second.poll()
-    return len(second.assigned) == 2
-
-
-def gathers_at_once(source: PartitionSource, records: int) -> bool:
-    """Gather one batch; whether it has ``records`` records. If not, they are read again."""
-    batch = source.gather()
-    if batch.records < records:
-        source.rewind([batch])
-        source.resume()
-    return batch.records == records
-
-
-def gathered(source: PartitionSource, records: int) -> MessageBatch:
-    """Gather ``records`` records into one batch."""
-    batch = source.gather()
-    wait(lambda: more(source, batch) >= records, f"{records} records")
-    return batch
-
-
-def more(source: PartitionSource, batch: MessageBatch) -> int:
-    """Add the next batch; return the number of records."""
-    added = source.gather().partitions
-    batch.add([m for messages in added.values() for m in messages], partitions=[*added])
-    return batch.records
+def test_workers_that_are_killed_lose_and_repeat_nothing(stream: Service) -> None:
+    sent = 0
+    for round_number in range(4):
+        worker = stream.start("worker", f"worker-{round_number % 2}", **SMALL_BATCHES)
+        worker.wait(lambda: worker.metric("assigned_partitions") == 4, "its partitions")  # noqa: B023
+        stream.produce(range(sent, sent + 2_000))
+        sent += 2_000
+        worker.wait(lambda: worker.metric("records_in_total") > 0, "the first records")  # noqa: B023
+        worker.kill()
+    with stream.running(name="last"):
+        wait(lambda: stream.outcomes() >= sent, "an outcome of every record")
+    check_once(stream, sent)
+    written = stream.read("output", "read_uncommitted")
+    assert not [record for record in written if PATIENT.search(record.value)], "an aborted record is masked, too"

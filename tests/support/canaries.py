@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-from workers import CODES
+from service import CODES
 
 TEXT = "zq7canary"
 NUMBER = 7_313_377_313

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 PAUSES = 0.1, 1.0
 """The shortest and the longest pause between two checks, in seconds."""
@@ -18,3 +18,8 @@ def attempts(timeout: float) -> Iterator[None]:
     while (start := time.monotonic()) < end:
         yield
         time.sleep(min(max(PAUSE_PER_CHECK * (time.monotonic() - start), PAUSES[0]), PAUSES[1]))
+
+
+def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
+    """Wait until ``reached()``."""
+    assert any(reached() for _ in attempts(timeout)), f"no {what} after {timeout} s"

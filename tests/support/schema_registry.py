@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
-from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import SerializationContext
 
 PATIENT = {"type": "record", "name": "Patient", "fields": [{"name": "id", "type": "string"}]}
@@ -34,7 +34,7 @@ AVRO_EVENT = {
         {"name": "note", "type": ["null", "string"], "default": None},
     ],
 }
-"""The schema of the events of ``workers.event``, with an instant and a note."""
+"""The schema of the events of ``service.event``, with an instant and a note."""
 
 JSON_EVENT = {
     "title": "Discharge",
@@ -70,6 +70,14 @@ def json_values(client: SchemaRegistryClient, topic: str, schema: Any, values: l
     """Values as a producer with the client's JSON Schema serializer writes them."""
     serializer = JSONSerializer(json.dumps(schema), client)
     return [serializer(value, SerializationContext(topic, "value")) for value in values]
+
+
+def documents(client: SchemaRegistryClient, values: list[bytes], part: str = "value") -> list[Any]:
+    """What a consumer with the client's deserializers reads."""
+    readers = {"AVRO": AvroDeserializer(client), "JSON": JSONDeserializer(None, schema_registry_client=client)}
+    kinds = [client.get_schema(int.from_bytes(value[1:5], "big")).schema_type for value in values]
+    context = SerializationContext("any", part)
+    return [readers[kind](value, context) for kind, value in zip(kinds, values, strict=True)]
 
 
 class RegistryServer:

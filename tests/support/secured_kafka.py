@@ -39,7 +39,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kafka_broker import LOOPBACK, Cluster, Ports, addresses, free_ports, running
-from workers import wait
+from polling import wait
 
 SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
 USERS = (*SERVICE_USERS, "ada", "eve")

@@ -22,19 +22,15 @@ import yaml
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_records import QUIET, Record, read_all, write
-from polling import attempts
+from polling import wait
 from processes import Processes
 from prometheus_client import CollectorRegistry
-from sealed_topics import opened
 
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.kafka.clients import connect_producer, retry_delay
-from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
-from stream_masker.service.worker.client_properties import producer_properties
 from stream_masker.service.worker.run import run_worker
 
 SECRET = b"a secret of the worker's tests"
@@ -108,10 +104,6 @@ class Setting:
             future.result(60)
         wait(lambda: named.items() <= self._properties(admin, role).items(), f"{', '.join(named)} of {role}")
 
-    def setting_of(self, role: str, name: str) -> str:
-        """Return a property of a topic."""
-        return self._properties(AdminClient({"bootstrap.servers": self.bootstrap, **QUIET}), role)[name]
-
     def _properties(self, admin: AdminClient, role: str) -> dict[str, str]:
         """The properties of a topic; none while the broker that answers does not know the topic yet."""
         [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topics[role])]).values()
@@ -128,22 +120,6 @@ class Setting:
         for future in admin.delete_records([TopicPartition(self.topics["input"], partition, before)]).values():
             future.result(60)
 
-    def recreate(self, role: str, pause: float = 0.0) -> None:
-        """Delete a topic, and create it again with one partition, ``pause`` seconds after its end."""
-        admin, name = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET}), self.topics[role]
-        admin.delete_topics([name])[name].result()
-        wait(lambda: name not in admin.list_topics(timeout=60).topics, f"the end of topic {role}")
-        time.sleep(pause)
-
-        def created() -> bool:
-            try:
-                admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-            except KafkaException:
-                return False
-            return True
-
-        wait(created, f"the new topic {role}")
-
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         there = admin.list_topics(timeout=60).topics
@@ -156,17 +132,12 @@ class Setting:
         records = ({"value": value(i), "partition": i % partitions, "timestamp": START + i, **more} for i in numbers)
         write(self.bootstrap, self.topics["input"], records)
 
-    def publish(self, version: int, **changes: Any) -> None:
-        """Publish statistics of a sample of events; ``changes``: fields of the message, or the ``sample``."""
-        write(self.bootstrap, self.topics["statistics"], [statistics_record(self.configuration(), version, **changes)])
+    def publish(self, version: int) -> None:
+        """Publish the statistics of a sample of events."""
+        write(self.bootstrap, self.topics["statistics"], [statistics_record(self.configuration(), version)])
 
     def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
         return read_all(self.bootstrap, self.topics[role], isolation=isolation)
-
-    def blocks(self) -> list[dict[str, Any]]:
-        """Return the content of every committed block."""
-        configuration = load_configuration(self.path, {})
-        return [orjson.loads(opened(configuration, record)) for record in self.read("calibration")]
 
     def ended(self) -> int:
         """Return the number of records that are masked or rejected."""
@@ -199,55 +170,21 @@ def setting(bootstrap: str, folder: Path) -> Setting:
     return created
 
 
-def producer_of(here: Setting) -> TransactionalProducer:
-    """Open a producer; all producers of a setting have the same transactional id."""
-    identity = here.topics["input"]
-    properties = producer_properties(here.configuration(), identity)
-    created = TransactionalProducer(
-        connect=lambda: connect_producer(properties),
-        transactional_id=identity,
-        running=lambda: True,
-        expiry=20,
-        retry_delay=retry_delay(properties),
-    )
-    assert created.open()
-    return created
-
-
-def write_one(
-    producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object
-) -> TransactionOutcome:
-    """Write one record in a transaction; reopen the producer if its client is lost."""
-    failed = producer.begin(lambda send: send(topic, 0, [(value, None, 0, [])]))
-    outcome = failed or producer.commit(offsets, group, lambda: None)
-    if not producer.ready:
-        producer.open()
-    return outcome
-
-
-def sample_version(
-    configuration: Configuration, version: int, *, sample: Callable[[int], bytes] = value, **changes: Any
-) -> StatisticsMessage:
-    """Return the statistics of a sample of events; ``sample`` returns the event of a number."""
+def statistics_record(configuration: Configuration, version: int) -> dict[str, bytes]:
+    """Return the key and the sealed value of the statistics of a sample of events."""
     masking = Masking(configuration)
-    counts = masking.masker_of("sample").count([sample(number) for number in range(300)]).counts
-    fields = {
-        "version": version,
-        "mechanism": masking.mechanism.name,
-        "configuration": configuration.hash,
-        "published": time.time_ns() // 1_000_000,
-        "source": "file",
-        "blocks": None,
-        "taxonomies": fingerprints(masking.taxonomies),
-        "baseline": 1,
-        "snapshot": masking.mechanism.snapshot_of(masking.mechanism.compute(counts, version=version)),
-    }
-    return StatisticsMessage(**{**fields, **changes})
-
-
-def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
-    """Return the key and the sealed value of a statistics message for a sample of events."""
-    message = sample_version(configuration, version, **changes)
+    counts = masking.masker_of("sample").count([value(number) for number in range(300)]).counts
+    message = StatisticsMessage(
+        version=version,
+        mechanism=masking.mechanism.name,
+        configuration=configuration.hash,
+        published=time.time_ns() // 1_000_000,
+        source="file",
+        blocks=None,
+        taxonomies=fingerprints(masking.taxonomies),
+        baseline=1,
+        snapshot=masking.mechanism.snapshot_of(masking.mechanism.compute(counts, version=version)),
+    )
     seal = topic_seal(configuration, configuration.topics.statistics)
     return {"key": message.key, "value": seal.seal(message.key, encode_statistics(message))}
 
@@ -298,11 +235,6 @@ def running(configuration: Configuration) -> Iterator[Running]:
     finally:
         worker.end()
     assert worker.failure is None, worker.failure
-
-
-def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
-    """Wait until ``reached()``."""
-    assert any(reached() for _ in attempts(timeout)), f"no {what} after {timeout} s"
 
 
 def get(port: int, path: str) -> tuple[int, Any]:

@@ -79,7 +79,7 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
-            "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default",
+            "mechanism: semantic_transport (alpha 1, certainty 0.5); the default",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 

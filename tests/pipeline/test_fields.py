@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from dataclasses import replace
@@ -146,7 +145,6 @@ def test_pseudonyms_are_keyed_hashes_of_the_text_alone():
     assert p(None) is None
     assert p({"a": [1, {"b": None}], "c": "x"}) == {p("a"): [p(1), {p("b"): None}], p("c"): p("x")}
     assert len({p("a"), p("b"), p(""), Pseudonyms(b"other").of_value("a")}) == 4
-    assert p("12") == hashlib.blake2b(b"12", digest_size=16, key=b"secret", person=b"masker-pseudonym").hexdigest()
 
 
 KEYS = st.sampled_from(["a", "b", "c"])

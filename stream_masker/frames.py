@@ -223,7 +223,12 @@ class FrameMasker:
         if not self._is_fitted:
             return f"<p>{escape(repr(self))}</p>"
         risk = self.mechanism_.risk()
-        lines = "<br>".join(map(escape, three_sentences(risk, preserves=self.mechanism_.method_card.preserves)))
+        lines = "<br>".join(
+            map(
+                escape,
+                three_sentences(risk, promise=self.mechanism_.promise, preserves=self.mechanism_.method_card.preserves),
+            )
+        )
         return f"<div><p>{escape(repr(self))}<br>{lines}</p>{chances_plot(risk)}</div>"
 
     @property

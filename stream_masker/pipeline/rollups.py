@@ -16,7 +16,7 @@ from stream_masker.core.batch import ABSENT
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.ontology.taxonomy import NO_POSITION, nearest, to_level
-from stream_masker.core.risk.kinds import LEVELS
+from stream_masker.core.risk.risk import LEVELS
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.rollup import shared_concepts
 from stream_masker.errors import UnknownConceptError

@@ -104,16 +104,6 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
         rows = np.exp(-0.5 * self._epsilons[j] * d.between(values, classes.representatives)) * classes.totals
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
-    def surely_hides(self, j: int) -> bool:
-        """Return True: every candidate is a possible mask of every value."""
-        return True
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return (m − 1)·e^(−ε/2) / (1 + (m − 1)·e^(−ε/2)) for m candidates: the others are at distance 1 or nearer."""
-        others = Candidates.of(self._distances[j].taxonomy, self._candidates).positions.size - 1
-        weight = others * float(np.exp(-0.5 * self._epsilons[j]))
-        return weight / (1.0 + weight)
-
     def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
         return self._drawers
 

@@ -216,7 +216,7 @@ class FileMasking:
             unchanged_records=None if totals is None else totals.unchanged_records,
             preserves=mechanism.method_card.preserves,
         )
-        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_of_record
+        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
         return Assessment(
             sentences, (*(() if version is None else version.crossed), *([unchanged] if unchanged else []))

@@ -7,8 +7,7 @@ a class of candidates has its share of the level. Rows are averages over the ref
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -201,9 +200,6 @@ class PairMasks:
             result,
         )
         return result
-
-    def selected(self, indices: Int64Array) -> Self:
-        return replace(self, situations=(self.situations[0][indices], self.situations[1][indices]))
 
 
 @part

@@ -48,7 +48,6 @@ from stream_masker.core.replacement.rule import (
 )
 from stream_masker.core.replacement.select import replacers
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import FloorCheck
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.covariance import is_positive_semidefinite
@@ -235,22 +234,6 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
             calibrated=calibrated,
             weak=calibrated and self._candidates == OBSERVED,
         ).channel(values)
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return E[min(ε², 1)]: a value moves to a level l ≤ 1 with probability min(ε² / l², 1) or more."""
-        if not self._calibrated:
-            return 1.0
-        law, farthest = self._law(j), np.ones(1)
-        return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
-
-    def _check_floor(self, check: FloorCheck) -> None:
-        """Check the values other than the most frequent one, too.
-
-        A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
-        values of all other records as they are.
-        """
-        check.check()
-        check.check_others()
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""

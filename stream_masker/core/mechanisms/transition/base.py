@@ -24,7 +24,6 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
@@ -94,17 +93,6 @@ class MarkovMechanism(DrawingMechanism[Transition]):
         indices = domain.index_of[values]
         rows = np.where((indices >= 0)[:, None], transition.matrix()[indices], domain.shares[None, :])
         return Channel(values, rows, value_classes(domain.values, len(self._distances[j].taxonomy)))
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return the exact share of the values that change."""
-        transition = self._prepared_statistics()[j]
-        values, prior = value_law(counts.values[j])
-        indices = transition.domain.index_of[values]
-        return float(prior @ np.where(indices >= 0, 1.0 - transition.stay[indices], 1.0))
-
-    def surely_hides(self, j: int) -> bool:
-        """Return whether each value of the window has a mask in common with another."""
-        return self._prepared_statistics()[j].overlaps
 
     @abstractmethod
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> Transition:

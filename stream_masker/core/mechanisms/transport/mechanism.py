@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
+from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int32Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
@@ -26,12 +25,9 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words, one_record_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.contexts import average_repeated, average_risk
-from stream_masker.core.risk.meaning import Told
-from stream_masker.core.risk.records import MaskLaw, Tuples
-from stream_masker.core.risk.repeats import RepeatedRisk
+from stream_masker.core.risk.floor import check_changed
+from stream_masker.core.risk.records import MaskLaw, Tuples, value_law
 from stream_masker.core.risk.risk import Risk
-from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DataFrame, as_records
@@ -154,15 +150,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         """
         return self._prepared_statistics().channel(j, values)
 
-    def surely_hides(self, j: int) -> bool:
-        """Return True: nearly every record of the window is a possible mask of every record."""
-        return True
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        return self._prepared_statistics().changed_at_least(j)
-
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs, or of single values; None for a star, see ``record_risk``."""
+        """Return the law of masked pairs, or of single values; None for a star."""
         prepared = self._prepared_statistics()
         if isinstance(prepared, Laws):
             return None
@@ -170,34 +159,9 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
             return TransportedPairs.of(prepared.pair, prepared.values, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
-    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
-        """Return the risk of pairs, or of records of the root of a star and a child; None after several masks."""
-        prepared = self._prepared_statistics()
-        if len(tuples.attributes) < 2 or repeats > 1 or isinstance(prepared, Laws):
-            return None
-        return prepared.record_risks.get((tuples.attributes[0], tuples.attributes[1]))
-
-    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
-        """Return the disclosure risk. With a context, an attacker reads it, and his prior is the law of his context."""
-        prepared = self._prepared_statistics()
-        if isinstance(prepared, PreparedTransport):
-            least = dict(zip(self._attributes, prepared.least, strict=True))
-            return replace(super().risk(draws=draws, repeats=repeats), least=least)
-        if self._counts is None:
-            return super().risk(draws=draws, repeats=repeats)
-        parts = [(own.risk(draws=n, repeats=repeats), counts) for own, counts, n in self._parts(prepared, draws)]
-        return average_risk(parts, self._attributes, self._distances)
-
-    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
-        prepared = self._prepared_statistics()
-        if not isinstance(prepared, Laws) or self._counts is None:
-            return super().repeated_risk(repeats=repeats, draws=draws)
-        parts = [(own.repeated_risk(repeats=repeats, draws=n), c) for own, c, n in self._parts(prepared, draws)]
-        return average_repeated(parts, self._attributes)
-
     def expected_risk(self) -> Risk | None:
         prepared = self._prepared_statistics()
-        return None if isinstance(prepared, Laws) else assess(self, prepared.counts(), draws=1000, repeats=1)
+        return None if isinstance(prepared, Laws) else assess(self, prepared.counts(), draws=1000)
 
     @property
     def context(self) -> Context:
@@ -207,13 +171,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def promise(self) -> float | None:
         return self._target.certainty
 
-    def told(self) -> tuple[Told, ...] | None:
-        prepared = self._prepared_statistics()
-        if isinstance(prepared, Laws):
-            return None
-        columns = range(len(self._attributes))
-        return tuple(Told(prepared.certainty(j), prepared.frequency(j), prepared.meaning(j)) for j in columns)
-
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker.
 
@@ -221,6 +178,12 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         statistics.
         """
         return self._prepared_statistics().disclosure(self._attributes)
+
+    def _check_masking(self, counts: Counts) -> None:
+        """Raise StatisticsError if masking changes too little. Nearly every record is a possible mask of every one."""
+        prepared = self._prepared_statistics()
+        for j, name in enumerate(self._attributes):
+            check_changed(name, prepared.changed_at_least(j), value_law(counts.values[j])[1])
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -262,15 +225,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         if self._contexts.context:
             return read_laws(self._settings, self._contexts.context, statistics.model)
         return read_transport(self._settings, statistics.model, np.diag(statistics.covariance))
-
-    def _parts(self, laws: Laws, draws: int) -> Iterator[tuple[SemanticTransport, Counts, int]]:
-        """Yield, for each context of the window, its mechanism without context, its counts, and its share of draws."""
-        assert self._counts is not None
-        for number, counts in self._counts.contexts.items():
-            own = copy.copy(self)
-            own._contexts = replace(self._contexts, context=NO_CONTEXT)
-            own._prepared, own._counts = laws.laws[laws.law_of[number]].transport, counts
-            yield own, counts, max(1, -(-draws * counts.records // self._counts.records))
 
     def learn_many(
         self,

@@ -24,10 +24,9 @@ from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
     epsilon_of_record,
-    stays_of_record,
-    vulnerability_of_record,
 )
 from stream_masker.core.mechanisms.transport.kernel import least_vulnerability
+from stream_masker.core.mechanisms.transport.kinds import Kinds
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import FirstChannel, PairChannel, draw_pair, draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
@@ -41,9 +40,6 @@ from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.kinds import Kinds
-from stream_masker.core.risk.meaning import MeaningRisk
-from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts, SparseCounts, sum_by_key
 
 TRIVIAL = np.zeros((1, 1))
@@ -254,11 +250,6 @@ class PreparedTransport:
         pairs = zip(self.fits, self._kinds, strict=True)
         return tuple(columns_of(fit, first=True, joint=True, kinds=kinds) for fit, kinds in pairs)
 
-    def meaning(self, j: int) -> MeaningRisk | None:
-        """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
-        what its own mask tells."""
-        return self.columns[j].meaning(self._kinds[j]) if self.pair is not None or j in self._figures else None
-
     @cached_property
     def _kinds(self) -> tuple[Kinds, ...]:
         """The kinds of the values of each attribute."""
@@ -287,17 +278,6 @@ class PreparedTransport:
             return limited(edge, self.squares[j], law, both, solve=False, kinds=self._kinds[j])[1]
 
         return {edge.child: figures(edge, limits) for edge, limits in zip(self.edges, self.limits, strict=True)}
-
-    @cached_property
-    def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
-        """The risk of pairs, or of records of the root and each child, by these attributes, ascending."""
-        if self.pair is not None:
-            given = tuple(each.vulnerability for each in self.columns)
-            return {(0, 1): RecordRisk(vulnerability_of_record(self.pair), given, stays_of_record(self.pair), 0.0)}
-        return {
-            (min(root, child), max(root, child)): self._figures[child].of_record(root_first=root < child)
-            for root, child in ((edge.root, edge.child) for edge in self.edges)
-        }
 
     def channel(self, j: int, values: Int32Array) -> Channel:
         """Return the transition probabilities of some values of an attribute, over the window's law of its root."""

@@ -22,10 +22,9 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int32, int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
+from stream_masker.core.mechanisms.transport.kinds import Kinds, KindTable, greatest_kinds
 from stream_masker.core.mechanisms.transport.limits import Caps, cut_column, excess_of, fill_weighted, within_limits
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Lines, factor_of
-from stream_masker.core.risk.kinds import Kinds, KindTable, greatest_kinds
-from stream_masker.core.risk.meaning import MeaningRisk
 
 CANCELLED = 1e-2
 """Where factors leave a smaller share of a sum, it is computed again without differences, which would be inexact."""
@@ -232,11 +231,6 @@ class Columns(NamedTuple):
     def left_out(self) -> float:
         """The share of records that are left out, which count as guessed right."""
         return max(0.0, 1.0 - float(self.shares.sum()))
-
-    def meaning(self, kinds: Kinds) -> MeaningRisk:
-        """Return what the masks tell of the kinds of values, if the kinds and ``joint`` were asked for."""
-        told = np.minimum(self.kinds + np.where(self.shares > 0.0, self.missing, 0.0)[:, None], 1.0)
-        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.shares, told.T, self.left_out)
 
     @property
     def vulnerability(self) -> float:

@@ -18,6 +18,7 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
 from stream_masker.core.mechanisms.transport.kernel import Levels, kernel_of, leveled
+from stream_masker.core.mechanisms.transport.kinds import NO_KINDS, Kinds
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.columns import (
     Columns,
@@ -29,7 +30,6 @@ from stream_masker.core.mechanisms.transport.scaling.columns import (
     sum_again,
 )
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
-from stream_masker.core.risk.kinds import NO_KINDS, Kinds
 
 MARGINAL_ERROR = 1e-4
 """The greatest sum of absolute differences between the law of masks and P."""

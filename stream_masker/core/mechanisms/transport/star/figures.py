@@ -21,13 +21,12 @@ from stream_masker.core.dtypes import (
     Int32Array,
 )
 from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.mechanisms.transport.kinds import NO_KINDS, Kinds, KindTable
 from stream_masker.core.mechanisms.transport.limits import PRIOR_ROOM, Caps, inside_of
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns, greatest_of, set_certainty, set_figures
 from stream_masker.core.mechanisms.transport.scaling.solver import LEAST
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_of, span
 from stream_masker.core.mechanisms.transport.star.edges import Edge
-from stream_masker.core.risk.kinds import NO_KINDS, Kinds, KindTable
-from stream_masker.core.risk.sampling import RecordRisk
 
 LEFT_OUT = 2e-3
 """The share of each a* whose least probable pairs (a, a*) are left out."""
@@ -58,11 +57,6 @@ class EdgeFigures(NamedTuple):
     def both(self) -> float:
         """V(A, B | A*, B*)."""
         return min(float(self.records.sum()) + self.child.left_out, 1.0)
-
-    def of_record(self, *, root_first: bool) -> RecordRisk:
-        """Return the figures as those of records of both attributes, in their order."""
-        of_attributes = (self.root, self.child.vulnerability)[:: 1 if root_first else -1]
-        return RecordRisk(self.both, of_attributes, float(self.stays.sum()), self.child.left_out)
 
 
 class Masks(NamedTuple):

@@ -26,14 +26,8 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
-from stream_masker.core.risk.channel import (
-    conditional_entropy,
-    confident_share,
-    differential_epsilon,
-    expected_rank,
-    vulnerability,
-)
-from stream_masker.core.risk.sampling import hoeffding_bound
+from stream_masker.core.risk.records import hoeffding_bound
+from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.covariance import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
@@ -82,16 +76,13 @@ __all__ = [
     "WindowedMechanism",
     "WuPalmer",
     "chi_square",
-    "conditional_entropy",
-    "confident_share",
     "configuration_schema",
     "design",
-    "differential_epsilon",
     "distance_correlation",
     "distance_covariance",
+    "disclosure",
     "distance_variance",
     "entropy",
-    "expected_rank",
     "hoeffding_bound",
     "jensen_shannon",
     "least_marginal_value",
@@ -109,6 +100,5 @@ __all__ = [
     "semantic_variance",
     "stay_probability",
     "sum_of_squared_errors",
-    "vulnerability",
     "within_radius",
 ]

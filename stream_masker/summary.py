@@ -78,7 +78,8 @@ def chapter_guesses(risk: Risk) -> dict[str, Guess]:
 def _learned(risk: Risk | None, promise: float | None) -> str:
     if risk is None:
         return _promised_of_codes(promise)
-    code, chapter = _worst(code_guesses(risk), promise or 0.0), _worst(chapter_guesses(risk), 0.0)
+    exact = all(learned.error == 0.0 for learned in risk.strongest.values())
+    code, chapter = _worst(code_guesses(risk), 0.0 if exact else promise or 0.0), _worst(chapter_guesses(risk), 0.0)
     if promise is None:
         begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
     else:
@@ -109,7 +110,7 @@ class _Worst:
 def _worst(guesses: Mapping[str, Guess], promise: float) -> _Worst:
     """Return the highest figures, with the attribute of the guess that is right most often, if there are several.
 
-    ``promise``: how sure an attacker can be in any case.
+    ``promise``: how sure an attacker can be in any case, where not all that can be written was drawn.
     """
     name, guess = max(guesses.items(), key=lambda item: item[1].vulnerability)
     place = f" for {name}" if len(guesses) > 1 else ""

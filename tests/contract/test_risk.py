@@ -12,8 +12,8 @@ from stream_masker.core.mechanisms import MECHANISMS, mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk import groups
 from stream_masker.core.risk.groups import group_count
-from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.records import hoeffding_bound
+from stream_masker.core.risk.risk import Risk
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 pytestmark = pytest.mark.exhaustive

@@ -16,7 +16,10 @@ from stream_masker import Ontology, SemanticNoise
 from stream_masker.mechanisms import Exponential, Pram
 
 SEED = b"the seed of the twin"
-TREE = [("A", "all"), ("B", "all"), ("A1", "A"), ("B1", "B"), ("B20", "A1"), ("A12", "A1"), ("B11", "B1"), ("B12", "B1")]
+TREE = [
+    *(("A", "all"), ("B", "all"), ("A1", "A"), ("B1", "B")),
+    *(("B20", "A1"), ("A12", "A1"), ("B11", "B1"), ("B12", "B1")),
+]
 GRAPH = [*TREE, ("A12", "B1"), ("B11", "A1")]
 HIV = {"B20"}
 CODES = ("B20", "A12", "B11", "B")
@@ -70,7 +73,7 @@ def kinds_at(tau, depth):
 
 
 def guesses(joint, kinds):
-    """V, the greatest posterior, and the likely and certain shares; ``joint``: P(original, seen) by (original, seen)."""
+    """V, the greatest posterior, the likely and the certain share; ``joint``: P(original, seen) by original and seen."""
     mass = defaultdict(lambda: defaultdict(float))
     total = defaultdict(float)
     for (original, seen), p in joint.items():
@@ -219,7 +222,8 @@ def test_the_figures_of_an_event_are_those_of_the_masks_of_all_elements(swapped)
         for a, *elements in product(prior, *[CODES[:3]] * n):
             p = prior[a] * np.prod([both.get((a, b), 0.0) / prior[a] for b in elements])
             for seen in product(rows[0][a], *[rows[1][b] for b in elements]):
-                chance = p * rows[0][a][seen[0]] * np.prod([rows[1][b][c] for b, c in zip(elements, seen[1:], strict=True)])
+                masks = [rows[1][b][c] for b, c in zip(elements, seen[1:], strict=True)]
+                chance = p * rows[0][a][seen[0]] * np.prod(masks)
                 of_scalar[a, seen] += share * chance
                 for k, b in enumerate(elements):
                     of_element[b, (k, seen)] += share * chance / mean

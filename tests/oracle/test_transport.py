@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from stream_masker.core.risk.kinds import Kinds
 from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
 
 from stream_masker.core.batch import Batch, Column
@@ -18,7 +19,6 @@ from stream_masker.core.mechanisms.transport.scaling.solver import Problem, bala
 from stream_masker.core.mechanisms.transport.scaling.table import Table
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.risk.kinds import Kinds
 from stream_masker.core.statistics import count_batch
 
 EXPONENTS = np.array([6.0, 11.0])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stream_masker.core.risk.kinds import Kinds
 from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
 
 from stream_masker.core.mechanisms.transport.limits import Caps
@@ -16,7 +17,6 @@ from stream_masker.core.mechanisms.transport.star.couplings import Rows, couplin
 from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, limited
 from stream_masker.core.random.draws import salts_of
-from stream_masker.core.risk.kinds import Kinds
 
 PLACES, SALTS = (
     np.random.default_rng(5).permutation(SHAPE[1]).astype(np.int32),

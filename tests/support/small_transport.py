@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 
 from stream_masker.core.mechanisms.transport.scaling.table import Table
-from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 
 SHAPE = (9, 7)
 

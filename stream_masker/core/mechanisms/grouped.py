@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, Win
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import check_changed
+from stream_masker.core.risk.floor import required_change
 from stream_masker.core.risk.groups import (
     GROUP_RECORDS,
     SAMPLED_RECORDS,
@@ -112,7 +112,7 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         self._groups = None
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking random groups changes too few values of an attribute.
+        """Raise StatisticsError if masking random groups changes too few values of an attribute, by two standard errors.
 
         With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend. An
         attribute with a single value is not checked: an attacker knows it without masks.
@@ -122,6 +122,11 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         groups = list(islice(self._sampled(counts), CHECKED_GROUPS))
         for j, name in enumerate(self._attributes):
             prior = value_law(counts.values[j])[1]
-            if prior.size > 1:
-                changed = np.mean([group.before[:, j] != group.after[:, j] for group in groups])
-                check_changed(name, float(changed), prior)
+            shares = [float((group.before[:, j] != group.after[:, j]).mean()) for group in groups]
+            changed = float(np.mean(shares) + 2.0 * np.std(shares) / len(shares) ** 0.5)
+            if prior.size > 1 and changed < required_change(prior):
+                raise StatisticsError(
+                    f"{name}: in groups of {self.group_size(counts)} records, masking would change at most {changed:.2%} "
+                    f"of the values of the window, and must change at least {required_change(prior):.2%}: use smaller "
+                    "groups, a larger k or p, or another mechanism"
+                )

@@ -234,10 +234,14 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
 
     def risk(self, *, draws: int = 1000) -> Risk:
+        counts = self._known_counts()
+        return assess(self, counts, draws=whole_number("draws", draws, 1, MAX_DRAWS))
+
+    def _known_counts(self) -> Counts:
         self._prepared_statistics()
         if self._counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
-        return assess(self, self._counts, draws=whole_number("draws", draws, 1, MAX_DRAWS))
+        return self._counts
 
     @abstractmethod
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stream_masker.core.risk.sampling import hoeffding_bound
 from support.data import discharges_with_sex, icd9cm, sex_of_code
 
 from stream_masker import SemanticTransport
 from stream_masker.core.mechanisms.transport.strata import Laws
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
 from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.errors import ParameterError, StatisticsError
 
 SEED = b"a seed of many bytes"

@@ -7,9 +7,8 @@ principal and the first secondary diagnosis; the figures of disclosure are of th
   masking, over ``REPEATS`` maskings together.
 * The others are those of ``mechanism.risk()``, from a code's own mask: the distance; the chances that the best guess
   of a code, of its block and of its chapter are right; the greatest posterior of a code; the shares of records whose
-  best guess is right with a probability above 0.5 and above 0.9; and ε of the channel. They are exact, but for
-  mechanisms that mask groups, whose channels are estimated from ``DRAWS`` maskings. ``least V`` is ``risk().least``: no
-  method that keeps the law and has the RMSE of the row can have a lower V of the code.
+  best guess is right with a probability above 0.5 and above 0.9. They are exact, but for mechanisms that mask groups,
+  whose channels are estimated from random groups.
 * The first row is the default. Each mechanism is followed by the same figures of transport with the RMSE of both
   attributes as its target, without a promise.
 
@@ -52,8 +51,8 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("exponential", {"epsilon": 20.0}),
     *((name, {}) for name in sorted(OTHERS, key=lambda name: (MECHANISMS[name].needs_group, name))),
 ]
-FIGURES = ["V, code", "block", "chapter", "greatest posterior", "above 0.5", "above 0.9", "ε"]
-HEAD = ["mechanism", "RMSE, principal", "RMSE, secondary", "Δ sdCor", "sVar* ÷ sVar", "least V", *FIGURES]
+FIGURES = ["V, code", "block", "chapter", "greatest posterior", "above 0.5", "above 0.9"]
+HEAD = ["mechanism", "RMSE, principal", "RMSE, secondary", "Δ sdCor", "sVar* ÷ sVar", *FIGURES]
 
 
 def main() -> None:
@@ -84,7 +83,7 @@ def compare_with_bound(codes: int) -> None:
             squares = made.distances[0].between(present, present) ** 2
             bound = least_vulnerability(counts / batch.size, squares, risk.rmse[names[0]])
             label = ", ".join([name, *map(str, parameters.values())])
-            excess = risk.vulnerability[names[0]] / bound
+            excess = risk.value[names[0]].vulnerability / bound
             yield [label, risk.rmse[names[0]], bound, excess, *disclosure(risk), risk.unchanged[names[0]]]
 
     head = ["mechanism", "RMSE", "least V", "V ÷ least V", *FIGURES, "unchanged"]
@@ -120,20 +119,14 @@ def figures(label: str, made: WindowedMechanism[Any], risk: Risk, batch: Batch) 
     before, after = made.statistics, statistics_of(as_batch(masks))
     shift = float(after.correlation[0, 1] - before.correlation[0, 1])
     ratio = after.variance["0"] / before.variance[NAMES[0]]
-    least = "" if risk.least is None else risk.least[NAMES[0]]
-    return [label, *(risk.rmse[name] for name in NAMES), shift, ratio, least, *disclosure(risk)]
+    return [label, *(risk.rmse[name] for name in NAMES), shift, ratio, *disclosure(risk)]
 
 
 def disclosure(risk: Risk) -> list[float]:
     """Return ``FIGURES`` of the principal diagnosis."""
-    name = NAMES[0]
-    levels = risk.meaning[name].levels
-    return [
-        risk.vulnerability[name],
-        levels["block"].chance,
-        levels["chapter"].chance,
-        *(each[name] for each in (risk.certainty, risk.likely, risk.certain, risk.epsilon)),
-    ]
+    own = risk.value[NAMES[0]]
+    chances = (own, own.levels["block"], own.levels["chapter"])
+    return [*(each.vulnerability for each in chances), own.greatest, own.likely, own.certain]
 
 
 if __name__ == "__main__":

@@ -158,9 +158,9 @@ def of_window(size: int, number: int) -> list[float]:
     after = float(np.mean([*map(correlation, masks)]))
     following = rest if rest.size else inside
     new = float(np.mean(~np.isin(codes[0, following], codes[0, inside])))
-    chapter = risk.told[PAIR[0]].levels["chapter"].chance
+    chapter = risk.strongest[PAIR[0]].levels["chapter"].vulnerability
     return [
-        risk.prior[PAIR[0]],
+        risk.value[PAIR[0]].prior,
         told.given_record[PAIR[0]],
         chapter,
         max(told.certainty.values()),

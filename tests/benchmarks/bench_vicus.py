@@ -66,7 +66,7 @@ def rows(data: DataSet, setting: Mapping[str, float]) -> Iterator[tuple[str, ...
             risk.unchanged["principal"],
             float((before == after).mean()),
             utility.attributes["principal"].rmse_actual,
-            risk.vulnerability["principal"],
+            risk.value["principal"].vulnerability,
             pair.correlation,
         )
         shown = (f"{setting[key]:g}" if key in setting else "-" for key in PARAMETERS)

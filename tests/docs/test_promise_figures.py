@@ -92,7 +92,7 @@ def test_a_masking_that_does_not_read_readmission_cannot_keep_its_relation_to_co
 def test_the_least_chance_of_any_method():
     codes = real_codes(bench_promise.PAIR)
     made = bench_promise.calibrated(as_batch(codes))
-    told, own = made.disclosure(), made.risk(draws=1).vulnerability["diag_1"]
+    told, own = made.disclosure(), made.risk(draws=1).value["diag_1"].vulnerability
     text = " ".join((DOCS / "mathematics.md").read_text().split())
     assert f"{codes.shape[1]:,} real discharges" in text
     assert f"right in {own:.3f} by its own mask and in {told.given_record['diag_1']:.3f} by both masks" in text

@@ -73,7 +73,7 @@ def kinds_at(tau, depth):
 
 
 def guesses(joint, kinds):
-    """V, the greatest posterior, the likely and the certain share; ``joint``: P(original, seen) by original and seen."""
+    """V, the greatest posterior, the likely and the certain share; ``joint``: P(original, seen) by both."""
     mass = defaultdict(lambda: defaultdict(float))
     total = defaultdict(float)
     for (original, seen), p in joint.items():

@@ -6,8 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from stream_masker.core.risk.kinds import Kinds
-from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
+from support.small_transport import SHAPE, small_table, squares
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticTransport
@@ -139,8 +138,7 @@ def test_figures_are_those_of_the_joint_law(table, least, certainty):
     joint = dense_joint(given, solved)
     for labels, size, first in ((table.rows, SHAPE[0], True), (table.columns, SHAPE[1], False)):
         distances = given.squares[0 if first else 1]
-        kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
-        columns = columns_of(solved, first=first, joint=True, kinds=kinds)
+        columns = columns_of(solved, first=first, joint=True)
         by_value = grouped(joint, labels, size)
         masks = joint.sum(axis=0)
         assert columns.vulnerability == pytest.approx(by_value.max(axis=0).sum(), rel=1e-5)
@@ -149,7 +147,6 @@ def test_figures_are_those_of_the_joint_law(table, least, certainty):
         assert moved == pytest.approx((joint * distances[np.ix_(labels, labels)]).sum(), rel=1e-5)
         assert columns.changed == pytest.approx((joint * (labels[:, None] != labels)).sum(), rel=1e-5)
         np.testing.assert_allclose(columns.joint, grouped(by_value.T, labels, size).T, atol=1e-6)
-        assert columns.meaning(kinds) == literal_meaning(by_value)
     assert disclosure.vulnerability_of_record(solved) == pytest.approx(joint.max(axis=0).sum(), rel=1e-5)
     assert disclosure.stays_of_record(solved) == pytest.approx(np.trace(joint), rel=1e-5)
     logs = np.log((joint / given.law[:, None])[:, given.written])

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stream_masker.core.risk.kinds import Kinds
-from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
+from support.small_transport import SHAPE, small_table, squares
 
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import FirstChannel
@@ -129,11 +128,8 @@ def test_the_law_of_a_child_given_the_mask_of_its_root(child):
 @pytest.mark.parametrize("limiting", [False, True])
 def test_the_figures_of_an_edge_are_those_of_its_joint_law(child, limiting):
     bounds = CHILD_BOUNDS if limiting else Caps.none(SHAPE[1])
-    kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
-    edge, figures = limited(child.edge, child.squares, child.law, (bounds, NO_BOUNDS), 0.0, kinds=kinds)
+    edge, figures = limited(child.edge, child.squares, child.law, (bounds, NO_BOUNDS), 0.0)
     joint = child.joint(edge)
-    by_value = joint.sum(axis=0).reshape(SHAPE[1], -1)
-    assert figures.child.meaning(kinds) == literal_meaning(by_value)
     masks = joint.sum(axis=(0, 1))
     of_child = joint.sum(axis=0)
     assert figures.child.vulnerability == pytest.approx(of_child.max(axis=0).sum(), abs=1e-5)

@@ -112,7 +112,7 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         self._groups = None
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking random groups changes too few values of an attribute, by two standard errors.
+        """Raise StatisticsError if random groups change too few values of an attribute, by two standard errors.
 
         With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend. An
         attribute with a single value is not checked: an attacker knows it without masks.
@@ -124,9 +124,10 @@ class GroupMechanism(WindowedMechanism[Prepared]):
             prior = value_law(counts.values[j])[1]
             shares = [float((group.before[:, j] != group.after[:, j]).mean()) for group in groups]
             changed = float(np.mean(shares) + 2.0 * np.std(shares) / len(shares) ** 0.5)
-            if prior.size > 1 and changed < required_change(prior):
+            required = required_change(prior)
+            if prior.size > 1 and changed < required:
                 raise StatisticsError(
-                    f"{name}: in groups of {self.group_size(counts)} records, masking would change at most {changed:.2%} "
-                    f"of the values of the window, and must change at least {required_change(prior):.2%}: use smaller "
-                    "groups, a larger k or p, or another mechanism"
+                    f"{name}: in groups of {self.group_size(counts)} records, masking would change {changed:.2%} of "
+                    f"the values of the window, and must change at least {required:.2%}: use smaller groups, a larger "
+                    "k or p, or another mechanism"
                 )

@@ -54,7 +54,7 @@ def test_values_other_than_the_most_frequent_that_hardly_change_are_refused(size
 
 @SIZES
 def test_a_permutation_is_refused(size):
-    with pytest.raises(StatisticsError, match="100% of the values that masking changes .* single possible original"):
+    with pytest.raises(StatisticsError, match=r"100% of the values that masking changes .* single possible original"):
         calibrated(rotated(CODES[:size]), CODES[:size])
 
 

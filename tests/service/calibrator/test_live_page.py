@@ -29,9 +29,7 @@ from stream_masker.service.calibrator.page.live import KEPT_VERSIONS
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.observability.health import Health, HttpServer
 
-RISK = AttributeRiskFigures(
-    prior=0.1, vulnerability=0.4, given_record=0.45, certain=0.0, unchanged=0.3, certainty=0.5
-)
+RISK = AttributeRiskFigures(prior=0.1, vulnerability=0.4, given_record=0.45, certain=0.0, unchanged=0.3, certainty=0.5)
 VOID = {"meta", "circle", "line", "polyline", "br"}
 
 

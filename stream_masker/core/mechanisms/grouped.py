@@ -32,7 +32,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import StatisticsError
 
-CHECKED_GROUPS = 64
+CHECKED_GROUPS = 400
 """The number of random groups from which the share of changed values is estimated."""
 
 MAX_GROUP_RECORDS = 1_000_000

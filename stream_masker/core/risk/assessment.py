@@ -63,11 +63,13 @@ def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
         unchanged[name] = float(prior @ channel.unchanged)
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)
-    told, stays = _sampled(source, channels, counts, draws, exact=bool(record))
-    if told is None:
+    sampled, stays = _sampled(source, channels, counts, draws, exact=bool(record))
+    if sampled is None:
         return Risk(value, None, unchanged, None, rmse)
-    told = {name: record.get(name) or told.get(name) or value[name] for name in value}
-    return Risk(value, told, unchanged, min(unchanged.values()) if stays is None else stays, rmse)
+    told = {name: record.get(name) or sampled.get(name) or value[name] for name in value}
+    if len(value) == 1 and not counts.lengths:
+        stays = unchanged[source.attributes[0]]
+    return Risk(value, told, unchanged, stays, rmse)
 
 
 def _sampled(
@@ -126,6 +128,7 @@ class PairLaw:
     * ``tuples``: the t pairs of values. ``place``: which of both attributes the elements are of, 0 or 1.
     * ``lengths``: how many records have each number of elements; None without an array.
     * ``values``: the values of the scalar and of the elements, ascending. ``index``: (t,) each, those of every pair.
+      ``priors``: the share of each.
     """
 
     tuples: Tuples
@@ -133,26 +136,21 @@ class PairLaw:
     lengths: SparseCounts | None
     values: tuple[Int32Array, Int32Array]
     index: tuple[Int64Array, Int64Array]
+    priors: tuple[Float64Array, Float64Array]
 
     @classmethod
     def of(cls, tuples: Tuples, counts: Counts) -> PairLaw:
         arrays = [k for k, j in enumerate(tuples.attributes) if j in counts.lengths and counts.lengths[j].keys.any()]
         place = arrays[0] if arrays else 1
         lengths = counts.lengths[tuples.attributes[place]] if arrays else None
-        unique = [np.unique(tuples.codes[k], return_inverse=True) for k in (1 - place, place)]
-        (a, of_a), (b, of_b) = unique
-        return cls(tuples, place, lengths, (a, b), (of_a, of_b))
+        (a, of_a), (b, of_b) = (np.unique(tuples.codes[k], return_inverse=True) for k in (1 - place, place))
+        shares = [np.bincount(index, tuples.prior).astype(np.float64) for index in (of_a, of_b)]
+        return cls(tuples, place, lengths, (a, b), (of_a, of_b), (shares[0], shares[1]))
 
     @property
     def attributes(self) -> tuple[int, int]:
         """The attributes of the scalar and of the elements."""
         return self.tuples.attributes[1 - self.place], self.tuples.attributes[self.place]
-
-    @property
-    def priors(self) -> tuple[Float64Array, Float64Array]:
-        """The share of each scalar and of each element."""
-        first, second = (np.asarray(np.bincount(index, self.tuples.prior), np.float64) for index in self.index)
-        return first, second
 
     def draw(self, size: int) -> list[Int64Array]:
         """Draw records: the pairs of the elements of each, which have one scalar."""

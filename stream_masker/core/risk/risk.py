@@ -69,7 +69,8 @@ class Disclosure(Guess):
       concepts of a level, and a guess of any of them is right; a code above a level stands for itself.
     * ``sensitive``: by name of ``SENSITIVE_LISTS``, for the groups of which the window has values.
     * ``error``: 0 if the law is exact. Otherwise, with confidence 0.95, a chance or share differs from its true value
-      by no more than this; ``greatest`` is then the greatest of those that were drawn.
+      by no more than this, and ``found`` by no more than this ÷ ``prior``. ``greatest`` is then the greatest of those
+      that were drawn.
     """
 
     levels: Mapping[str, Guess]
@@ -106,14 +107,10 @@ class Risk:
 
     def __repr__(self) -> str:
         """Return V and the unchanged shares, rounded; ``to_dict`` has everything."""
-        laws = (("value", self.value), ("record", self.record or {}))
-        shown = {f"V given the {law}": {a: each.vulnerability for a, each in told.items()} for law, told in laws}
-        shown["unchanged"] = dict(self.unchanged)
-        return f"Risk({', '.join(f'{name}: {_rounded(figures)}' for name, figures in shown.items() if figures)})"
-
-
-def _rounded(figures: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(figure, 4) for name, figure in figures.items()}
+        chances = [f"{a}: {each.vulnerability:.4f} given the value's mask" for a, each in self.value.items()]
+        chances += [f"{a}: {each.vulnerability:.4f} given the record's" for a, each in (self.record or {}).items()]
+        unchanged = [f"{a}: {share:.4f} unchanged" for a, share in self.unchanged.items()]
+        return f"Risk({', '.join([*chances, *unchanged])})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -109,7 +109,7 @@ def test_with_three_attributes_the_pair_that_tells_most_counts():
     alone.calibrate()
     pair = alone.risk(draws=2_000).record["a"]
     assert together.record["a"].vulnerability == pytest.approx(pair.vulnerability, abs=2 * pair.error)
-    assert together.record["a"].vulnerability > together.value["a"].vulnerability + 0.05
+    assert together.record["a"].greatest > together.value["a"].greatest + 0.1
 
 
 def test_of_a_single_attribute_its_own_mask_is_all():
@@ -121,9 +121,10 @@ def test_of_a_single_attribute_its_own_mask_is_all():
     assert risk.unchanged_records == risk.unchanged["a"]
 
 
+@pytest.mark.usefixtures("few_groups")
 def test_of_masks_of_groups_the_figures_of_records_are_unknown_and_others_have_an_error():
     rng = np.random.default_rng(8)
-    made = RankSwapping({"a": TAU, "b": TAU}, k=3, group_records=2_000, seed=SEED)
+    made = RankSwapping({"a": TAU, "b": TAU}, k=3, group_records=20, seed=SEED)
     made.learn_many(records(a=rng.choice(TAU.ids, 300).tolist(), b=rng.choice(TAU.ids, 300).tolist()))
     made.calibrate()
     risk = made.risk()

@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker import Ontology
 from stream_masker.errors import StatisticsError
-from stream_masker.mechanisms import Pram
+from stream_masker.mechanisms import Exponential, Pram
 
 CODES = [f"c{k}" for k in range(300)]
 TAU = Ontology.from_edges([(code, "root") for code in CODES]).taxonomy()
@@ -65,4 +65,6 @@ def test_a_permutation_of_the_most_frequent_values_alone_is_not_refused():
 
 
 def test_a_single_value_is_known_without_masks_and_not_checked():
-    assert calibrated({"c0": {"c0": 1.0}}, CODES[:1], mode=10).records == 12
+    made = Exponential({"one": TAU}, epsilon=500.0, seed=b"sixteen bytes...")
+    made.learn_many([{"one": "c0"}] * 12)
+    assert made.calibrate().records == 12

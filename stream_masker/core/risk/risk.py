@@ -165,9 +165,9 @@ def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) ->
     """Return for each question V, the greatest posterior, the likely and the certain share, and the mass of the best
     guesses that are likely."""
     figures = np.zeros((len(questions), 5))
-    for joint in _narrow(blocks):
-        total = joint.sum(axis=0)
-        joint, total = joint[:, total > 0.0], total[total > 0.0]
+    for block in _narrow(blocks):
+        total = block.sum(axis=0)
+        joint, total = block[:, total > 0.0], total[total > 0.0]
         for row, question in zip(figures, questions, strict=True):
             best = question.best(joint)
             likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
@@ -180,7 +180,7 @@ def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) ->
 def _narrow(blocks: Iterable[Float64Matrix]) -> Iterator[Float64Matrix]:
     for block in blocks:
         for start in range(0, block.shape[1], COLUMNS):
-            yield np.asarray(block[:, start : start + COLUMNS], np.float64)
+            yield block[:, start : start + COLUMNS]
 
 
 def _of_level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> _Question:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 
-import numpy as np
 import pytest
 from calibration_session import SessionBench, block, sample
 
@@ -20,7 +19,6 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.risk import RiskLimits, _crossed, assess_version
 from stream_masker.service.calibrator import session
 from stream_masker.service.calibrator.components import CalibratorComponents
-from stream_masker.summary import ATTACKER
 
 STRICT = RiskLimits(max_vulnerability=0.01, hold=True)
 
@@ -63,8 +61,9 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     assert bench.metric("risk_record_unchanged_share") is not None
     assert bench.metric("risk_limits_crossed") == 0
     assert 0.0 <= (bench.metric("risk_bound") or 0.0) < 0.1
+    assert 0.2 < (bench.metric("risk_certainty", attribute="one", given="value") or 0.0) <= 0.5
+    assert bench.metric("risk_certainty", attribute="one", given="record") is None, "nothing is promised"
     for given in ("value", "record"):
-        assert 0.2 < (bench.metric("risk_certainty", attribute="one", given=given) or 0.0) <= 0.5
         told = [bench.metric(f"risk_level_{x}", attribute="one", level="chapter", given=given) for x in LEVEL_FIGURES]
         assert 0.0 < told[0] <= told[1] <= 1.0
     assert "risk of statistics version 1: one: vulnerability" in caplog.text
@@ -80,7 +79,8 @@ def test_the_first_version_is_logged_and_shown_in_three_sentences(
         bench.session.assess_risk()
     (said,) = (text for text in caplog.messages if text.startswith("statistics version 1: "))
     begin, separator, rest = said.removeprefix("statistics version 1: ").partition(" of a code and ")
-    assert re.fullmatch(rf"{re.escape(ATTACKER)} can be at most \d\d% sure of a code and ", begin + separator)
+    assert separator
+    assert re.fullmatch(r"Nothing is promised .*: some masks make an attacker \d\d% sure", begin)
     assert rest.count("without masks") == 2
     assert "of the records stay as they were." in rest
     page = bench.components.page.html("")
@@ -214,24 +214,6 @@ def test_noise_that_tells_most_values_is_beyond_a_limit_by_default() -> None:
     statistics = made.compute(COUNTS, version=1)
     found = assess_version(made, statistics, COUNTS, made.distances, RiskLimits(), brief=True)
     assert "guessed with a probability above 0.9" in found.crossed[0]
-
-
-@pytest.mark.parametrize("level", [0.35, 0.5])
-def test_a_target_equal_to_the_limit_is_not_withheld(level: float) -> None:
-    rng = np.random.default_rng(3)
-    for window in range(8):
-        made = SemanticTransport({"one": TAU, "two": TAU}, target={"vulnerability": level}, seed=SEED)
-        first = rng.integers(0, 9, 400)
-        second = np.where(rng.random(400) < 0.6, first, rng.integers(0, 9, 400))
-        batch = Batch(400, (Column(LEAVES[first]), Column(LEAVES[second])))
-        counts = count_batch(batch, [len(TAU)] * 2)
-        limits = RiskLimits(max_vulnerability=level, hold=True)
-        statistics = made.compute(counts, version=window + 1)
-        found = assess_version(made, statistics, counts, made.distances, limits, brief=True)
-        assert found.crossed == ()
-        assert max(each.vulnerability for each in found.risk.strongest.values()) == pytest.approx(level, abs=0.06)
-        below = RiskLimits(max_vulnerability=level - 0.02, hold=True)
-        assert assess_version(made, statistics, counts, made.distances, below, brief=True).crossed != ()
 
 
 def test_settings_of_an_unknown_risk_wait_for_the_next_window(components: CalibratorComponents) -> None:

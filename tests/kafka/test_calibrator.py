@@ -23,7 +23,6 @@ from polling import attempts
 from sealed_topics import opened, opened_version, sealed_block
 from support.processes import Processes, terminate
 from support.small_configuration import write_secret, write_small
-from workers import FEW_REPEATS
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
@@ -197,7 +196,6 @@ def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> 
         kafka={"bootstrap_servers": bootstrap},
         topics=names,
         internal_topics={"secret": {"file": "secret"}},
-        risk={"repeats": FEW_REPEATS},
         calibration={**window, "keep_versions": 3, "core_share": 1},
     )
 

@@ -31,7 +31,6 @@ from stream_masker.core.mechanisms.transport.fit import (
 from stream_masker.core.mechanisms.transport.given import Given, conditional, given_groups
 from stream_masker.core.mechanisms.transport.model import Attributes, Maps, Transport, packed
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
 from stream_masker.core.validation import number_between
@@ -278,16 +277,6 @@ class Strata:
             shares = column.counts / np.bincount(indices, column.counts, len(values))[indices] * (weight / total)
             for block in made.blocks() if isinstance(made, Given) else made.blocks(which):
                 yield block[indices] * shares[:, None]
-
-    def told(self, j: int) -> Told:
-        """Return what all masks of a record tell of attribute j's value."""
-        surest, prior = 0.0, 0.0
-        for i, _, made, which in self.parts:
-            if i == j:
-                surest = max(surest, made.surest(which))
-                own = made.prior if isinstance(made, Given) else made.map.law.share_of(which)
-                prior = max(prior, float(own.max()))
-        return Told(surest, prior, None)
 
 
 def _values_of(made: Transport | Given, which: int) -> Values:

@@ -200,7 +200,7 @@ def test_an_unknown_code_is_an_error_that_says_where_and_not_which():
             r"^the concepts of 'principal' are of type int: ",
         ),
         ({"mechanism": "magic"}, r"^mechanism='magic' is not allowed: use semantic_noise or "),
-        ({"unknown": "pass"}, r"^unknown='pass' is not allowed: use reject, ancestor, suppress$"),
+        ({"unknown": "pass"}, r"^unknown='pass' is not allowed: use reject or ancestor or suppress$"),
         ({"frame": DATA}, r"^frame is of type dict: use a pyarrow Table, or a pandas or polars DataFrame$"),
         ({"frame": pl.LazyFrame(DATA)}, r"^frame is of type LazyFrame: "),
     ],

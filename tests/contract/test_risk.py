@@ -126,7 +126,7 @@ def test_risk_measures_are_within_their_ranges(calibrated, risk):
         assert 0.0 < risk.rmse[name] < 1.0
         for learned in (risk.value[name], risk.strongest[name]):
             for guess in (learned, *learned.levels.values()):
-                assert guess.prior - learned.error - 1e-9 <= guess.vulnerability <= guess.greatest + 1e-9 <= 1.0 + 1e-9
+                assert guess.prior - learned.error - 1e-6 <= guess.vulnerability <= guess.greatest + 1e-9 <= 1.0 + 1e-9
                 assert 0.0 <= guess.certain <= guess.likely <= 1.0
             block, chapter = (learned.levels[level].vulnerability for level in ("block", "chapter"))
             assert learned.vulnerability <= block + 1e-9 <= chapter + 2e-9

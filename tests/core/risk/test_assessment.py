@@ -79,7 +79,7 @@ def test_without_known_lengths_each_row_is_a_record(reference):
     ids=["ends", "between"],
 )
 def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
-    """The figures of docs/derivations.md, to about three standard errors of 500 draws.
+    """The figures of docs/derivations.md, to three standard errors of 500 draws.
 
     Scheduled: the lengths between the shortest and the longest.
     """
@@ -92,7 +92,7 @@ def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_m
     for n, right in shares.items():
         events = SparseCounts(np.array([n]), np.array([first.size]))
         risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk(draws=500)
-        assert risk.record["a"].vulnerability == pytest.approx(right, abs=0.03)
+        assert risk.record["a"].vulnerability == pytest.approx(right, abs=0.04)
 
 
 def records(**columns):

@@ -78,11 +78,8 @@ EQUATIONS = (
     Equation("entropy", "Σ p·log₂(1 / p)", code.entropy, "2012", "section 3.2"),
     Equation("chi-square", "Σ (O − E)² / E", code.chi_square, "2012", "section 3.2"),
     Equation("transition probabilities", "P(a′ ∣ a)", code.WindowedMechanism.channel, "ours", "Gouweleeuw 1998"),
-    Equation("vulnerability", "Σ_a′ max_a p(a)·P(a′ ∣ a)", code.vulnerability, "ours", "Smith 2009"),
-    Equation("certain, likely", "share with max_a p(a ∣ a′) > 0.9, 0.5", code.confident_share, "ours", "Smith 2009"),
-    Equation("conditional entropy", "H(A ∣ A′)", code.conditional_entropy, "ours", "Shannon 1948"),
-    Equation("expected rank", "E[rank of a by p(a ∣ a′)]", code.expected_rank, "ours", "Massey 1994"),
-    Equation("ε of a channel", "max ln P(a′ ∣ a) − ln P(a′ ∣ a″)", code.differential_epsilon, "ours", "Duchi 2013"),
+    Equation("vulnerability", "Σ_a′ max_a p(a)·P(a′ ∣ a)", code.disclosure, "ours", "Smith 2009"),
+    Equation("certain, likely", "share with max_a p(a ∣ a′) > 0.9, 0.5", code.disclosure, "ours", "Smith 2009"),
     Equation("bound of n draws", "√(ln(2/δ) / 2n)", code.hoeffding_bound, "ours", "Hoeffding 1963"),
     Equation("drift of values", "½·KL(p ‖ m) + ½·KL(q ‖ m), m = (p + q) / 2", code.jensen_shannon, "ours", "Lin 1991"),
 )

@@ -24,14 +24,8 @@ from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.vicus import stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
-from stream_masker.core.risk.channel import (
-    conditional_entropy,
-    confident_share,
-    differential_epsilon,
-    expected_rank,
-    vulnerability,
-)
-from stream_masker.core.risk.sampling import hoeffding_bound
+from stream_masker.core.risk.records import hoeffding_bound
+from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
@@ -81,15 +75,12 @@ __all__ = [
     "WindowedMechanism",
     "WuPalmer",
     "chi_square",
-    "conditional_entropy",
-    "confident_share",
     "configuration_schema",
-    "differential_epsilon",
+    "disclosure",
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
     "entropy",
-    "expected_rank",
     "hoeffding_bound",
     "jensen_shannon",
     "levelled",
@@ -106,5 +97,4 @@ __all__ = [
     "semantic_variance",
     "stay_probability",
     "sum_of_squared_errors",
-    "vulnerability",
 ]

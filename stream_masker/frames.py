@@ -222,7 +222,8 @@ class FrameMasker:
         if not self._is_fitted:
             return f"<p>{escape(repr(self))}</p>"
         risk, card = self.mechanism_.risk(), self.mechanism_.method_card
-        sentences = three_sentences(risk, preserves=card.preserves, incomplete=self._lacks_codes)
+        promise = self.mechanism_.promise
+        sentences = three_sentences(risk, promise=promise, preserves=card.preserves, incomplete=self._lacks_codes)
         return f"<div><p>{'<br>'.join(map(escape, (repr(self), *sentences)))}</p>{chances_plot(risk)}</div>"
 
     @property

@@ -55,6 +55,7 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
         float(same.mean()),
         _statistics(mechanism, before),
         _statistics(mechanism, after),
+        mechanism.promise,
         before.lacks_codes,
     )
 

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from stream_masker import svg
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.risk import Guess, Risk
 from stream_masker.core.statistics.summary import Statistics
 
 NEGLIGIBLE_PERCENT = 1e-4
@@ -39,8 +39,7 @@ def three_sentences(
 ) -> tuple[str, str, str]:
     """Return the three sentences: what an attacker learns, what stays as it was, and what is kept.
 
-    * ``risk``: the risk of the statistics in force; None if it is not known. ``promise``: ``Mechanism.promise``, which
-      is all that is known then.
+    * ``risk``: the risk of the statistics in force; None if it is not known. ``promise``: ``Mechanism.promise``.
     * ``unchanged``, ``unchanged_records``: the shares of each attribute's codes and of records that masking left as
       they were; None: those that ``risk`` expects.
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
@@ -50,7 +49,7 @@ def three_sentences(
     """
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged
-        unchanged_records = risk.unchanged_of_record if unchanged_records is None else unchanged_records
+        unchanged_records = risk.unchanged_records if unchanged_records is None else unchanged_records
     return (
         _learned(risk, promise, incomplete),
         _stays(unchanged or {}, unchanged_records),
@@ -68,41 +67,25 @@ def unchanged_warning(share: float, mechanism: str) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """The chance that an attacker's best guess about a value is right: without masks, and with them.
-
-    ``certainty``: the greatest posterior of a guess, over all records that can be written if it is known.
-    """
-
-    prior: float
-    masked: float
-    certainty: float
+def code_guesses(risk: Risk) -> dict[str, Guess]:
+    """Return the best guess of a code, by attribute, given all masks of the record if that is known."""
+    return dict(risk.strongest)
 
 
-def code_chances(risk: Risk) -> dict[str, Chance]:
-    """Return the chances of the best guess of a code, by attribute, given all masks of the record if that is known."""
-    given, sure = risk.given_record or {}, risk.certainty_given_record or risk.certainty
-    return {
-        name: Chance(risk.prior[name], max(chance, given.get(name, 0.0)), sure[name])
-        for name, chance in risk.vulnerability.items()
-    }
-
-
-def chapter_chances(risk: Risk) -> dict[str, Chance]:
-    """Return the chances of the best guess of a code's chapter, by attribute."""
-    guesses = {name: meaning.levels["chapter"] for name, meaning in risk.told.items()}
-    return {name: Chance(guess.prior, guess.chance, guess.certainty) for name, guess in guesses.items()}
+def chapter_guesses(risk: Risk) -> dict[str, Guess]:
+    """Return the best guess of a code's chapter, by attribute."""
+    return {name: learned.levels["chapter"] for name, learned in risk.strongest.items()}
 
 
 def _learned(risk: Risk | None, promise: float | None, incomplete: bool) -> str:
     if risk is None:
         return _promised_of_codes(None if incomplete else promise)
-    code, chapter = _worst(code_chances(risk)), _worst(chapter_chances(risk))
+    exact = all(learned.error == 0.0 for learned in risk.strongest.values())
+    code, chapter = _worst(code_guesses(risk), 0.0 if exact else promise or 0.0), _worst(chapter_guesses(risk), 0.0)
     guesses = f"the best guess of a code is right in {code.cases}, and that of its chapter in {chapter.cases}."
-    if incomplete and risk.certainty_given_record is not None:
+    if incomplete and promise is not None:
         return f"Nothing is promised about single records, because codes may be missing. In complete records, {guesses}"
-    if risk.certainty_given_record is None:
+    if promise is None:
         begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
     else:
         begin = f"{ATTACKER} can be at most {code.sureness} sure of a code"
@@ -126,12 +109,16 @@ class _Worst:
     cases: str
 
 
-def _worst(chances: Mapping[str, Chance]) -> _Worst:
-    """Return the highest figures, with the attribute of the guess that is right most often, if there are several."""
-    name, chance = max(chances.items(), key=lambda item: item[1].masked)
-    place = f" for {name}" if len(chances) > 1 else ""
-    sureness = max(each.certainty for each in chances.values())
-    return _Worst(_at_most(sureness), f"{chance.masked:.0%} of the cases{place} ({chance.prior:.0%} without masks)")
+def _worst(guesses: Mapping[str, Guess], promise: float) -> _Worst:
+    """Return the highest figures, with the attribute of the guess that is right most often, if there are several.
+
+    ``promise``: how sure an attacker can be in any case, where not all that can be written was drawn.
+    """
+    name, guess = max(guesses.items(), key=lambda item: item[1].vulnerability)
+    place = f" for {name}" if len(guesses) > 1 else ""
+    sureness = max(promise, *(each.greatest for each in guesses.values()))
+    cases = f"{guess.vulnerability:.0%} of the cases{place} ({guess.prior:.0%} without masks)"
+    return _Worst(_at_most(sureness), cases)
 
 
 def _at_most(share: float) -> str:
@@ -181,6 +168,7 @@ class MaskingReport:
     unchanged_records: float
     before: Statistics
     after: Statistics
+    promise: float | None = None
     incomplete: bool = False
 
     @property
@@ -188,6 +176,7 @@ class MaskingReport:
         """What an attacker learns, what stays as it was, and what is kept."""
         return three_sentences(
             self.risk,
+            promise=self.promise,
             unchanged=self.unchanged,
             unchanged_records=self.unchanged_records,
             before=self.before,
@@ -206,7 +195,7 @@ class MaskingReport:
         return f"<div><p><b>{escape(head)}</b><br>{lines}</p>{chances_plot(self.risk)}</div>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all figures as JSON-serialisable data; an infinite ε stays a float."""
+        """Return all figures as JSON-serialisable data."""
         return {
             "mechanism": self.mechanism,
             "sentences": list(self.sentences),
@@ -227,15 +216,15 @@ PRIOR_COLOUR, MASKED_COLOUR = "#9aa5b1", "#c2410c"
 def chances_plot(risk: Risk) -> str:
     """Return a bar chart as SVG: the chances of the best guess of each code and chapter, without and with masks."""
     rows = [
-        (f"{name}, {kind}", chance)
-        for kind, chances in (("code", code_chances(risk)), ("chapter", chapter_chances(risk)))
-        for name, chance in chances.items()
+        (f"{name}, {kind}", guess)
+        for kind, guesses in (("code", code_guesses(risk)), ("chapter", chapter_guesses(risk)))
+        for name, guess in guesses.items()
     ]
     height = PLOT_ROW * (len(rows) + 1)
     return svg.element(
         "svg",
         svg.element("title", "The chance that an attacker's best guess is right, without and with masks"),
-        *(bar for position, (name, chance) in enumerate(rows) for bar in _bars(position, name, chance)),
+        *(bar for position, (name, guess) in enumerate(rows) for bar in _bars(position, name, guess)),
         *_legend(PLOT_ROW * len(rows) + 15),
         viewBox=f"0 0 {PLOT_WIDTH} {height}",
         width=PLOT_WIDTH,
@@ -247,14 +236,14 @@ def chances_plot(risk: Risk) -> str:
     )
 
 
-def _bars(position: int, name: str, chance: Chance) -> Iterator[str]:
+def _bars(position: int, name: str, guess: Guess) -> Iterator[str]:
     top, scale = PLOT_ROW * position, PLOT_WIDTH - PLOT_LABEL - 45
     yield svg.text(name, PLOT_LABEL - 8, top + 14, text_anchor="end")
-    for offset, share, colour in ((2, chance.prior, PRIOR_COLOUR), (10, chance.masked, MASKED_COLOUR)):
+    for offset, share, colour in ((2, guess.prior, PRIOR_COLOUR), (10, guess.vulnerability, MASKED_COLOUR)):
         width = max(1.0, share * scale)
         yield svg.element("rect", x=PLOT_LABEL, y=top + offset, width=width, height=7, fill=colour)
-    end = PLOT_LABEL + max(chance.prior, chance.masked) * scale + 6
-    yield svg.text(f"{chance.masked:.0%}", end, top + 14)
+    end = PLOT_LABEL + max(guess.prior, guess.vulnerability) * scale + 6
+    yield svg.text(f"{guess.vulnerability:.0%}", end, top + 14)
 
 
 def _legend(y: float) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from stream_masker import Numeric, Ontology, SemanticNoise, measure_utility
 from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.mechanisms import Microaggregation
 from stream_masker.statistics import Utility
 
 EDGES = [(f"{c}{k}", c) for c in "abc" for k in range(4)] + [(c, "root") for c in "abc"]
@@ -53,12 +54,12 @@ def test_tables_and_iterators_are_records(noise):
 
 
 def test_numbers_are_measured():
-    noise = SemanticNoise({"first": TAU}, numeric={"age": Numeric()}, alpha=0.2, seed=b"sixteen bytes or more")
+    made = Microaggregation({"first": TAU}, numeric={"age": Numeric()}, seed=b"sixteen bytes or more")
     records = [{"first": CODES[k % 12], "age": float(k % 50)} for k in range(200)]
-    noise.learn_many(records)
-    noise.calibrate()
+    made.learn_many(records)
+    made.calibrate()
     moved = [{**record, "age": record["age"] + 1} for record in records]
-    age = measure_utility(noise, records, moved).numeric["age"]
+    age = measure_utility(made, records, moved).numeric["age"]
     assert age.variance_ratio == pytest.approx(1)
     assert age.mean_difference == pytest.approx(1 / np.std([record["age"] for record in records]), rel=0.01)
 

@@ -18,7 +18,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, unit_distances
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.groups import MaskedGroup, RecordLaw, grown_group, masks_of_group
+from stream_masker.core.risk.groups import MaskedGroup, masks_of_group, random_records
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
@@ -77,13 +77,13 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
 
 def linked_share(
     mechanism: Mechanism, counts: Counts, distances: Sequence[Distance], *, records: int = LINKED_RECORDS
-) -> float | None:
+) -> float:
     """Return the expected share of linked records among random records of the window's law, in [0, 1].
 
     The records are masked with independent random words, by mechanisms that mask groups in groups of their size. Those
     of more than two attributes have independent values, because the counts of a window hold pairs only
-    (``core.risk.groups.RecordLaw``); arrays have one element, and numbers are absent. The share falls with the number
-    of records. It is an estimate from one sample. None if no group has enough values to be masked.
+    (``core.risk.groups.random_records``); arrays have one element, and numbers are absent. The share falls with the
+    number of records. It is an estimate from one sample.
 
     * ``mechanism``: with the statistics in force. ``counts``: those of their window.
     """
@@ -91,15 +91,10 @@ def linked_share(
     if counts.contexts:
         group = _group_of_contexts(mechanism, counts, sizes, generator, records)
         return record_linkage(Batch(records, _columns(group.before)), _columns(group.after), distances).risk
-    law = RecordLaw(counts, sizes)
     size = mechanism.group_size(counts) if mechanism.needs_group else records
-    numbers = range(-(-records // size))
-    drawn = [grown_group(mechanism, law, generator, law.draw(generator, size), number) for number in numbers]
-    groups = [group for group in drawn if group is not None]
-    if not groups:
-        return None
-    before = np.concatenate([group.before for group in groups])[:records]
-    after = np.concatenate([group.after for group in groups])[:records]
+    drawn = [random_records(counts, sizes, generator, size) for _ in range(-(-records // size))]
+    before = np.concatenate(drawn)[:records]
+    after = np.concatenate([masks_of_group(mechanism, codes, number) for number, codes in enumerate(drawn)])[:records]
     return record_linkage(Batch(len(before), _columns(before)), _columns(after), distances).risk
 
 
@@ -110,7 +105,7 @@ def _group_of_contexts(
     numbers, parts = np.array(list(counts.contexts)), list(counts.contexts.values())
     shares = np.array([part.records for part in parts], np.float64)
     drawn = generator.multinomial(records, shares / shares.sum())
-    codes = [RecordLaw(part, sizes).draw(generator, n) for part, n in zip(parts, drawn.tolist(), strict=True)]
+    codes = [random_records(part, sizes, generator, n) for part, n in zip(parts, drawn.tolist(), strict=True)]
     before = np.concatenate(codes)
     return MaskedGroup(before, masks_of_group(mechanism, before, 0, np.repeat(numbers, drawn)))
 

@@ -20,11 +20,9 @@ from stream_masker.core.anonymity import least_class, unique_share
 from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch, unchanged_records
 from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.mechanisms.grouped import GroupMechanism
-from stream_masker.core.risk.groups import SAMPLED_RECORDS
 from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
@@ -36,25 +34,29 @@ REPEATS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRisk:
-    """What an attacker learns of each attribute of a masked record.
+class MeasuredGuess:
+    """What an attacker learns of an attribute's values from their own masks.
 
-    * ``vulnerability``: the share of values that the attacker guesses right, from the masked value of the attribute; at
-      least the share of the most frequent value, which needs no masked record.
-    * ``vulnerability_of_record``: the share of records whose values the attacker guesses all right, from all masked
-      values.
-    * ``certain``: the share of values that the attacker guesses with a probability above 0.9.
-    * ``unchanged``: the share of values that masking left as they are.
-    * ``epsilon``: ε of the channel; None, because no attack measures it.
-    * ``rmse``: √(Σ sd(a, a*)² / n).
+    * ``vulnerability``: the share of values that are guessed right; at least that of the most frequent value, which
+      needs no masked record. ``certain``: the share of values that are guessed with a probability above 0.9.
     """
 
-    vulnerability: Mapping[str, float]
-    vulnerability_of_record: float
-    certain: Mapping[str, float]
+    vulnerability: float
+    certain: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRisk:
+    """What an attacker learns of masked records. Keys are attributes.
+
+    * ``value``: from a value's own mask. ``record``: None, because no attack measures what all masks of a record tell.
+    * ``unchanged``: the share of values that masking left as they are. ``rmse``: √(Σ sd(a, a*)² / n).
+    """
+
+    value: Mapping[str, MeasuredGuess]
     unchanged: Mapping[str, float]
-    epsilon: Mapping[str, float | None]
     rmse: Mapping[str, float]
+    record: None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
@@ -71,15 +73,14 @@ def measured_risk(
         for j in range(len(data.attributes))
     ]
     return MeasuredRisk(
-        vulnerability={
-            name: max(_share(guess.right[guess.present]), _prior(column))
+        {
+            name: MeasuredGuess(
+                max(_share(guess.right[guess.present]), _prior(column)), _share(guess.certain[guess.present])
+            )
             for name, guess, column in zip(data.attributes, guesses, data.whole.columns, strict=True)
         },
-        vulnerability_of_record=_of_records(data.whole, trials, masked.columns, guesses),
-        certain=_by_name(data, [guess.certain[guess.present] for guess in guesses]),
-        unchanged=_by_name(data, [guess.unchanged[guess.present] for guess in guesses]),
-        epsilon=dict.fromkeys(data.attributes),
-        rmse=rmse_of(data, masked),
+        {name: _share(g.unchanged[g.present]) for name, g in zip(data.attributes, guesses, strict=True)},
+        rmse_of(data, masked),
     )
 
 
@@ -93,10 +94,6 @@ def rmse_of(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
 def _secret(secret: bytes, number: int) -> bytes:
     """Return a secret of the attacker, which is not the one of the masks."""
     return hashlib.blake2b(b"attack %d" % number, key=secret[:64]).digest()
-
-
-def _by_name(data: DataSet, shares: Sequence[BoolArray]) -> dict[str, float]:
-    return {name: _share(share) for name, share in zip(data.attributes, shares, strict=True)}
 
 
 def _prior(column: Column) -> float:
@@ -122,15 +119,12 @@ class _Guesses:
     def of(cls, trials: Sequence[Any], original: Any, masked: Any) -> _Guesses:
         observed = np.concatenate([trial.astype(np.int64) for trial in trials])
         truth = np.tile(original.astype(np.int64), len(trials))
-        guess, chance, _ = _best_guesses(observed, truth, masked.astype(np.int64))
+        guess, chance = _best_guesses(observed, truth, masked.astype(np.int64))
         return cls(guess == original, chance > CERTAIN, masked == original, original >= 0)
 
 
-def _best_guesses(
-    observed: Int64Array, truth: Int64Array, asked: Int64Array
-) -> tuple[Int64Array, Float64Array, BoolArray]:
-    """Return for each value asked: the most frequent truth of an equal observation, its probability, whether there is
-    any.
+def _best_guesses(observed: Int64Array, truth: Int64Array, asked: Int64Array) -> tuple[Int64Array, Float64Array]:
+    """Return for each value asked: the most frequent truth of an equal observation, and its probability.
 
     Without an equal observation, the guess is the most frequent truth of all. The probability is count / (total + 1),
     so that few observations make no guess certain.
@@ -145,59 +139,13 @@ def _best_guesses(
     place, known = located(values, asked)
     common = truths[np.bincount(code).argmax()]
     guess = np.where(known, truths[pairs[first] % truths.size][place], common)
-    return guess, np.where(known, (counts[first] / (totals + 1.0))[place], 0.0), known
-
-
-def _of_records(
-    original: Batch, trials: Sequence[Sequence[Column]], masked: Sequence[Column], guesses: Sequence[_Guesses]
-) -> float:
-    """Return the share of records whose values are all guessed right.
-
-    It is computed by value if no trial shows the masked record.
-    """
-    observed = np.concatenate([record_hashes(trial, original.size) for trial in trials]).view(np.int64)
-    truth = record_hashes(original.columns, original.size).view(np.int64)
-    asked = record_hashes(masked, original.size).view(np.int64)
-    guess, _, known = _best_guesses(observed, np.tile(truth, len(trials)), asked)
-    by_value = np.ones(original.size, np.bool_)
-    for column, values in zip(original.columns, guesses, strict=True):
-        np.logical_and.at(by_value, column.owners, values.right)
-    return _share(np.where(known, guess == truth, by_value))
-
-
-def record_hashes(columns: Sequence[Column], size: int) -> UInt64Array:
-    """Return (n,) uint64: a hash of all values of each record; the order of the elements of an array counts."""
-    result = np.zeros(size, np.uint64)
-    for number, column in enumerate(columns, start=1):
-        owners = column.owners
-        position = np.arange(owners.size) - (owners if column.offsets is None else column.offsets[owners])
-        salt = _mixed((position + (number << 32)).astype(np.uint64))
-        np.add.at(result, owners, _mixed(column.codes.astype(np.uint64) + salt))
-    return result
-
-
-def _mixed(words: UInt64Array) -> UInt64Array:
-    """Return the hash of 64-bit words by splitmix64, in which every bit depends on every other."""
-    words = words * np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    return guess, np.where(known, (counts[first] / (totals + 1.0))[place], 0.0)
 
 
 EXACT_CELLS = 12_000_000
 """The most transition probabilities of a channel whose risk is computed exactly."""
 
-SEEN_REPEATS = 5
-"""The number of masks of a record in ``Measurement.repeated``."""
-
-MASKS_LEARNED = 2 * REPEATS
-"""How many masks of each record random groups show, unless these are more than ``SAMPLED_RECORDS`` altogether.
-
-The attacker learns from one half, as from ``REPEATS`` maskings of all records, and sees masks of the other half.
-"""
-
-
-PLAIN_MEASURES = ("linked", "anonymity", "unique", "repeated", "sse", "unchanged_records", "unmasked", "promise")
+PLAIN_MEASURES = ("linked", "anonymity", "unique", "sse", "unchanged_records", "unmasked", "promise")
 """The measures of ``Measurement`` that are numbers, or numbers by name."""
 
 
@@ -212,9 +160,6 @@ class Measurement:
       equal masked records.
     * ``unique``: the share of records that no other record equals, of the original and of the masked ones. Array
       attributes are ignored.
-    * ``repeated``: the chance that the best guess of each attribute's value is right, given all masks of
-      ``SEEN_REPEATS`` records with equal values and independent noise (``noise_key: position``). If masks depend on a
-      group, it is that of an attack with the value's own masks of as many groups; None if it is not known.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
@@ -230,7 +175,6 @@ class Measurement:
     linked: float
     anonymity: int
     unique: Mapping[str, float]
-    repeated: Mapping[str, float] | None
     sse: Mapping[str, float]
     unchanged_records: float
     predictions: tuple[Prediction, ...]
@@ -245,8 +189,18 @@ class Measurement:
 
     @property
     def vulnerability(self) -> float:
-        """The greatest vulnerability of an attribute."""
-        return max(self.risk.vulnerability.values(), default=0.0)
+        """The greatest V of an attribute, by its own mask."""
+        return max((each.vulnerability for each in self.risk.value.values()), default=0.0)
+
+    @property
+    def vulnerability_of_record(self) -> float | None:
+        """The greatest V of an attribute, by all masks of its record; None if it is not known."""
+        return None if self.risk.record is None else max(each.vulnerability for each in self.risk.record.values())
+
+    @property
+    def certain(self) -> float:
+        """The greatest share of an attribute's values that their own masks tell with a probability above 0.9."""
+        return max((each.certain for each in self.risk.value.values()), default=0.0)
 
     @property
     def correlation_error(self) -> float:
@@ -286,7 +240,6 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
         unique={"original": unique_share(data.whole), "masked": unique_share(released)},
-        repeated=_repeated(mechanism, data) if isinstance(risk, Risk) or mechanism.needs_group else None,
         sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
@@ -301,13 +254,6 @@ def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch,
     if mechanism.needs_group or data.channel_cells > EXACT_CELLS:
         return measured_risk(mechanism, data, masked, repeats=repeats)
     return mechanism.risk()
-
-
-def _repeated(mechanism: WindowedMechanism[Any], data: DataSet) -> Mapping[str, float] | None:
-    if isinstance(mechanism, GroupMechanism):
-        mechanism.sampled_records = min(SAMPLED_RECORDS, MASKS_LEARNED * data.whole.size)
-        return mechanism.repeated_risk(repeats=SEEN_REPEATS).given_value
-    return mechanism.risk(repeats=SEEN_REPEATS).given_record
 
 
 def _squared_errors(data: DataSet, masked: MaskedBatch) -> dict[str, float]:

@@ -16,7 +16,7 @@ from stream_masker.core.batch import ABSENT
 from stream_masker.core.dtypes import BoolArray, Int32Array
 from stream_masker.core.ontology import ConceptMap, Taxonomy
 from stream_masker.core.ontology.taxonomy import NO_POSITION, levels, line_parents, nearest, to_level
-from stream_masker.core.risk.kinds import LEVELS
+from stream_masker.core.risk.risk import LEVELS
 from stream_masker.core.statistics.counts import Counts, SparseCounts, units_of
 from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.paths import JsonValue, Path

@@ -7,8 +7,8 @@ from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.risk.floor import check_variance
 from stream_masker.pipeline.calibration.counting import KeyWeights
+from stream_masker.pipeline.calibration.risk import check_floor
 from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
@@ -16,7 +16,7 @@ from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
 from stream_masker.service.configuration.mutable_settings import check_not_looser, mutable_settings, with_settings
 from stream_masker.service.configuration.secret import masking_secret, read_secret
 
@@ -114,7 +114,7 @@ class Masking:
         Raises StatisticsError if it is of another mechanism, or if its variances are below the floor of this process's
         own configuration.
         """
-        check_variance(message.statistics, self._baseline.risk.min_variance)
+        check_floor(message.statistics, None, build_risk_limits(self._baseline))
         self.mechanism.restore(message.snapshot)
         self._styles, self._shared = message.styles, message.shared
         self._level = None if message.sampling is None else message.sampling.level

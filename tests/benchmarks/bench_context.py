@@ -76,14 +76,13 @@ def figures(rows: list[dict], names: tuple[str, ...], least: int) -> list[object
     masks = made.mask_many(rows, keys=[b"%d" % k for k in range(len(rows))])
     masked = [{**row, **mask} for row, mask in zip(rows, masks, strict=True)]
     kept, risk = measure_utility(made, rows, masked).pairs[NAMES], made.risk()
-    assert risk.given_record is not None
-    levels = risk.told["principal"].levels
+    own, learned = risk.value["principal"], risk.strongest["principal"]
     figures = [
         kept.correlation_error,
-        risk.vulnerability["principal"],
-        risk.given_record["principal"],
-        levels["block"].chance,
-        levels["chapter"].chance,
+        own.vulnerability,
+        learned.vulnerability,
+        learned.levels["block"].vulnerability,
+        learned.levels["chapter"].vulnerability,
         max(made.disclosure().certainty.values()),
         risk.rmse["principal"],
     ]

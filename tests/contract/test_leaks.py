@@ -51,7 +51,7 @@ def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
     made.calibrate()
     rows = [made.channel("a", value) for value in ("positive", "negative")]
     assert any(all(row.get(masked, 0.0) > 0.0 for row in rows) for masked in TWO.ids)
-    assert made.risk(draws=50).vulnerability["a"] < 1.0 - 1e-6
+    assert made.risk(draws=50).value["a"].vulnerability < 1.0 - 1e-6
 
 
 def test_naive_distortion_of_two_values_keeps_some():
@@ -246,8 +246,8 @@ def test_the_risk_counts_a_permutation_of_few_records_as_certain(rotated, values
     made.learn_many(records)
     made.calibrate()
     risk = made.risk(draws=50)
-    assert risk.certain["a"] == pytest.approx(0.2)
-    assert risk.vulnerability["a"] >= 0.2
+    assert risk.value["a"].certain == pytest.approx(0.2)
+    assert risk.value["a"].vulnerability >= 0.2
 
 
 def test_values_that_a_matrix_keeps_are_no_permutation():

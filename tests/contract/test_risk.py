@@ -12,8 +12,8 @@ from stream_masker.core.mechanisms import MECHANISMS, mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk import groups
 from stream_masker.core.risk.groups import group_count
+from stream_masker.core.risk.records import hoeffding_bound
 from stream_masker.core.risk.risk import Risk
-from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 pytestmark = pytest.mark.exhaustive
@@ -122,24 +122,23 @@ def test_channel_rejects_unknown_attributes_and_concepts(calibrated):
 
 def test_risk_measures_are_within_their_ranges(calibrated, risk):
     for name in calibrated.attributes:
-        assert risk.prior[name] - 1e-9 <= risk.vulnerability[name] < 1.0
-        assert 0.0 <= risk.certain[name] <= risk.likely[name] <= 1.0
         assert 0.0 <= risk.unchanged[name] < 1.0
-        assert risk.epsilon[name] >= 0.0
         assert 0.0 < risk.rmse[name] < 1.0
-        assert risk.rank[name] >= 1.0
-        assert risk.entropy[name] > 0.0
+        for learned in (risk.value[name], risk.strongest[name]):
+            for guess in (learned, *learned.levels.values()):
+                assert guess.prior - learned.error - 1e-6 <= guess.vulnerability <= guess.greatest + 1e-9 <= 1.0 + 1e-9
+                assert 0.0 <= guess.certain <= guess.likely <= 1.0
+            block, chapter = (learned.levels[level].vulnerability for level in ("block", "chapter"))
+            assert learned.vulnerability <= block + 1e-9 <= chapter + 2e-9
 
 
 def test_risk_agrees_with_the_channels(calibrated, risk, tau):
-    if calibrated.needs_group:
-        pytest.skip(f"{calibrated.name} masks groups: its channels of one and of all values are separate estimates")
     records = window(tau)
     values = [record["a"] for record in records]
     channels = {value: calibrated.channel("a", value) for value in set(values)}
     share = {value: values.count(value) / len(values) for value in channels}
     best = [max(share[a] * channels[a].get(c, 0.0) for a in channels) for c in tau.ids]
-    assert risk.vulnerability["a"] == pytest.approx(sum(best))
+    assert risk.value["a"].vulnerability == pytest.approx(sum(best))
     assert risk.unchanged["a"] == pytest.approx(sum(share[a] * channels[a][a] for a in channels))
     d = calibrated.distances[0]
     squares = [share[a] * p * d(a, c) ** 2 for a in channels for c, p in channels[a].items()]
@@ -148,20 +147,13 @@ def test_risk_agrees_with_the_channels(calibrated, risk, tau):
 
 def test_masks_of_a_whole_record_disclose_at_least_as_much_as_one(calibrated, risk):
     if calibrated.needs_group:
-        assert risk.vulnerability_of_record is None
+        assert risk.record is None
+        assert risk.unchanged_records is None
         return
+    assert risk.unchanged_records < 1.0
     for name in calibrated.attributes:
-        assert risk.given_record[name] >= risk.vulnerability[name] - 0.05 - risk.bound_of_record
-        assert risk.vulnerability_of_record <= risk.given_record[name] + 1e-9
-    assert risk.vulnerability_of_record >= risk.prior_of_record - risk.bound_of_record - 1e-6
-
-
-def test_repeated_masks_disclose_at_least_as_much_as_one(calibrated, risk):
-    if calibrated.needs_group:
-        pytest.skip(f"{calibrated.name} masks groups: the distribution of the masks of whole records is unknown")
-    repeated = calibrated.risk(draws=200, repeats=8)
-    for name in calibrated.attributes:
-        assert repeated.given_record[name] >= risk.given_record[name] - 2 * risk.bound_of_record
+        own, both = risk.value[name], risk.record[name]
+        assert both.vulnerability >= own.vulnerability - 0.05 - both.error
 
 
 def test_a_restored_mechanism_without_counts_refuses_to_assess_risk(calibrated, tau):

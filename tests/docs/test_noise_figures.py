@@ -15,7 +15,6 @@ from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.channel import confident_share, joint_law, vulnerability
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics import compute_statistics, count_batch
 
@@ -78,7 +77,8 @@ class Disclosure:
     def __init__(self, made, counts, channel=None):
         values, prior = value_law(counts.values[0])
         channel = channel or made.attribute_channel(0, values, counts)
-        joint = joint_law(prior, channel.rows)
+        joint = prior[:, None] * channel.rows
+        best = joint.max(axis=0)
         kept = prior * channel.unchanged
         total = joint.sum(axis=0)[channel.classes.class_of[values]]
         distances = made.distances[0].between(values, channel.classes.representatives)
@@ -86,8 +86,8 @@ class Disclosure:
         self.unchanged = float(kept.sum())
         likely = np.divide(kept, total, out=np.zeros_like(kept), where=kept > 0.0)
         self.sure = float(kept @ likely) / self.unchanged if self.unchanged > 1e-9 else None
-        self.right = vulnerability(joint)
-        self.certain = confident_share(joint, 0.9)
+        self.right = float(best.sum())
+        self.certain = float(joint.sum(axis=0)[best > 0.9 * joint.sum(axis=0)].sum())
         self.rmse = float(np.sqrt((joint * distances**2).sum()))
 
 

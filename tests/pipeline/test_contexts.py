@@ -190,7 +190,7 @@ def test_records_without_a_listed_sex_share_a_law_and_are_not_rejected(masked: A
     assert len(shared) == len(values) // 20
     assert set(shared) & set(WOMEN)
     assert set(shared) & set(MEN)
-    assert mechanism.risk().certainty["code"] <= 0.5 + 1e-6
+    assert mechanism.disclosure().certainty["code"] <= 0.5 + 1e-6
 
 
 def test_both_codecs_write_the_same(masked: Any) -> None:

@@ -140,7 +140,7 @@ def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
     transport.learn_many([dict.fromkeys(NOMINAL, code) for code in codes])
     transport.calibrate()
-    set_risk_metrics(metrics, VersionRisk(transport.risk(), 0.0, 0.0, ()))
+    set_risk_metrics(metrics, VersionRisk(transport.risk(), 0.0, 0.0, (), promise=transport.promise))
 
 
 class EmptyTopics:

@@ -7,7 +7,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.floor import required_change, without_mode
+from stream_masker.core.risk.floor import required_change
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts, count_batch
 
@@ -29,5 +29,7 @@ def flooded(share: float, values: int) -> Counts:
 
 def changed_of_others(mechanism: WindowedMechanism, counts: Counts) -> tuple[float, float]:
     """Return the share that masking changes of the values other than the most frequent, and the required one."""
-    values, prior = value_law(without_mode(counts, 0).values[0])
-    return float(prior @ (1.0 - mechanism.attribute_channel(0, values, counts).unchanged)), required_change(prior)
+    values, prior = value_law(counts.values[0])
+    changed = 1.0 - mechanism.attribute_channel(0, values, counts).unchanged
+    others = np.delete(prior, prior.argmax()) / (1.0 - prior.max())
+    return float(others @ np.delete(changed, prior.argmax())), required_change(others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from stream_masker.pipeline.calibration.publication import LabelledConcept
@@ -23,7 +22,7 @@ def window(shift: float, mean: LabelledConcept | None) -> WindowFigures:
 def version(number: int) -> VersionFigures:
     """A version with all figures; the first has none of masked records."""
     mean = LabelledConcept("I10", "Essential (primary) hypertension")
-    risk = AttributeRiskFigures(0.07, 0.73, 0.81, 0.21, 0.33, math.inf)
+    risk = AttributeRiskFigures(0.07, 0.73, 0.81, 0.21, 0.33)
     whole = VersionFigures(
         version=number,
         published=1_700_000_000_000 + 60_000 * number,

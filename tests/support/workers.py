@@ -40,9 +40,6 @@ START = time.time_ns() // 1_000_000 - 3_600_000
 TIMES = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 """Members learn of a rebalance by heartbeats; two per second keep the tests short."""
 
-FEW_REPEATS = 2
-"""Of the masks that an attacker has of a value: the risk after more of them takes the calibrator seconds a version."""
-
 BRANCHES, LEAVES = 9, 9
 CODES = [f"C{i}{j}" for i in range(BRANCHES) for j in range(LEAVES)]
 
@@ -160,7 +157,6 @@ def setting(bootstrap: str, folder: Path) -> Setting:
         "fields": {"keep": ["id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
         "noise_key": "position",
         "mechanism": {"reference": "mean"},
-        "risk": {"repeats": FEW_REPEATS},
         "secret": {"file": "secret"},
         "http": {"port": 0},
         "worker": {"batch_delay": 0.2, "instance": f"one-{unique}"},

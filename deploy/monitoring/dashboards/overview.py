@@ -58,12 +58,12 @@ OVERVIEW = Dashboard(
             LAG_OVER_TIME,
         ],
         "Protection and meaning": [
-            by_attribute(
+            Panel(
                 "Guessed with certainty",
-                "Share of values that are guessed from their masks with a probability above 0.9.",
-                "risk_certain_share",
-                unit=SHARE,
-                top=1.0,
+                "Share of values that are guessed from their own masks with a probability above 0.9.",
+                [Query(aggregated("max", "risk_certain_share", "attribute", where='given="value"'), "{{attribute}}")],
+                SHARE,
+                top=1,
                 limits=[(RiskLimits().max_certain, "red")],
             ),
             by_attribute(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from alerts import Thresholds
 from panels import SHARE, Panel, Query, by_attribute, number
 from queries import aggregated
@@ -12,21 +14,38 @@ from stream_masker.pipeline.calibration.risk import RiskLimits
 AT = Thresholds()
 
 
-def _levels(title: str, what: str, where: str) -> Panel:
-    """Return a panel of the chance of the best guess of a kind of value; ``where``: which levels."""
-    chance, prior = "risk_level_vulnerability", "risk_level_prior"
+ALL, OWN = 'given="record"', 'given="value"'
+
+
+def _guesses(title: str, what: str, given: str, *, level: str = "") -> Panel:
+    """Return a panel of the chance of the best guess of a value, or of its kind; ``level``: which levels."""
+    name, labels = ("risk_level", ("attribute", "level")) if level else ("risk", ("attribute",))
+    legend = ", ".join(f"{{{{{label}}}}}" for label in labels)
+    where = ", ".join(part for part in (level, given) if part)
     return Panel(
         title,
-        f"Chance of the best guess of {what}: without masks (prior), given its mask, or given its record's.",
+        f"Chance of the best guess of {what}, and without masks (prior).",
         [
-            Query(
-                aggregated("max", chance, "attribute", "level", "given", where=where),
-                "{{attribute}}, {{level}}, {{given}}",
-            ),
-            Query(aggregated("max", prior, "attribute", "level", where=where), "{{attribute}}, {{level}} prior"),
+            Query(aggregated("max", f"{name}_vulnerability", *labels, where=where), legend),
+            Query(aggregated("max", f"{name}_prior", *labels, where=level), f"{legend} prior"),
         ],
         SHARE,
         top=1,
+    )
+
+
+def _shares(title: str, masks: str, given: str, **options: Any) -> Panel:
+    """Return a panel of the shares of values whose best guess is right with a high probability."""
+    return Panel(
+        title,
+        f"Values that are guessed from {masks} with a probability above 0.9 and above 0.5.",
+        [
+            Query(aggregated("max", "risk_certain_share", "attribute", where=given), "{{attribute}} above 0.9"),
+            Query(aggregated("max", "risk_likely_share", "attribute", where=given), "{{attribute}} above 0.5"),
+        ],
+        SHARE,
+        top=1,
+        **options,
     )
 
 
@@ -53,9 +72,6 @@ PROTECTION = Dashboard(
                 columns=5,
             ),
             number(
-                "Guessed records", "Given all masks.", aggregated("max", "risk_record_vulnerability"), SHARE, columns=5
-            ),
-            number(
                 "Unchanged records",
                 "No value changes.",
                 aggregated("max", "risk_record_unchanged_share"),
@@ -64,59 +80,39 @@ PROTECTION = Dashboard(
             ),
             number(
                 "Error of estimates",
-                "Guessed and unchanged records differ by no more from the truth, with 95 % confidence.",
+                "Chances and shares differ by no more from the truth, with 95 % confidence.",
                 aggregated("max", "risk_bound"),
                 SHARE,
                 columns=4,
             ),
         ],
-        "Best guess of a value": [
-            Panel(
-                "Vulnerability",
-                "Chance of the best guess of a value: without masks (prior), given its mask, or given its record's. "
-                "Given its mask, no method that keeps the law and moves values as far can go below the least.",
-                [
-                    Query(aggregated("max", "risk_vulnerability", "attribute", "given"), "{{attribute}}, {{given}}"),
-                    Query(aggregated("max", "risk_least_vulnerability", "attribute"), "{{attribute}} least"),
-                    Query(aggregated("max", "risk_prior", "attribute"), "{{attribute}} prior"),
-                ],
-                SHARE,
-                top=1,
-            ),
+        "From all masks of the record": [
+            _guesses("Values", "a value", ALL),
+            _guesses("Chapters", "the chapter of a value", ALL, level='level="chapter"'),
+            _guesses("Blocks", "the block of a value", ALL, level='level="block"'),
+            _shares("Share certain", "all masks of their record", ALL),
             Panel(
                 "Surest guess",
-                "Greatest probability of a value over all masks that can be written; given the record where promised.",
-                [Query(aggregated("max", "risk_certainty", "attribute", "given"), "{{attribute}}, {{given}}")],
+                "Greatest probability of a value over all records that can be written, where something is promised.",
+                [Query(aggregated("max", "risk_certainty", "attribute", where=ALL), "{{attribute}}")],
                 SHARE,
                 top=1,
             ),
-            _levels("Chapters", "the chapter of a value", 'level="chapter"'),
-            _levels("Blocks", "the block of a value, or in graphs of a near value", 'level!="chapter"'),
+        ],
+        "From a value's own mask": [
+            _guesses("Values", "a value", OWN),
+            _guesses("Chapters", "the chapter of a value", OWN, level='level="chapter"'),
+            _guesses("Blocks", "the block of a value", OWN, level='level="block"'),
+            _shares("Share certain", "their own masks", OWN, limits=[(RiskLimits().max_certain, "red")]),
             Panel(
-                "Share certain",
-                "Values that are guessed with a probability above 0.9 and above 0.5.",
-                [
-                    Query(aggregated("max", "risk_certain_share", "attribute"), "{{attribute}} above 0.9"),
-                    Query(aggregated("max", "risk_likely_share", "attribute"), "{{attribute}} above 0.5"),
-                ],
-                SHARE,
-                top=1,
-                limits=[(RiskLimits().max_certain, "red")],
-            ),
-            by_attribute("Expected guesses", "Until the original of a mask is found.", "risk_expected_rank"),
-            by_attribute("Uncertainty in bits", "About the original of a mask.", "risk_entropy"),
-            Panel(
-                "After repeats",
-                "Chance of the best guess of a value after several masks of it.",
-                [
-                    Query(
-                        aggregated("max", "risk_repeated_vulnerability", "attribute", "given"),
-                        "{{attribute}}, {{given}}",
-                    )
-                ],
+                "Surest guess",
+                "Greatest probability of a value over all masks that can be written.",
+                [Query(aggregated("max", "risk_certainty", "attribute", where=OWN), "{{attribute}}")],
                 SHARE,
                 top=1,
             ),
+        ],
+        "Records": [
             Panel(
                 "Linked records",
                 "Share of 1,000 random records whose nearest masked record is their own.",
@@ -130,7 +126,6 @@ PROTECTION = Dashboard(
                 [Query(aggregated("max", "risk_unique_share", "records"), "{{records}}")],
                 SHARE,
             ),
-            by_attribute("ε of the channel", "Infinite if a mask excludes an original.", "risk_epsilon"),
             by_attribute("Share unchanged", "Values that stay.", "risk_unchanged_share", unit=SHARE, top=1.0),
         ],
         "Values as masked": [

@@ -15,7 +15,6 @@ from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.random import Keys
-from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -194,11 +193,10 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
+    def risk(self, *, draws: int = 1000) -> Risk:
         """Return the disclosure risk of the statistics in force, with the window's law as the attacker's prior.
 
-        * ``draws``: the number of records drawn for the figures of whole records.
-        * ``repeats``: how often a record's masks were seen, each time with independent random words.
+        ``draws``: the number of records drawn for what all masks of a record tell, where that is not exact.
 
         Raises StatisticsError without statistics, or if they come from a snapshot. A snapshot does not contain the
         window's counts; only the object that calibrated has them.
@@ -213,14 +211,6 @@ class Mechanism(ABC):
     def expected_risk(self) -> Risk | None:
         """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
         return None
-
-    @abstractmethod
-    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
-        """Return the vulnerability after an attacker has seen ``repeats`` masks of each value.
-
-        The masks have independent random words, and those of mechanisms that mask groups come from different groups.
-        ``draws``: the number of records drawn; at least 1,000 values are drawn. Raises StatisticsError like ``risk``.
-        """
 
     def group_size(self, counts: Counts) -> int:
         """Return the number of records that are masked together; ``counts``: those of the window."""

@@ -105,10 +105,6 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
         rows = np.exp(-0.5 * self._epsilons[j] * distances) * classes.totals
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
-    def surely_hides(self, j: int) -> bool:
-        """Return True: every candidate is a possible mask of every value."""
-        return True
-
     def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
         return self._drawers
 

@@ -1,19 +1,18 @@
 """The common implementation of mechanisms that mask records in groups.
 
-The transition probabilities of a mechanism that masks groups are estimates. So statistics are refused only if random
-groups show, with confidence 0.95, that masking changes less than is required. Each random group gives one share in
-[0, 1], and the groups are independent, so that the bound of Chernoff and Hoeffding holds for the mean of the shares
-(``sampling.upper_bound``).
+Their transition probabilities are estimates from random groups, and so is the share of values that masking changes,
+below which statistics are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.channel import Channel
@@ -22,40 +21,17 @@ from stream_masker.core.risk.groups import (
     GROUP_RECORDS,
     SAMPLED_RECORDS,
     MaskedGroup,
-    channel_of_value,
     sampled_groups,
     tabulated_channel,
-    trial_rows,
 )
 from stream_masker.core.risk.records import value_law
-from stream_masker.core.risk.repeats import TrialRows
-from stream_masker.core.risk.sampling import upper_bound
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import StatisticsError
 
-COMPARED_GROUPS = (4, 16, 64)
-"""The numbers of groups after which their mean share is compared with the required one.
-
-If it is reached, no more groups are drawn. Otherwise the upper bound of the mean of all groups decides.
-"""
-
-
-def _changed_shares(group: MaskedGroup) -> Float64Array:
-    """Return (p,): the share of each attribute's values that changed; NaN without values."""
-    present = group.before >= 0
-    changed = ((group.before != group.after) & present).sum(axis=0)
-    values = present.sum(axis=0)
-    shares: Float64Array = np.divide(changed, values, out=np.full(values.size, np.nan), where=values > 0)
-    return shares
-
-
-def _reaches(shares: Float64Array, least: float) -> bool:
-    """Return whether the mean share reaches the required one; True if no group has values."""
-    known = shares[~np.isnan(shares)]
-    return not known.size or float(known.mean()) >= least
-
+CHECKED_GROUPS = 400
+"""The number of random groups from which the share of changed values is estimated."""
 
 MAX_GROUP_RECORDS = 1_000_000
 
@@ -95,56 +71,41 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         if counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
         size = len(self._distances[j].taxonomy)
-        if values.size == 1:
-            groups = list(sampled_groups(self, counts, self.group_size(counts), j=j, only=int(values[0])))
-            return channel_of_value(groups, j, values, size)
         return tabulated_channel(self._random_groups(counts), j, values, size)
-
-    def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
-        """Return the masks of random groups, and what an attacker learns of other ones; the exact rows if they are."""
-        if channel.bound == 0.0:
-            return TrialRows(channel.rows)
-        return trial_rows(self._random_groups(counts), j, channel.values)
 
     def _random_groups(self, counts: Counts) -> list[MaskedGroup]:
         """Return random groups of records; those of the window's own counts are kept for the other attributes."""
         if counts is not self._counts:
-            return list(sampled_groups(self, counts, self.group_size(counts)))
+            return list(self._sampled(counts))
         if self._groups is None:
-            size = self.group_size(counts)
-            self._groups = list(sampled_groups(self, counts, size, records=self.sampled_records))
+            self._groups = list(self._sampled(counts, self.sampled_records))
         return self._groups
+
+    def _sampled(self, counts: Counts, records: int = SAMPLED_RECORDS) -> Iterator[MaskedGroup]:
+        sizes = [len(d.taxonomy) for d in self._distances]
+        return sampled_groups(self, counts, sizes, self.group_size(counts), records=records)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         super()._use(statistics, counts)
         self._groups = None
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if random groups show that masking changes too little.
+        """Raise StatisticsError if random groups change too few values of an attribute, by two standard errors.
 
-        With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend.
+        With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend. An
+        attribute with a single value is not checked: an attacker knows it without masks.
         """
-        if self._attributes and not self._numeric:
-            self._check_changed(counts)
-
-    def _check_changed(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking groups of the window's records surely changes too few values of an
-        attribute.
-
-        An attribute with a single value is not checked: an attacker knows it without masks.
-        """
-        size = self.group_size(counts)
-        required = np.array([required_change(value_law(c)[1]) if c.keys.size > 1 else 0.0 for c in counts.values])
-        shares = np.empty((0, required.size))
-        for number, group in enumerate(sampled_groups(self, counts, size), start=1):
-            shares = np.vstack((shares, _changed_shares(group)))
-            if number in COMPARED_GROUPS and all(map(_reaches, shares.T, required)):
-                return
-        for name, column, least in zip(self.attributes, shares.T, required, strict=True):
-            known = column[~np.isnan(column)]
-            if known.size and upper_bound(float(known.mean()), known.size) < least:
+        if not self._attributes or self._numeric:
+            return
+        groups = list(islice(self._sampled(counts), CHECKED_GROUPS))
+        for j, name in enumerate(self._attributes):
+            prior = value_law(counts.values[j])[1]
+            shares = [float((group.before[:, j] != group.after[:, j]).mean()) for group in groups]
+            changed = float(np.mean(shares) + 2.0 * np.std(shares) / len(shares) ** 0.5)
+            required = required_change(prior)
+            if prior.size > 1 and changed < required:
                 raise StatisticsError(
-                    f"{name}: in groups of {size} records, masking would change {known.mean():.2%} of the "
-                    f"values of the window, and must change at least {least:.2%}: use smaller groups, a larger k or p, "
-                    "or another mechanism"
+                    f"{name}: in groups of {self.group_size(counts)} records, masking would change {changed:.2%} of "
+                    f"the values of the window, and must change at least {required:.2%}: use smaller groups, a larger "
+                    "k or p, or another mechanism"
                 )

@@ -38,7 +38,6 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
 from stream_masker.core.replacement import CALIBRATED, OBSERVED, Candidates, Replacer, check_rule
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import FloorCheck
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -217,15 +216,6 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         if counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
         return References.paired(values, counts, j, self._partners[j], len(self._distances[j].taxonomy))
-
-    def _check_floor(self, check: FloorCheck) -> None:
-        """Check the values other than the most frequent one, too.
-
-        A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
-        values of all other records as they are.
-        """
-        check.check()
-        check.check_others()
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""

@@ -9,9 +9,8 @@ value are averages over the references that it has in the window.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 import numpy as np
 
@@ -290,6 +289,3 @@ class PairMasks:
         (first, second), (i, j) = self.situations, self.indices
         calibrated = self.rules[0].replacer.calibrated
         return pair_likelihoods(first, i, int(classes[0]), second, j, int(classes[1]), self.moments, calibrated)
-
-    def selected(self, indices: Int64Array) -> Self:
-        return replace(self, indices=(self.indices[0][indices], self.indices[1][indices]))

@@ -16,20 +16,17 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, DistanceChoice, distance_on
-from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.dtypes import Float64Matrix, Int32Array
 from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.core.risk.assessment import assess, assess_repeats
+from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import FloorCheck
-from stream_masker.core.risk.meaning import Told
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
-from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows
+from stream_masker.core.risk.floor import check_masking
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
 from stream_masker.core.risk.risk import Risk
-from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, key_hashes, key_slots
 from stream_masker.core.statistics.summary import Statistics
@@ -44,7 +41,9 @@ UNKNOWN_COUNTS = (
 )
 
 MAX_DRAWS = 1_000_000
-MAX_REPEATS = 1000
+
+CHECKED_VALUES = 64
+"""The number of values of an attribute whose masks are checked before statistics come into force."""
 
 Prepared = TypeVar("Prepared")
 """What a mechanism derives from statistics once, when they come into force, for use by every mask."""
@@ -212,25 +211,15 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
         return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
 
-    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
+    def risk(self, *, draws: int = 1000) -> Risk:
         counts = self._known_counts()
-        draws, repeats = whole_number("draws", draws, 1, MAX_DRAWS), whole_number("repeats", repeats, 1, MAX_REPEATS)
-        return assess(self, counts, draws=draws, repeats=repeats)
-
-    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
-        counts = self._known_counts()
-        draws, repeats = whole_number("draws", draws, 1, MAX_DRAWS), whole_number("repeats", repeats, 1, MAX_REPEATS)
-        return assess_repeats(self, counts, draws=draws, repeats=repeats)
+        return assess(self, counts, draws=whole_number("draws", draws, 1, MAX_DRAWS))
 
     def _known_counts(self) -> Counts:
         self._prepared_statistics()
         if self._counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
         return self._counts
-
-    def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
-        """Return the transition probabilities of attribute j's channel for ``repeated_risk``: by default its own."""
-        return TrialRows(channel.rows)
 
     @abstractmethod
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
@@ -239,10 +228,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         * ``values``: (n,) int32, ascending positions.
         * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
         """
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return a lower bound, cheaper than the channel, of the share of attribute j's values that masking changes."""
-        return 0.0
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of the masks of some attributes, given their values.
@@ -254,14 +239,12 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
-    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
-        """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it.
+    def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None:
+        """Return the joint law of attribute j's value and all masks of its record; None if it is to be sampled.
 
-        ``repeats``: how often a record's masks were seen. ``draws``: how many records to draw, if any."""
-        return None
-
-    def told(self) -> tuple[Told, ...] | None:
-        """Return what all masks of a record tell of each attribute's value; None if it is not known."""
+        It has a row for each value of the window, ascending, and comes in blocks of columns, one for each record that
+        can be written in each context: (n, m), whose entries sum to 1 over all blocks.
+        """
         return None
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
@@ -303,11 +286,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
                 raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
         self._use(statistics)
 
-    def surely_hides(self, j: int) -> bool:
-        """Return whether it is known, without transition probabilities, that each value of attribute j has a mask
-        with several possible originals."""
-        return False
-
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:
         """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""
@@ -320,13 +298,18 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``)."""
-        for j in range(len(self._attributes)):
-            self._check_floor(FloorCheck(self, j, counts))
+        """Raise StatisticsError if masking changes too little, or hides nothing (``core.risk.floor``).
 
-    def _check_floor(self, check: FloorCheck) -> None:
-        """Raise StatisticsError if masking changes too little of an attribute, or determines its originals."""
-        check.check()
+        The most frequent values are checked first; all of them only if these fail.
+        """
+        for j, name in enumerate(self._attributes):
+            values, prior = value_law(counts.values[j])
+            frequent = np.sort(np.argsort(-prior, kind="stable")[:CHECKED_VALUES])
+            share = prior[frequent] / prior[frequent].sum()
+            try:
+                check_masking(name, self.attribute_channel(j, values[frequent], counts), share)
+            except StatisticsError:
+                check_masking(name, self.attribute_channel(j, values, counts), prior)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:

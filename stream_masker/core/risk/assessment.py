@@ -1,232 +1,202 @@
-"""The assessment of a mechanism: its channels, its law of records, and the measures of both."""
+"""The risk of a mechanism with its statistics in force.
+
+What all masks of a record tell is exact if the mechanism gives the joint law. Otherwise records are drawn and masked,
+and the posterior of each is computed exactly (Rao–Blackwell): each draw is a column of the joint law.
+
+The counts of a window hold pairs of a scalar a and an element b of an array, and how many elements events have. So an
+event has the law P(n)·P(a)·Π P(b_i | a), and the posterior of its scalar is proportional to
+P(a)·P(a* | a)·Π P(b_i* | a, a*). This is exact if the masks of elements are independent given a and a*. Otherwise it is
+that of an attacker who neglects what the masks of several elements tell together about the noise of the scalar.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from itertools import combinations
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.batch import Column
+from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.random import FieldKeys, Keys, PositionKeys
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.events import EventLaw, EventMaskFunction, sample_event_risk
-from stream_masker.core.risk.meaning import Told
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, SelectableLaw, Tuples, value_law
-from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows, repeated_vulnerability
-from stream_masker.core.risk.risk import AttributeRisk, Risk
-from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, hoeffding_bound, sample_record_risk
-from stream_masker.core.statistics.counts import Counts, marginals, same_counts
+from stream_masker.core.risk.records import MaskLaw, RecordMasker, Tuples, hoeffding_bound, masked_columns, value_law
+from stream_masker.core.risk.risk import Disclosure, Risk, disclosure
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 
-SECRET = b"random words of an assessment"
-"""The secret of the random words of an assessment. It needs no protection: the masked records are never published."""
+Masks: TypeAlias = tuple[int, list[int]]
+"""The masks of one record: of its scalar, and of its elements."""
 
 
-VALUE_DRAWS = 1_000
-"""The least number of values drawn to estimate the vulnerability after repeats of their own masks."""
-
-
-class MaskedSource(Protocol):
-    """A mechanism with statistics in force, which masks encoded records."""
-
-    @property
-    def attributes(self) -> tuple[str, ...]: ...
-
-    @property
-    def numeric_attributes(self) -> tuple[str, ...]: ...
-
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records."""
-
-
-class ChannelSource(MaskedSource, Protocol):
-    """A mechanism with statistics in force."""
+class AssessedMechanism(RecordMasker, Protocol):
+    """A mechanism with statistics in force; ``WindowedMechanism`` describes its members."""
 
     @property
     def distances(self) -> tuple[Distance, ...]: ...
 
-    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities of some values of attribute j; ``counts``: of the window."""
+    @property
+    def context(self) -> Context: ...
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of the masks of the given attributes, or None if it cannot be computed."""
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 
-    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
-        """Return the risk of records of the given attributes, or None if the mechanism does not compute it."""
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
 
-    def told(self) -> tuple[Told, ...] | None:
-        """Return what all masks of a record tell of each attribute's value, if it is known."""
-
-    def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
-        """Return the transition probabilities of attribute j's channel, as drawn and as an attacker knows them."""
+    def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None: ...
 
 
-def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> Risk:
-    """Return the risk of a mechanism with its statistics in force; ``counts``: those of the window.
+def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
+    """Return the risk of a mechanism; ``counts``: those of the window.
 
-    * ``draws``: the number of records drawn to estimate the figures of records.
-    * ``repeats``: how often a record's masks were seen.
+    ``draws``: the number of records drawn for the figures of records that are not exact.
     """
-    names = source.attributes
-    channels = tuple(source.attribute_channel(j, value_law(counts.values[j])[0], counts) for j in range(len(names)))
-    attributes = {name: _attribute_risk(source, j, channels[j], counts) for j, name in enumerate(names)}
-    if repeats == 1:
-        alone = {name: risk.vulnerability for name, risk in attributes.items()}
-    else:
-        alone = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
-    return Risk.of(
-        attributes,
-        **_told(attributes, source.told() if repeats == 1 else None),
-        **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats),
-    )
-
-
-def _told(attributes: Mapping[str, AttributeRisk], told: tuple[Told, ...] | None) -> dict[str, Any]:
-    """Return what all masks of a record tell, under the names of ``Risk``."""
-    if told is None:
-        return {}
-    pairs = dict(zip(attributes, told, strict=True))
-    return {
-        "certainty_given_record": {name: risk.certainty for name, risk in pairs.items()},
-        "frequency": {name: risk.frequency for name, risk in pairs.items()},
-        "meaning_given_record": {name: risk.meaning or attributes[name].meaning for name, risk in pairs.items()},
-    }
-
-
-def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:
-    """Return the vulnerability after ``repeats`` masks with independent random words; otherwise as ``assess``."""
-    channels = tuple(source.attribute_channel(j, value_law(c)[0], counts) for j, c in enumerate(counts.values))
-    given_value = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
-    figures = _record_figures(source, channels, given_value, counts, draws=draws, repeats=repeats)
-    return RepeatedRisk(given_value, figures.get("given_record"), hoeffding_bound(draws))
-
-
-def _after_repeats(
-    source: ChannelSource, channels: tuple[Channel, ...], counts: Counts, *, draws: int, repeats: int
-) -> dict[str, float]:
-    """Return the chance of the best guess of each attribute's value from ``repeats`` masks of it."""
-    vulnerabilities = {}
+    value, record, unchanged, rmse, channels = {}, {}, {}, {}, []
     for j, name in enumerate(source.attributes):
-        prior, rows = value_law(counts.values[j])[1], source.trial_rows(j, channels[j], counts)
-        vulnerabilities[name] = repeated_vulnerability(prior, rows, repeats=repeats, draws=max(draws, VALUE_DRAWS))
-    return vulnerabilities
+        (values, prior), distance = value_law(counts.values[j]), source.distances[j]
+        channel, exact = source.attribute_channel(j, values, counts), source.record_joint(j, counts)
+        joint = prior[:, None] * channel.rows
+        value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
+        if exact is not None:
+            record[name] = disclosure(distance.taxonomy, values, prior, exact)
+        unchanged[name] = float(prior @ channel.unchanged)
+        rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
+        channels.append(channel)
+    sampled, stays = _sampled(source, channels, counts, draws, exact=bool(record))
+    if sampled is None:
+        return Risk(value, None, unchanged, None, rmse)
+    told = {name: record.get(name) or sampled.get(name) or value[name] for name in value}
+    if len(value) == 1 and not counts.lengths:
+        stays = unchanged[source.attributes[0]]
+    return Risk(value, told, unchanged, stays, rmse)
 
 
-def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
-    return AttributeRisk.of(channel, value_law(counts.values[j])[1], source.distances[j])
+def _sampled(
+    source: AssessedMechanism, channels: Sequence[Channel], counts: Counts, draws: int, *, exact: bool
+) -> tuple[dict[str, Disclosure] | None, float | None]:
+    """Return what all masks tell of the attributes that occur with others, and the share of records that stay.
 
+    Of several pairs of an attribute, the one that tells most counts; of all pairs, the one that stays least. Returns
+    None instead if no law of masks is known.
 
-def _record_figures(
-    source: ChannelSource,
-    channels: tuple[Channel, ...],
-    alone: dict[str, float],
-    counts: Counts,
-    *,
-    draws: int,
-    repeats: int,
-) -> dict[str, Any]:
-    """Return the figures of records under the names of ``Risk``: the highest over all pairs of attributes.
-
-    ``alone``: by attribute, the chance of the best guess from its own masks. It is that of attributes in no pair.
+    ``exact``: whether what the masks tell is known already.
     """
-    sizes = tuple(len(d.taxonomy) for d in source.distances)
-    given: dict[str, float] = {}
-    risks: list[tuple[RecordRisk, float]] = []
-    for combination in _combinations(counts):
-        tuples = Tuples.of(counts, combination, sizes)
-        risk = source.record_risk(tuples, draws=draws, repeats=repeats)
-        whole = len(combination) == 1 and repeats == 1
-        law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in combination), counts)
-        if law is not None:
-            events = _event_law(source, tuples, law, channels, counts)
-            if events is None and whole and isinstance(law, IndependentMasks):
-                risk = _of_value(channels[0], alone[source.attributes[0]], tuples)
-            elif events is None:
-                risk = sample_record_risk(tuples, law, _masker(source, combination), draws=draws, repeats=repeats)
-            else:
-                risk = sample_event_risk(events, _event_masker(source, events), draws=draws, repeats=repeats)
-        if risk is None:
-            continue
-        risks.append((risk, float(tuples.prior.max())))
-        for j, value in zip(combination, risk.of_attributes, strict=True):
-            given[source.attributes[j]] = max(given.get(source.attributes[j], 0.0), value)
-    if not risks:
-        return {}
-    highest, prior = max(risks, key=lambda pair: pair[0].vulnerability)
-    return {
-        "given_record": {name: given.get(name, chance) for name, chance in alone.items()},
-        "vulnerability_of_record": highest.vulnerability,
-        "prior_of_record": prior,
-        "unchanged_of_record": highest.unchanged,
-        "bound_of_record": highest.bound,
-    }
+    told: dict[str, Disclosure] = {}
+    sizes, shares, known = [len(d.taxonomy) for d in source.distances], [], exact
+    combinations: list[tuple[int, ...]] = [both for both, pairs in counts.pairs.items() if pairs.keys.size]
+    for attributes in combinations or [(0,)]:
+        tuples = Tuples.of(counts, attributes, sizes)
+        law = source.mask_law(tuples, tuple(channels[j] for j in attributes), counts)
+        known = known or law is not None
+        if len(attributes) == 2 and known and not source.context:
+            pair = PairLaw.of(tuples, counts)
+            masks, stay = pair.masked(source, pair.draw(draws))
+            shares.append(stay)
+            if law is not None and not exact:
+                for name, found in _disclosures(source, pair, law, channels, masks).items():
+                    told[name] = max(found, told.get(name, found), key=lambda each: each.vulnerability)
+    return told if known else None, min(shares, default=None)
 
 
-def _of_value(channel: Channel, chance: float, tuples: Tuples) -> RecordRisk:
-    """Return the risk of records with a single value; ``chance``: that of its best guess."""
-    return RecordRisk(chance, (chance,), float(tuples.prior @ channel.unchanged), channel.bound)
+def _disclosures(
+    source: AssessedMechanism, pair: PairLaw, law: MaskLaw, channels: Sequence[Channel], masks: Sequence[Masks]
+) -> dict[str, Disclosure]:
+    """Return what all masks of random records tell of both attributes: of the scalar, and of a random element."""
+    own = channels[pair.attributes[0]]
+    rows = own.rows[np.searchsorted(own.values, pair.values[0])]
+    chosen = np.random.default_rng(1)
+    columns = []
+    for a, elements in masks:
+        seen = rows[:, own.classes.class_of[a]]
+        columns.append(pair.posterior(law, a, elements, int(chosen.integers(len(elements))), seen))
+    numbers = np.array([len(elements) for _, elements in masks])
+    found = {}
+    for k, weights in enumerate((np.full(numbers.size, 1.0 / numbers.size), numbers / numbers.sum())):
+        j = pair.attributes[k]
+        joint = np.stack([both[k] for both in columns], axis=1) * weights
+        error = hoeffding_bound(1.0 / float((weights**2).sum()))
+        taxonomy = source.distances[j].taxonomy
+        found[source.attributes[j]] = disclosure(taxonomy, pair.values[k], pair.priors[k], [joint], error)
+    return found
 
 
-def _combinations(counts: Counts) -> list[tuple[int, ...]]:
-    p = len(counts.values)
-    return [(0,)] if p == 1 else [pair for pair in combinations(range(p), 2) if len(counts.pairs[pair].keys)]
+@dataclass(frozen=True, slots=True, eq=False)
+class PairLaw:
+    """The law of records with a scalar and elements, of which there is one if neither attribute is an array.
+
+    * ``tuples``: the t pairs of values. ``place``: which of both attributes the elements are of, 0 or 1.
+    * ``lengths``: how many records have each number of elements; None without an array.
+    * ``values``: the values of the scalar and of the elements, ascending. ``index``: (t,) each, those of every pair.
+      ``priors``: the share of each.
+    """
+
+    tuples: Tuples
+    place: int
+    lengths: SparseCounts | None
+    values: tuple[Int32Array, Int32Array]
+    index: tuple[Int64Array, Int64Array]
+    priors: tuple[Float64Array, Float64Array]
+
+    @classmethod
+    def of(cls, tuples: Tuples, counts: Counts) -> PairLaw:
+        arrays = [k for k, j in enumerate(tuples.attributes) if j in counts.lengths and counts.lengths[j].keys.any()]
+        place = arrays[0] if arrays else 1
+        lengths = counts.lengths[tuples.attributes[place]] if arrays else None
+        (a, of_a), (b, of_b) = (np.unique(tuples.codes[k], return_inverse=True) for k in (1 - place, place))
+        shares = [np.bincount(index, tuples.prior).astype(np.float64) for index in (of_a, of_b)]
+        return cls(tuples, place, lengths, (a, b), (of_a, of_b), (shares[0], shares[1]))
+
+    @property
+    def attributes(self) -> tuple[int, int]:
+        """The attributes of the scalar and of the elements."""
+        return self.tuples.attributes[1 - self.place], self.tuples.attributes[self.place]
+
+    def draw(self, size: int) -> list[Int64Array]:
+        """Draw records: the pairs of the elements of each, which have one scalar."""
+        generator, prior = np.random.default_rng(0), self.tuples.prior
+        numbers = np.ones(size, np.int64)
+        if self.lengths is not None:
+            weights = np.where(self.lengths.keys > 0, self.lengths.counts, 0)
+            numbers = generator.choice(self.lengths.keys, size, p=weights / weights.sum())
+        records = []
+        for scalar, number in zip(generator.choice(self.values[0].size, size, p=self.priors[0]), numbers, strict=True):
+            same = np.flatnonzero(self.index[0] == scalar)
+            records.append(generator.choice(same, number, p=prior[same] / prior[same].sum()))
+        return records
+
+    def masked(self, source: AssessedMechanism, records: Sequence[Int64Array]) -> tuple[list[Masks], float]:
+        """Mask records; return the masks, and the share of records of which no value is changed."""
+        offsets = offsets_from_lengths(np.array([each.size for each in records]))
+        first, every = np.array([each[0] for each in records]), np.concatenate(records)
+        before = self.values[0][self.index[0][first]], self.values[1][self.index[1][every]]
+        elements = Column(before[1], None if self.lengths is None else offsets)
+        columns = dict(zip(self.attributes, (Column(before[0]), elements), strict=True))
+        scalars, masks = masked_columns(source, columns, len(records)).values()
+        same = np.logical_and.reduceat(masks == before[1], offsets[:-1]) & (scalars == before[0])
+        each = np.split(masks, offsets[1:-1])
+        return [(int(a), b.tolist()) for a, b in zip(scalars, each, strict=True)], float(same.mean())
+
+    def posterior(
+        self, law: MaskLaw, scalar: int, elements: Sequence[int], chosen: int, own: Float64Array
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return the posterior of the scalar, and of the element with the index ``chosen``.
+
+        ``scalar``, ``elements``: their masks. ``own``: P(scalar's mask | a) of each scalar.
+        """
+        (of_a, of_b), (prior, _) = self.index, self.priors
+        posterior, of_element = prior, self.tuples.prior
+        for k, element in enumerate(elements):
+            masked = (element, scalar) if self.place == 0 else (scalar, element)
+            joint = self.tuples.prior / prior[of_a] * law.likelihood(masked)
+            chances = np.bincount(of_a, joint, prior.size).astype(np.float64)
+            posterior = posterior * (chances if k == 0 else _ratio(chances, own))
+            posterior = posterior / posterior.sum()
+            if k == chosen:
+                of_element = _ratio(joint, chances[of_a])
+        together = posterior[of_a] * of_element
+        return posterior, np.bincount(of_b, together, self.values[1].size).astype(np.float64)
 
 
-def _masker(source: ChannelSource, combination: tuple[int, ...]) -> MaskFunction:
-    """Return the function that masks records whose only values are those of the chosen attributes."""
-
-    def mask(originals: tuple[Int32Array, ...], repetition: int) -> tuple[Int32Array, ...]:
-        size = originals[0].size
-        keys = FieldKeys(SECRET, [b"%d %d" % (repetition, i) for i in range(size)])
-        masked = source.mask_batch(batch_of_values(source, dict(zip(combination, originals, strict=True)), size), keys)
-        return tuple(masked.columns[j].codes for j in combination)
-
-    return mask
-
-
-def _event_law(
-    source: ChannelSource, tuples: Tuples, law: MaskLaw, channels: tuple[Channel, ...], counts: Counts
-) -> EventLaw | None:
-    """Return the law of events, or None if no event of the window has several values of the attributes."""
-    arrays = [
-        k for k, j in enumerate(tuples.attributes) if j in counts.lengths and counts.lengths[j].keys.max(initial=0) > 1
-    ]
-    if len(tuples.attributes) == 1 or not arrays or not isinstance(law, SelectableLaw):
-        return None
-    array = arrays[0]
-    j, rows = tuples.attributes[1 - array], counts.pairs[tuples.attributes[0], tuples.attributes[1]]
-    column = marginals(rows, len(source.distances[tuples.attributes[1]].taxonomy))[1 - array]
-    scalar = channels[j]
-    if not same_counts(column, counts.values[j]):
-        values = (*counts.values[:j], column, *counts.values[j + 1 :])
-        scalar = source.attribute_channel(j, value_law(column)[0], replace(counts, values=values))
-    return EventLaw(tuples, array, law, scalar, counts.lengths[tuples.attributes[array]])
-
-
-def _event_masker(source: ChannelSource, law: EventLaw) -> EventMaskFunction:
-    """Return the function that masks events with a scalar and an array only, each value with its own words."""
-    scalar, array = law.tuples.attributes[1 - law.array], law.tuples.attributes[law.array]
-
-    def mask(
-        scalars: Int32Array, elements: Int32Array, offsets: Int64Array, repetition: int
-    ) -> tuple[Int32Array, Int32Array]:
-        batch = batch_of_values(source, {scalar: scalars}, scalars.size)
-        columns = list(batch.columns)
-        columns[array] = Column(elements, offsets)
-        keys = PositionKeys(SECRET, "", repetition, np.arange(scalars.size))
-        masked = source.mask_batch(replace(batch, columns=tuple(columns)), keys)
-        return masked.columns[scalar].codes, masked.columns[array].codes
-
-    return mask
-
-
-def batch_of_values(source: MaskedSource, values: dict[int, Int32Array], size: int) -> Batch:
-    """Return a batch of scalars, given by attribute; the values of other attributes are absent."""
-    absent = np.full(size, -1, np.int32)
-    columns = tuple(Column(values.get(j, absent)) for j in range(len(source.attributes)))
-    numeric = np.full((size, len(source.numeric_attributes)), np.nan) if source.numeric_attributes else None
-    return Batch(size, columns, numeric=numeric)
+def _ratio(a: Float64Array, b: Float64Array) -> Float64Array:
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)

@@ -8,16 +8,11 @@ tell an attacker the same. Merging such concepts leaves the measures of a channe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-
-HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-HASH_SHIFT = np.uint64(29)
+from stream_masker.core.dtypes import Float64Array, Int32Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,45 +54,3 @@ def value_classes(values: NDArray[np.integer], size: int) -> OutputClasses:
     weights = np.zeros(size)
     weights[values] = 1.0
     return OutputClasses(class_of, weights, np.ones(values.size), values.astype(np.int32))
-
-
-def distance_classes(d: Distance, anchors: Int32Array, weights: Float64Array) -> OutputClasses:
-    """Return the classes of candidates that have the same distances from all anchors.
-
-    Every anchor is a class of its own. Distances are compared by a hash of 64 bits. Cost: one pass over the taxonomy
-    for each anchor.
-
-    * ``anchors``: (k,) int32, positions without repetition.
-    * ``weights``: (m,) float64, the weight of each concept as a candidate; 0 for other concepts.
-    """
-    hashes = _hashed_distances(d, tuple(anchors.tolist()))
-    single = np.zeros(weights.size, np.bool_)
-    single[anchors] = True
-    shared = np.flatnonzero((weights > 0.0) & ~single)
-    _, first, inverse = np.unique(hashes[shared], return_index=True, return_inverse=True)
-    return _merged(anchors, shared, first, inverse, weights)
-
-
-def _merged(
-    anchors: Int32Array, shared: Int64Array, first: Int64Array, inverse: Int64Array, weights: Float64Array
-) -> OutputClasses:
-    class_of = np.full(weights.size, -1, np.int32)
-    class_of[anchors] = np.arange(anchors.size)
-    class_of[shared] = anchors.size + inverse
-    representatives = np.concatenate((anchors, shared[first])).astype(np.int32)
-    used = class_of >= 0
-    totals = np.zeros(representatives.size)
-    np.add.at(totals, class_of[used], weights[used])
-    return OutputClasses(class_of, weights, totals, representatives)
-
-
-@lru_cache(maxsize=8)
-def _hashed_distances(d: Distance, anchors: tuple[int, ...]) -> UInt64Array:
-    """Return (m,) uint64: a hash of each concept's distances from the anchors. It is kept for other mechanisms on the
-    same window."""
-    hashes = np.zeros(len(d.taxonomy), np.uint64)
-    for anchor in anchors:
-        hashes ^= d.to_all(anchor).view(np.uint64)
-        hashes *= HASH_FACTOR
-        hashes ^= hashes >> HASH_SHIFT
-    return hashes

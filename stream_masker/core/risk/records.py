@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol, Self, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.random import Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+
+SECRET = b"random words of an assessment"
+"""The secret of the random words of an assessment. It needs no protection: the masked records are never published."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,22 +32,17 @@ class Tuples:
     prior: Float64Array
 
     @classmethod
-    def of(cls, counts: Counts, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Tuples:
+    def of(cls, counts: Counts, attributes: tuple[int, ...], sizes: Sequence[int]) -> Tuples:
         """Return the combinations of the counts.
 
         ``attributes``: one index, or two ascending ones. ``sizes``: the number of concepts of every taxonomy.
         """
         if len(attributes) == 1:
-            column = counts.values[attributes[0]]
-            return cls(attributes, (column.keys.astype(np.int32),), column.counts / column.rows)
-        first, second = attributes
-        column = counts.pairs[first, second]
-        codes = np.divmod(column.keys, sizes[second])
-        return cls(attributes, (codes[0].astype(np.int32), codes[1].astype(np.int32)), column.counts / column.rows)
-
-    def draw(self, generator: np.random.Generator, size: int) -> Int64Array:
-        """Draw combinations by their shares: (size,) int64 indices."""
-        return generator.choice(self.prior.size, size, p=self.prior)
+            values, prior = value_law(counts.values[attributes[0]])
+            return cls(attributes, (values,), prior)
+        column = counts.pairs[attributes[0], attributes[1]]
+        first, second = np.divmod(column.keys, sizes[attributes[1]])
+        return cls(attributes, (first.astype(np.int32), second.astype(np.int32)), column.counts / column.rows)
 
 
 class MaskLaw(Protocol):
@@ -53,14 +54,6 @@ class MaskLaw(Protocol):
 
         Probabilities may have a common factor.
         """
-
-
-@runtime_checkable
-class SelectableLaw(MaskLaw, Protocol):
-    """A law of masks that can be restricted to some of the combinations."""
-
-    def selected(self, indices: Int64Array) -> Self:
-        """Return the law for these combinations only."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,10 +78,47 @@ class IndependentMasks:
             result *= channel.rows[rows, channel.classes.class_of[position]]
         return result
 
-    def selected(self, indices: Int64Array) -> Self:
-        return replace(self, indices=tuple(rows[indices] for rows in self.indices))
-
 
 def value_law(column: SparseCounts) -> tuple[Int32Array, Float64Array]:
     """Return the values of one attribute, (n,) int32 ascending positions, and the share of each, (n,) float64."""
     return column.keys.astype(np.int32), column.counts / column.rows
+
+
+class RecordMasker(Protocol):
+    """A mechanism with statistics in force, which masks encoded records."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]: ...
+
+    @property
+    def numeric_attributes(self) -> tuple[str, ...]: ...
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
+
+
+def masked_columns(
+    masker: RecordMasker,
+    columns: Mapping[int, Column],
+    size: int,
+    *,
+    number: int = 0,
+    context: Int64Array | None = None,
+) -> dict[int, Int32Array]:
+    """Mask n records of which some columns are given, by attribute; return their masks, by attribute.
+
+    Every value has noise of its own, also one that occurs twice in a record.
+
+    * ``number``: distinguishes independent random words. ``context``: (n,), if the mechanism has one.
+    """
+    absent = Column(np.full(size, ABSENT, np.int32))
+    numeric = np.full((size, len(masker.numeric_attributes)), np.nan) if masker.numeric_attributes else None
+    whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
+    keys = PositionKeys(SECRET, "", number, np.arange(size))
+    masked = masker.mask_batch(Batch(size, whole, numeric=numeric, context=context), keys)
+    return {j: masked.columns[j].codes for j in columns}
+
+
+def hoeffding_bound(draws: float, error: float = 0.05) -> float:
+    """Return √(ln(2/δ) / 2n): with confidence 1 − δ, the mean of n independent terms in [0, 1] differs from its
+    expectation by no more (Hoeffding 1963)."""
+    return float(np.sqrt(np.log(2.0 / error) / (2.0 * draws)))

@@ -1,171 +1,194 @@
-"""All measures of the disclosure risk of a mechanism with its statistics."""
+"""The disclosure risk: every measure is a reduction of the joint law of an attribute's value and what is observed.
+
+The attacker knows the mechanism, its parameters, the version, the law of the window and the masked records; not the
+secret. What is observed is the value's own mask, or all masks of its record: two laws, whose figures are never mixed.
+
+A joint law comes as blocks of columns, (n, m) for the n values of an attribute and m observations. The entries of all
+blocks sum to 1. V = Σ_o max_a P(a, o) is the chance of the best guess (Smith 2009; Alvim and others 2020).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.risk.channel import (
-    Channel,
-    conditional_entropy,
-    confident_share,
-    differential_epsilon,
-    expected_rank,
-    greatest_posterior,
-    joint_law,
-    vulnerability,
-)
-from stream_masker.core.risk.meaning import MeaningRisk
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.risk.sensitive import present_groups
+
+LEVELS = {"chapter": 2, "block": 3}
+"""The levels by name: the depth of their concepts. The names are those of ICD."""
 
 LIKELY = 0.5
 CERTAIN = 0.9
-"""The posterior probabilities above which the best guess of an original counts as likely and as certain."""
+"""The posteriors above which the best guess of an original counts as likely, and as certain."""
+
+ROUNDING = 1e-6
+"""By how much a posterior may exceed them and still count as equal: models are stored with seven digits."""
+
+COLUMNS = 128
+"""The number of columns that are reduced at once: as many as stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeRisk:
-    """The risk of one attribute's values, when the attacker has their own masks.
+class Guess:
+    """The best guess of a code, or of the concept above it at some level; each figure is in [0, 1].
 
-    * ``prior``: max_a p(a), the chance of the best guess without masks.
-    * ``vulnerability``: the chance that the best guess is right, Σ_{a*} max_a p(a)·P(a* | a).
-    * ``certainty``: the greatest posterior of a value, over all masks that can be written.
-    * ``certain``, ``likely``: the share of records whose best guess is right with a probability above 0.9, above 0.5.
-    * ``unchanged``: the share of values that masking leaves as they are.
-    * ``epsilon``: max of ln P(a* | a) − ln P(a* | a'); infinite if a masked value excludes an original.
-    * ``rmse``: √E[sd(a, a*)²]. ``rank``: the expected number of guesses until the original is found.
-    * ``entropy``: H(A | A*) in bits.
-    * ``meaning``: what masks tell of the kind of a value (``core.risk.meaning``).
-    * ``bound``: 0 if the channel is exact; otherwise the bound of each transition probability (``Channel.bound``).
+    * ``prior``: the chance that it is right without masks: the frequency of the most frequent one.
+    * ``vulnerability``: V, the chance that it is right given the masks.
+    * ``greatest``: the greatest posterior of a guess, over everything that can be observed.
+    * ``likely``, ``certain``: the share of records whose best guess is right with a probability above 0.5, above 0.9.
     """
 
     prior: float
     vulnerability: float
-    certainty: float
-    certain: float
+    greatest: float
     likely: float
-    unchanged: float
-    epsilon: float
-    rmse: float
-    rank: float
-    entropy: float
-    meaning: MeaningRisk
-    bound: float = 0.0
+    certain: float
 
-    @classmethod
-    def of(cls, channel: Channel, prior: Float64Array, distance: Distance) -> AttributeRisk:
-        """Return the risk of a channel; ``prior``: (n,) the share of each of its values."""
-        distances = distance.between(channel.values, channel.classes.representatives)
-        joint = joint_law(prior, channel.rows)
-        return cls(
-            prior=float(prior.max()),
-            vulnerability=vulnerability(joint),
-            certainty=greatest_posterior(joint),
-            certain=confident_share(joint, CERTAIN),
-            likely=confident_share(joint, LIKELY),
-            unchanged=float(prior @ channel.unchanged),
-            epsilon=differential_epsilon(channel.rows),
-            rmse=float((joint * distances**2).sum() ** 0.5),
-            rank=expected_rank(joint),
-            entropy=conditional_entropy(joint),
-            meaning=MeaningRisk.of(distance, channel.values, joint),
-            bound=channel.bound,
-        )
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What is known of the membership in a sensitive group; each figure is in [0, 1].
+
+    * ``prior``: the share of the group. ``greatest``: the greatest posterior of membership.
+    * ``found``: the share of the members whom the attacker thinks more likely than not to be in the group. Without
+      masks that is 0, or 1 for a group with more than half of all values.
+    """
+
+    prior: float
+    found: float
+    greatest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure(Guess):
+    """What an attacker learns of one attribute: the figures of the code itself, and those of its meaning.
+
+    * ``levels``: the guess of the block and of the chapter, by name of ``LEVELS``. In a graph a code can have several
+      concepts of a level, and a guess of any of them is right; a code above a level stands for itself.
+    * ``sensitive``: by name of ``SENSITIVE_LISTS``, for the groups of which the window has values.
+    * ``error``: 0 if the law is exact. Otherwise, with confidence 0.95, a chance or share differs from its true value
+      by no more than this, and ``found`` by no more than this ÷ ``prior``. ``greatest`` is then the greatest of those
+      that were drawn.
+    """
+
+    levels: Mapping[str, Guess]
+    sensitive: Mapping[str, Membership]
+    error: float
 
 
 @dataclass(frozen=True, slots=True)
 class Risk:
-    """The disclosure risk of masked records, for the window's law as the attacker's prior. Keys are attributes.
+    """The disclosure risk of masked records. Keys are attributes.
 
-    The fields of ``AttributeRisk`` by attribute, and:
-
-    * ``given_record[a]``: the chance that the best guess of a's value is right, given all masks of the record.
-    * ``certainty_given_record``: the greatest posterior of a value given all masks of its record, over all records that
-      can be written. Only a mechanism that can promise something about every record has it (semantic transport; see its
-      ``disclosure``). Without it, all masks of a record may tell more than ``certainty``, which is given one.
-      ``meaning_given_record``: ``meaning`` given all masks, of the same mechanisms.
-    * ``frequency``: the greatest prior of a value, in any law and any context that an attacker may know, of the same
-      mechanisms. No promise about certainty is below it.
-    * ``least``: a lower bound of ``vulnerability`` of all methods that keep the law of the attribute's values and move
-      them by ``rmse``, of the same mechanisms.
-    * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
-    * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
-    * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
-
-    A record with an array is an event: ``given_record`` of its scalar, an average over events, and of an element, over
-    elements, are given the masks of the scalar and of all elements, as far as ``core.risk.events`` says. The scalar of
-    an event with more than 16 elements counts as known. The other figures of records are those of an element together
-    with its scalar. If the lengths of arrays are not known (``Counts.lengths``), each element is a record of its own,
-    which understates what events with several elements disclose. An array without a scalar counts with each element.
-
-    With more than two attributes, the figures of records are those of the pair of attributes for which they are
-    highest, because the counts of a window hold no larger combinations: an event with several arrays is assessed with
-    each of them alone. For semantic transport of arrays, or of more than two attributes, the pairs are those of its
-    tree. Its chances of scalars are given the masks of all scalars that the tree links. Those of elements of arrays are
-    given their own mask and their scalar's, and are upper bounds; in events that it masks as a whole, given all masks
-    of the event; after repeats, given their own masks. All figures are None for mechanisms that mask groups of records,
-    and for repeats of a transport without linked scalars.
+    * ``value``: what a value's own mask tells. ``record``: what all masks of its record tell, None if their law is not
+      known (mechanisms that mask groups). With three or more attributes the law is that of pairs, and the figures are
+      those of the pair from which the value is guessed best.
+    * ``unchanged``: the share of values that masking leaves as they are. ``unchanged_records``: the share of records
+      with no value changed, None if it is not known; of records with all values of some pair if there are more.
+    * ``rmse``: √E[sd(a, a*)²].
     """
 
-    prior: Mapping[str, float]
-    vulnerability: Mapping[str, float]
-    certainty: Mapping[str, float]
-    certain: Mapping[str, float]
-    likely: Mapping[str, float]
+    value: Mapping[str, Disclosure]
+    record: Mapping[str, Disclosure] | None
     unchanged: Mapping[str, float]
-    epsilon: Mapping[str, float]
+    unchanged_records: float | None
     rmse: Mapping[str, float]
-    rank: Mapping[str, float]
-    entropy: Mapping[str, float]
-    meaning: Mapping[str, MeaningRisk]
-    bound: Mapping[str, float]
-    given_record: Mapping[str, float] | None = None
-    certainty_given_record: Mapping[str, float] | None = None
-    frequency: Mapping[str, float] | None = None
-    least: Mapping[str, float] | None = None
-    meaning_given_record: Mapping[str, MeaningRisk] | None = None
-    vulnerability_of_record: float | None = None
-    prior_of_record: float | None = None
-    unchanged_of_record: float | None = None
-    bound_of_record: float | None = None
-
-    def __repr__(self) -> str:
-        """Return the chances of an attacker and the unchanged shares, rounded; ``to_dict`` has everything."""
-        shown = {
-            "vulnerability": _rounded(self.vulnerability),
-            "least": _rounded(self.least),
-            "prior": _rounded(self.prior),
-            "certainty": _rounded(self.certainty_given_record),
-            "chapter": _rounded({name: meaning.levels["chapter"].chance for name, meaning in self.told.items()}),
-            "unchanged": _rounded(self.unchanged),
-            "vulnerability_of_record": _rounded(self.vulnerability_of_record),
-            "unchanged_of_record": _rounded(self.unchanged_of_record),
-        }
-        return f"Risk({', '.join(f'{name}={value}' for name, value in shown.items() if value is not None)})"
 
     @property
-    def told(self) -> Mapping[str, MeaningRisk]:
-        """What is known of the meaning of values: given all masks of the record, or else given their own."""
-        return self.meaning if self.meaning_given_record is None else self.meaning_given_record
-
-    @classmethod
-    def of(cls, attributes: Mapping[str, AttributeRisk], **records: Any) -> Risk:
-        """Return the risk of the given attributes; ``records``: the figures of records."""
-        columns = {field: {name: getattr(r, field) for name, r in attributes.items()} for field in FIELDS}
-        return cls(**{**columns, **records})
+    def strongest(self) -> Mapping[str, Disclosure]:
+        """What the strongest attacker of whom figures are known learns: ``record``, or else ``value``."""
+        return self.value if self.record is None else self.record
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures by name; an infinite ε stays a float."""
+        """Return the figures by name."""
         return asdict(self)
 
+    def __repr__(self) -> str:
+        """Return V and the unchanged shares, rounded; ``to_dict`` has everything."""
+        chances = [f"{a}: {each.vulnerability:.4f} given the value's mask" for a, each in self.value.items()]
+        chances += [f"{a}: {each.vulnerability:.4f} given the record's" for a, each in (self.record or {}).items()]
+        unchanged = [f"{a}: {share:.4f} unchanged" for a, share in self.unchanged.items()]
+        return f"Risk({', '.join([*chances, *unchanged])})"
 
-def _rounded(figures: Mapping[str, float] | float | None) -> dict[str, float] | float | None:
-    if isinstance(figures, Mapping):
-        return {name: round(figure, 4) for name, figure in figures.items()}
-    return None if figures is None else round(figures, 4)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """Sets of values, one of which is guessed. ``members``: indices of values; set k starts at ``starts[k]``."""
+
+    members: Int64Array
+    starts: Int64Array
+
+    def best(self, joint: Float64Matrix) -> Float64Array:
+        """Return (m,): the greatest mass of a set in each column of (n, m) masses."""
+        return np.asarray(np.add.reduceat(joint[self.members], self.starts, axis=0).max(axis=0))
 
 
-FIELDS = tuple(AttributeRisk.__dataclass_fields__)
-"""The names of the figures of an attribute."""
+def disclosure(
+    taxonomy: Taxonomy,
+    values: Int32Array,
+    prior: Float64Array,
+    blocks: Iterable[Float64Matrix],
+    error: float = 0.0,
+) -> Disclosure:
+    """Return the figures of a joint law.
+
+    * ``values``: (n,) positions. ``prior``: (n,) the share of each.
+    * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
+    * ``error``: see ``Disclosure``.
+    """
+    codes = _Question(np.arange(values.size), np.arange(values.size))
+    levels = {name: _of_level(taxonomy, values, depth) for name, depth in LEVELS.items()}
+    groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
+    sensitive = {name: _Question(members, np.zeros(1, np.int64)) for name, members in groups.items() if members.size}
+    questions = (codes, *levels.values(), *sensitive.values())
+    before = [float(question.best(prior[:, None])[0]) for question in questions]
+    figures = _reduced(questions, blocks)
+    code, *others = (Guess(p, *row[:4]) for p, row in zip(before, figures, strict=True))
+    members = [
+        Membership(p, min(found / p, 1.0), greatest)
+        for p, (_, greatest, _, _, found) in zip(before, figures, strict=True)
+    ]
+    return Disclosure(
+        **asdict(code),
+        levels=dict(zip(levels, others, strict=False)),
+        sensitive=dict(zip(sensitive, members[1 + len(levels) :], strict=True)),
+        error=error,
+    )
+
+
+def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) -> list[list[float]]:
+    """Return for each question V, the greatest posterior, the likely and the certain share, and the mass of the best
+    guesses that are likely."""
+    figures = np.zeros((len(questions), 5))
+    for block in _narrow(blocks):
+        total = block.sum(axis=0)
+        joint, total = block[:, total > 0.0], total[total > 0.0]
+        for row, question in zip(figures, questions, strict=True):
+            best = question.best(joint)
+            likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
+            row[[0, 2, 3, 4]] += best.sum(), total[likely].sum(), total[certain].sum(), best[likely].sum()
+            row[1] = max(row[1], (best / total).max(initial=0.0))
+    rows: list[list[float]] = np.minimum(figures, 1.0).tolist()
+    return rows
+
+
+def _narrow(blocks: Iterable[Float64Matrix]) -> Iterator[Float64Matrix]:
+    for block in blocks:
+        for start in range(0, block.shape[1], COLUMNS):
+            yield block[:, start : start + COLUMNS]
+
+
+def _of_level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> _Question:
+    """Return the sets of the values below each concept of a depth, and of each value above it."""
+    offsets, ancestors = taxonomy.closure.offsets, taxonomy.closure.ancestors
+    sizes = offsets[values + 1] - offsets[values]
+    rows = np.repeat(np.arange(values.size), sizes)
+    above = ancestors[np.arange(rows.size) + np.repeat(offsets[values] - np.cumsum(sizes) + sizes, sizes)]
+    kept = (taxonomy.depth[above] == depth) | ((taxonomy.depth[values] < depth)[rows] & (above == values[rows]))
+    order = np.argsort(above[kept], kind="stable")
+    return _Question(rows[kept][order], np.flatnonzero(np.diff(above[kept][order], prepend=-1)))

@@ -110,44 +110,39 @@ def sensitive_groups(taxonomy: Taxonomy, given: GivenGroups) -> dict[str, BoolAr
     if isinstance(given, str):
         raise ParameterError(f"sensitive={given!r}: give a list of names, or the roots of each group")
     groups = given if isinstance(given, Mapping) else dict.fromkeys(given)
-    return {name: _members(taxonomy, name, roots) for name, roots in groups.items()}
+    return {name: _members(taxonomy, _roots(taxonomy, name, roots)) for name, roots in groups.items()}
 
 
 def present_groups(taxonomy: Taxonomy) -> dict[str, BoolArray]:
     """Return the members of every built-in list that has any in a taxonomy, as ``sensitive_groups``."""
-    roots = {name: _present(taxonomy, entry) for name, entry in SENSITIVE_LISTS.items()}
-    return sensitive_groups(taxonomy, {name: present for name, present in roots.items() if present})
+    present = {name: _held(taxonomy, entry) for name, entry in SENSITIVE_LISTS.items()}
+    return {name: _members(taxonomy, roots) for name, roots in present.items() if roots}
 
 
-def _members(taxonomy: Taxonomy, name: str, roots: Sequence[str] | None) -> BoolArray:
-    positions = _positions(taxonomy, name, _built_in(taxonomy, name) if roots is None else roots)
+def _members(taxonomy: Taxonomy, roots: Sequence[str]) -> BoolArray:
+    positions = [taxonomy.position(root) for root in roots]
     below = [descendants_of(position, taxonomy.child_offsets, taxonomy.children) for position in positions]
     return np.asarray(np.logical_or.reduce(below))
 
 
-def _positions(taxonomy: Taxonomy, name: str, roots: Sequence[str]) -> list[int]:
-    if isinstance(roots, str) or not roots:
+def _roots(taxonomy: Taxonomy, name: str, given: Sequence[str] | None) -> Sequence[str]:
+    """Return the roots of a group: the given ones, or those of a list as far as a taxonomy has them."""
+    if given is not None and (isinstance(given, str) or not given):
         raise ParameterError(f"sensitive group {name!r}: give a list of at least one concept, its roots")
-    unknown = [root for root in roots if root not in taxonomy]
+    if given is None and name not in SENSITIVE_LISTS:
+        raise ParameterError(f"sensitive group {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its roots")
+    unknown = [root for root in given or () if root not in taxonomy]
     if unknown:
         raise ParameterError(f"sensitive group {name!r}: {unknown[0]!r} is not a concept of the taxonomy")
-    return [taxonomy.position(root) for root in roots]
-
-
-def _built_in(taxonomy: Taxonomy, name: str) -> tuple[str, ...]:
-    """Return the roots of a built-in list that a taxonomy holds: it may be a part of its classification."""
-    if name not in SENSITIVE_LISTS:
-        raise ParameterError(f"sensitive group {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its roots")
-    present = _present(taxonomy, SENSITIVE_LISTS[name])
-    if not present:
+    roots = given or _held(taxonomy, SENSITIVE_LISTS[name])
+    if not roots:
         raise ParameterError(
             f"sensitive group {name!r}: the taxonomy holds none of its concepts, which are ICD-10-CM and ICD-9-CM "
             "codes: give its roots"
         )
-    return present
+    return roots
 
 
-def _present(taxonomy: Taxonomy, entry: SensitiveList) -> tuple[str, ...]:
-    """Return the roots of the classification of which the taxonomy holds more."""
-    held = [tuple(root for root in roots if root in taxonomy) for roots in (entry.icd10cm, entry.icd9cm)]
-    return max(held, key=len)
+def _held(taxonomy: Taxonomy, entry: SensitiveList) -> tuple[str, ...]:
+    """Return the roots of the classification of which the taxonomy, which may be a part of it, holds more."""
+    return max((tuple(filter(taxonomy.__contains__, roots)) for roots in (entry.icd10cm, entry.icd9cm)), key=len)

@@ -60,7 +60,7 @@ def report_html(evaluation: Evaluation) -> str:
 
 
 def report_data(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the measures as JSON-serialisable data. An infinite ε is the text ``infinite``, an unknown one null."""
+    """Return the measures as JSON-serialisable data. Infinite numbers are the text ``infinite``."""
     statistics, related = evaluation.data.statistics, evaluation.co_occurrence
     data = {
         "records": evaluation.data.whole.size,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isinf
 from typing import TypeAlias
 
 from stream_masker.core.risk.risk import Risk
@@ -154,8 +153,7 @@ MethodColumns: TypeAlias = Mapping[str, Callable[[Measurement], str]]
 MAIN_COLUMNS: MethodColumns = {
     "distance (RMSE)": lambda m: _share(m.rmse),
     "right guesses (vulnerability)": lambda m: _share(m.vulnerability),
-    "right guesses of records": lambda m: _share(m.risk.vulnerability_of_record),
-    "right guesses after repeats": lambda m: _share(None if m.repeated is None else _worst(m.repeated.values())),
+    "right guesses from all masks": lambda m: _share(m.vulnerability_of_record),
     "unchanged codes": lambda m: _share(_worst(m.risk.unchanged.values())),
     "unchanged records": lambda m: _share(m.unchanged_records),
     "change of correlation (ΔsdCor)": lambda m: _share(m.correlation_error),
@@ -163,21 +161,12 @@ MAIN_COLUMNS: MethodColumns = {
     "risk": lambda m: "exact" if isinstance(m.risk, Risk) else "attack",
 }
 RISK_COLUMNS: MethodColumns = {
-    "sure guesses": lambda m: _share(_worst(m.risk.certain.values())),
+    "sure guesses": lambda m: _share(m.certain),
     "linked records": lambda m: _share(m.linked),
     "equal records (anonymity)": lambda m: str(m.anonymity),
     "unique before": lambda m: _share(m.unique["original"]),
     "unique after": lambda m: _share(m.unique["masked"]),
-    "ε": lambda m: epsilon_text(m.risk.epsilon),
 }
-
-
-def epsilon_text(epsilon: Mapping[str, float | None]) -> str:
-    """Return the greatest ε of the attributes: ∞ if it is infinite, – if one is unknown."""
-    known = [value for value in epsilon.values() if value is not None]
-    if len(known) < len(epsilon) or not known:
-        return "–"
-    return "∞" if isinf(max(known)) else f"{max(known):.2f}"
 
 
 def _worst(figures: Iterable[float]) -> float:

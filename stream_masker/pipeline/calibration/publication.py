@@ -20,7 +20,7 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import BlockCipher, uniforms
-from stream_masker.core.risk.meaning import MeaningRisk
+from stream_masker.core.risk.risk import Disclosure
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.errors import ParameterError
@@ -112,8 +112,8 @@ class Publication:
         least = self.settings.min_records / max(records, 1)
         shown = replace(
             exact.risk,
-            meaning=_without_rare(exact.risk.meaning, least),
-            meaning_given_record=_without_rare(exact.risk.meaning_given_record or {}, least) or None,
+            value=_without_rare(exact.risk.value, least),
+            record=None if exact.risk.record is None else _without_rare(exact.risk.record, least),
         )
         return self._coarsened(replace(exact, risk=shown), records)
 
@@ -216,11 +216,11 @@ def laplace(key: bytes, size: int, scale: float) -> Float64Array:
     return np.asarray(-scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 
-def _without_rare(meaning: Mapping[str, MeaningRisk], least: float) -> dict[str, MeaningRisk]:
+def _without_rare(learned: Mapping[str, Disclosure], least: float) -> dict[str, Disclosure]:
     """Return what masks tell, without sensitive groups of a smaller share: that one occurs tells of few records."""
     return {
-        name: replace(told, sensitive={group: risk for group, risk in told.sensitive.items() if risk.prior >= least})
-        for name, told in meaning.items()
+        name: replace(each, sensitive={group: found for group, found in each.sensitive.items() if found.prior >= least})
+        for name, each in learned.items()
     }
 
 

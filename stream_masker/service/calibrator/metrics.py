@@ -8,8 +8,7 @@ from typing import Literal
 
 from stream_masker.core.drift import Drift
 from stream_masker.core.numeric import NumericStatistics
-from stream_masker.core.risk.meaning import MeaningRisk
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.pipeline.calibration.blocks import Sampling
@@ -104,9 +103,6 @@ def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
     metrics.set("risk_bound", version.bound)
     for records, share in version.unique.items():
         metrics.set("risk_unique_share", share, records=records)
-    for given, by_attribute in version.repeated.items():
-        for attribute, chance in by_attribute.items():
-            metrics.set("risk_repeated_vulnerability", chance, attribute=attribute, given=given)
     if version.linked is not None:
         metrics.set("risk_linked_share", version.linked)
     for name in ("prior", "found", "certainty"):
@@ -114,49 +110,42 @@ def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
     risk = version.risk
     if risk is None:
         return
-    for attribute in risk.vulnerability:
-        metrics.set("risk_prior", risk.prior[attribute], attribute=attribute)
-        metrics.set("risk_vulnerability", risk.vulnerability[attribute], attribute=attribute, given="value")
-        metrics.set("risk_certainty", risk.certainty[attribute], attribute=attribute, given="value")
-        _set_meaning(metrics, risk.meaning[attribute], attribute=attribute, given="value")
-        metrics.set("risk_certain_share", risk.certain[attribute], attribute=attribute)
-        metrics.set("risk_likely_share", risk.likely[attribute], attribute=attribute)
+    for attribute, value in risk.value.items():
+        metrics.set("risk_prior", value.prior, attribute=attribute)
         metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
-        metrics.set("risk_epsilon", risk.epsilon[attribute], attribute=attribute)
-        metrics.set("risk_expected_rank", risk.rank[attribute], attribute=attribute)
-        metrics.set("risk_entropy", risk.entropy[attribute], attribute=attribute)
-        if risk.least is not None:
-            metrics.set("risk_least_vulnerability", risk.least[attribute], attribute=attribute)
-        if risk.given_record is not None:
-            metrics.set("risk_vulnerability", risk.given_record[attribute], attribute=attribute, given="record")
-        if risk.certainty_given_record is not None and risk.meaning_given_record is not None:
-            metrics.set("risk_certainty", risk.certainty_given_record[attribute], attribute=attribute, given="record")
-            _set_meaning(metrics, risk.meaning_given_record[attribute], attribute=attribute, given="record")
-    if risk.vulnerability_of_record is not None and risk.unchanged_of_record is not None:
-        metrics.set("risk_record_vulnerability", risk.vulnerability_of_record)
-        metrics.set("risk_record_unchanged_share", risk.unchanged_of_record)
+        metrics.set("risk_certainty", value.greatest, attribute=attribute, given="value")
+        _set_disclosure(metrics, value, attribute=attribute, given="value")
+        if risk.record is not None:
+            _set_disclosure(metrics, risk.record[attribute], attribute=attribute, given="record")
+            if version.promise is not None:
+                metrics.set("risk_certainty", risk.record[attribute].greatest, attribute=attribute, given="record")
+    if risk.unchanged_records is not None:
+        metrics.set("risk_record_unchanged_share", risk.unchanged_records)
 
 
-def _set_meaning(metrics: Metrics, meaning: MeaningRisk, *, attribute: str, given: str) -> None:
-    """Set the metrics of what masks tell of the chapter, the block and the sensitive groups of a value."""
-    for level, guess in meaning.levels.items():
+def _set_disclosure(metrics: Metrics, learned: Disclosure, *, attribute: str, given: str) -> None:
+    """Set the metrics of what masks tell of a value, its chapter, its block and the sensitive groups."""
+    metrics.set("risk_vulnerability", learned.vulnerability, attribute=attribute, given=given)
+    metrics.set("risk_likely_share", learned.likely, attribute=attribute, given=given)
+    metrics.set("risk_certain_share", learned.certain, attribute=attribute, given=given)
+    for level, guess in learned.levels.items():
         metrics.set("risk_level_prior", guess.prior, attribute=attribute, level=level)
-        metrics.set("risk_level_vulnerability", guess.chance, attribute=attribute, level=level, given=given)
-        metrics.set("risk_level_certainty", guess.certainty, attribute=attribute, level=level, given=given)
-    for group, membership in meaning.sensitive.items():
+        metrics.set("risk_level_vulnerability", guess.vulnerability, attribute=attribute, level=level, given=given)
+        metrics.set("risk_level_certainty", guess.greatest, attribute=attribute, level=level, given=given)
+    for group, membership in learned.sensitive.items():
         metrics.set("risk_sensitive_prior", membership.prior, attribute=attribute, group=group)
         metrics.set("risk_sensitive_found", membership.found, attribute=attribute, group=group, given=given)
-        metrics.set("risk_sensitive_certainty", membership.certainty, attribute=attribute, group=group, given=given)
+        metrics.set("risk_sensitive_certainty", membership.greatest, attribute=attribute, group=group, given=given)
 
 
 def describe_risk(risk: Risk) -> str:
-    """Return the vulnerability and the share of changed values of each attribute, for the log."""
+    """Return what an attacker learns of each attribute, and how much of it changes, for the log."""
+    given = "value" if risk.record is None else "record"
     return "; ".join(
-        f"{name}: vulnerability {risk.vulnerability[name]:.3f}, prior {risk.prior[name]:.3f}, "
-        f"chapter {risk.told[name].levels['chapter'].chance:.3f}, "
-        f"certainty {(risk.certainty_given_record or risk.certainty)[name]:.3f}, "
-        f"certain {risk.certain[name]:.3f}, unchanged {risk.unchanged[name]:.3f}"
-        for name in risk.vulnerability
+        f"{name}: vulnerability {learned.vulnerability:.3f} given the {given}'s masks, prior {learned.prior:.3f}, "
+        f"chapter {learned.levels['chapter'].vulnerability:.3f}, greatest posterior {learned.greatest:.3f}, "
+        f"certain {learned.certain:.3f}, unchanged {risk.unchanged[name]:.3f}"
+        for name, learned in risk.strongest.items()
     )
 
 

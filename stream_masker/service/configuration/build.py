@@ -220,6 +220,5 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
     """Return the limits of the disclosure risk of a version."""
     from stream_masker.pipeline.calibration.risk import RiskLimits
 
-    section, fresh_noise = configuration.risk, configuration.noise_key == POSITION
-    shared = section.model_dump(exclude={"action", "min_alpha"})
-    return RiskLimits(**shared, hold=section.action == "hold", fresh_noise=fresh_noise)
+    shared = configuration.risk.model_dump(exclude={"action", "min_alpha"})
+    return RiskLimits(**shared, hold=configuration.risk.action == "hold")

@@ -265,8 +265,7 @@ class RiskSection(Section):
     max_certainty: Annotated[float, Field(gt=0, le=1)] | SkipJsonSchema[None] = Field(
         default=None,
         description="The maximum probability of a value given any masked record, unless the value is more frequent; "
-        "above 0, at most 1. Default: what the mechanism promises (`certainty` of its target), or 0.9 without a "
-        "promise; no limit for mechanisms of which only averages are known.",
+        "above 0, at most 1. Default: no limit beyond what the mechanism promises itself (`certainty` of its target).",
     )
     min_changed: float = Field(
         default=0.05,
@@ -274,13 +273,6 @@ class RiskSection(Section):
         le=1,
         description="The minimum share of values that masking changes, as a multiple of the share that independent "
         "draws from the window would change; from 0 to 1.",
-    )
-    repeats: int = Field(
-        default=5,
-        ge=2,
-        le=100,
-        description="The number of masks of a value that an attacker has for the metric "
-        "`stream_masker_risk_repeated_vulnerability`; from 2 to 100.",
     )
     min_alpha: Alpha = Field(
         default=0.01,

@@ -227,7 +227,7 @@ class FileMasking:
             preserves=mechanism.method_card.preserves,
             incomplete=self._configuration.may_lack_codes,
         )
-        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_of_record
+        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
         return Assessment(
             sentences, (*(() if version is None else version.crossed), *([unchanged] if unchanged else []))

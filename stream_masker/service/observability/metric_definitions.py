@@ -252,11 +252,6 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         ("attribute", "given"),
     ),
     calibrator_gauge(
-        "risk_least_vulnerability",
-        "Lower bound of the vulnerability of all methods that keep the law and move values as far, in [0, 1].",
-        ATTRIBUTE_LABEL,
-    ),
-    calibrator_gauge(
         "risk_certainty",
         "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
         "given all masks only where the mechanism promises something about every record, and in complete records.",
@@ -291,35 +286,24 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         ("attribute", "group", "given"),
     ),
     calibrator_gauge(
-        "risk_certain_share", "Share of values that are guessed with a probability above 0.9.", ATTRIBUTE_LABEL
+        "risk_certain_share",
+        "Share of values that are guessed with a probability above 0.9, given their own mask or all masks.",
+        ("attribute", "given"),
     ),
     calibrator_gauge(
-        "risk_likely_share", "Share of values that are guessed with a probability above 0.5.", ATTRIBUTE_LABEL
+        "risk_likely_share",
+        "Share of values that are guessed with a probability above 0.5, given their own mask or all masks.",
+        ("attribute", "given"),
     ),
     calibrator_gauge("risk_unchanged_share", "Share of values that masking does not change.", ATTRIBUTE_LABEL),
-    calibrator_gauge(
-        "risk_epsilon",
-        "Greatest log ratio of two transition probabilities; +Inf if a mask excludes an original.",
-        ATTRIBUTE_LABEL,
-    ),
-    calibrator_gauge(
-        "risk_expected_rank", "Expected number of guesses until the original of a mask is found.", ATTRIBUTE_LABEL
-    ),
-    calibrator_gauge("risk_entropy", "Conditional entropy of the original of a mask, in bits.", ATTRIBUTE_LABEL),
     calibrator_gauge(
         "risk_unique_share",
         "Share of rows whose pair of values no other row has, before and after masking.",
         ("records",),
     ),
-    calibrator_gauge(
-        "risk_repeated_vulnerability",
-        "Chance of the best guess of a value after risk.repeats masks, its own or all of its records, in [0, 1].",
-        ("attribute", "given"),
-    ),
     calibrator_gauge("risk_linked_share", "Expected share of 1,000 random records that are linked to their masks."),
-    calibrator_gauge("risk_record_vulnerability", "Chance of the best guess of a whole record, given all its masks."),
     calibrator_gauge("risk_record_unchanged_share", "Share of records in which masking changes no value."),
-    calibrator_gauge("risk_bound", "Greatest error of the figures of records, with 95 % confidence."),
+    calibrator_gauge("risk_bound", "Greatest error of the chances and shares of the risk, with 95 % confidence."),
     calibrator_gauge("risk_limits_crossed", "Number of limits of the section risk that the last version crosses."),
     calibrator_counter(
         "statistics_withheld_total", "Statistics versions not published: withheld because of their risk, or refused."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -141,7 +140,7 @@ def test_real_discharges_have_the_risk_that_the_design_states():
     noise.learn_many(records)
     noise.calibrate()
     risk = noise.risk(draws=200)
-    assert risk.vulnerability["principal"] == pytest.approx(0.73, abs=0.05)
-    assert risk.given_record["principal"] == pytest.approx(0.79, abs=0.05 + risk.bound_of_record)
+    assert risk.value["principal"].vulnerability == pytest.approx(0.73, abs=0.05)
+    assert risk.record["principal"].vulnerability == pytest.approx(0.79, abs=0.05 + risk.record["principal"].error)
     assert risk.rmse["principal"] == pytest.approx(0.20, abs=0.02)
-    assert Counter(risk.bound.values()) == {0.0: 2}
+    assert {learned.error for learned in risk.value.values()} == {0.0}

@@ -40,8 +40,9 @@ def test_statistics_and_risk_show_rounded_figures_in_one_line():
     )
     assert repr(statistics).endswith("correlation=[[1.0, 1.0], [1.0, 1.0]])")
     risk = repr(noise.risk())
-    assert risk.startswith("Risk(vulnerability={'a': 0.")
-    assert "prior={'a': 0.3333, 'b': 0.3333}" in risk
+    assert risk.startswith("Risk(a: 0.")
+    assert "given the value's mask, b: 0." in risk
+    assert "given the record's, b: 0." in risk
     assert "\n" not in repr(statistics) + risk
 
 

@@ -13,9 +13,7 @@ import pytest
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.kinds import Kinds
-from stream_masker.core.risk.meaning import MeaningRisk
-from stream_masker.core.risk.risk import AttributeRisk, Risk
+from stream_masker.core.risk.risk import Disclosure, Guess, Membership, Risk
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.summary import Statistics
@@ -243,19 +241,15 @@ def test_a_version_has_the_same_noise_whenever_it_is_published() -> None:
 
 def test_rare_sensitive_groups_are_not_shown() -> None:
     """Of 1,000 records, 19 are of a group and 21 of another one; chapters and blocks are always shown."""
-    joint = np.diag([0.019, 0.021, 0.96])
-    kinds = Kinds(("chapter",), ("rare", "frequent"), ((np.arange(3),), (np.array([0]),), (np.array([1]),)))
-    total = joint.sum(axis=0)
-    meaning = MeaningRisk.of_shares(kinds, joint.sum(axis=1), total, kinds.greatest(joint) / total)
-    assert set(meaning.sensitive) == {"rare", "frequent"}
-    found = AttributeRisk(0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 3.0, 0.1, 1.0, 1.0, meaning)
-    risk = replace(Risk.of({"one": found}), meaning_given_record={"one": meaning})
-    shown = SHOWN.risk(VersionRisk(risk, 0.0, 0.0, ()), 1_000).risk
+    groups = {"rare": Membership(0.019, 1.0, 1.0), "frequent": Membership(0.021, 1.0, 1.0)}
+    learned = {"one": Disclosure(0.9, 0.9, 1.0, 0.9, 0.9, {"chapter": Guess(0.9, 0.9, 1.0, 0.9, 0.9)}, groups, 0.0)}
+    shown = SHOWN.risk(VersionRisk(Risk(learned, learned, {"one": 0.9}, 0.9, {"one": 0.1}), 0.0, 0.0, ()), 1_000).risk
     assert shown is not None
-    for told in (shown.meaning, shown.told):
-        assert set(told["one"].sensitive) == {"frequent"}
-        assert set(told["one"].levels) == {"chapter"}
-    assert shown.told["one"].sensitive["frequent"].certainty == 1.0
+    assert shown.record is not None
+    for each in (shown.value, shown.record):
+        assert set(each["one"].sensitive) == {"frequent"}
+        assert set(each["one"].levels) == {"chapter"}
+    assert shown.value["one"].sensitive["frequent"].greatest == 1.0
     assert SHOWN.risk(VersionRisk(None, 1.0, 1.0, ("reason",)), 1_000).risk is None
 
 

@@ -17,7 +17,7 @@ from exercised_metrics import (
 )
 from prometheus_client import CollectorRegistry, generate_latest
 
-from stream_masker.core.risk.kinds import LEVELS, RADII
+from stream_masker.core.risk.risk import LEVELS
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.wire.sealing import RefusalCause
@@ -134,7 +134,7 @@ LABEL_VALUES = {
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
-    "level": {*LEVELS, *RADII},
+    "level": set(LEVELS),
     "group": {*SENSITIVE_LISTS},
     "records": {"original", "masked"},
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},

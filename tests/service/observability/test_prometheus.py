@@ -21,8 +21,7 @@ from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.meaning import Membership
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.risk import Membership, Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
 from stream_masker.pipeline.calibration.blocks import Sampling
@@ -116,10 +115,8 @@ def calibrator() -> Metrics:
     )
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
-    repeated = {given: dict.fromkeys(NAMES, 0.5) for given in ("value", "record")}
     unique = {"original": 0.2, "masked": 0.1}
-    told = replace(risk(NOW), least=risk(NOW).prior)
-    set_risk_metrics(metrics, VersionRisk(told, 0.0, 0.1, (), unique, repeated=repeated, linked=0.3))
+    set_risk_metrics(metrics, VersionRisk(risk(NOW), 0.0, 0.1, (), unique, linked=0.3))
     sampling = Sampling(2, 0.5, 60.0, dict.fromkeys(NAMES, 0.01), {NAMES: 0.02})
     set_sampling_metrics(metrics, sampling)
     metrics.add("blocks_read_total", 12, outcome="merged")
@@ -139,11 +136,8 @@ def risk(columns: tuple[list[str], ...]) -> Risk:
 
 def sensitive(risk: Risk) -> Risk:
     """Return the risk with a sensitive group, which no small ontology has."""
-    told = {
-        name: replace(each, sensitive={"hiv": Membership(prior=0.1, found=0.2, certainty=0.5)})
-        for name, each in risk.meaning.items()
-    }
-    return replace(risk, meaning=told)
+    group = {"hiv": Membership(prior=0.1, found=0.2, greatest=0.5)}
+    return replace(risk, value={name: replace(each, sensitive=group) for name, each in risk.value.items()})
 
 
 def in_force(metrics: Metrics) -> None:

@@ -113,17 +113,6 @@ class Posteriors(NamedTuple):
         products = self.first[i] * self.rows[j]
         return np.asarray(products.T / self.total[i, j].astype(np.float64))
 
-    def surest(self, found: Redraw, mean: Float64Array) -> float:
-        """Return the greatest posterior of a value after a redraw; ``mean``: R̄."""
-        alone = greatest_products(self.first, self.second) / self.total
-        surest = float(alone[(self.chance > 0.0) & (found.eta == 0.0)].max(initial=0.0))
-        i, j = np.nonzero(found.weights)
-        for start in range(0, i.size, CHUNK):
-            own = i[start : start + CHUNK], j[start : start + CHUNK]
-            eta = found.eta[own].astype(np.float64)
-            surest = max(surest, float((self.columns(*own) * (1.0 - eta) + np.outer(mean, eta)).max()))
-        return surest
-
     def mixed(self, weights: Float32Matrix) -> Float64Array:
         return np.asarray((self.first.T * (self.second @ (weights / self.total).T)).sum(axis=1, dtype=np.float64))
 

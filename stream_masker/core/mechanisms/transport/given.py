@@ -91,11 +91,6 @@ class Given:
             coupled = mixed_couplings(self.couplings, self.joint[:, new] / chance, new)
             yield new, chance, Coupled(coupled, coupled.sum(axis=0, keepdims=True))
 
-    def surest(self, which: int = 0) -> float:
-        """Return the greatest posterior of a value, over all masks that can be written."""
-        totals = ((block, block.sum(axis=0)) for block in self.blocks())
-        return max(float((block[:, total > 0.0] / total[total > 0.0]).max()) for block, total in totals)
-
     def blocks(self) -> Iterator[Float64Matrix]:
         """Yield the joint law of the attribute's value and its record's masks: for each a* the (k_B, k_B) P(b, b*)."""
         for new, chance, told in self.told():

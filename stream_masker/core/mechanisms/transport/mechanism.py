@@ -24,7 +24,6 @@ from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
@@ -158,10 +157,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
         positions, rows = self._strata(counts).rows(j, values)
         return Channel(values, rows, value_classes(positions, len(self._distances[j].taxonomy)))
 
-    def surely_hides(self, j: int) -> bool:
-        """Return True: nearly every record of the window is a possible mask of every record."""
-        return True
-
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
         maps = self._prepared_statistics()
@@ -181,12 +176,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
     def expected_risk(self) -> Risk | None:
         counts, other = self._prepared_statistics().counts(), copy.copy(self)
         other._counts = counts
-        return None if counts is None else assess(other, counts, draws=1000, repeats=1)
-
-    def told(self) -> tuple[Told, ...] | None:
-        """Return what all masks of a record tell of each attribute's value."""
-        strata = self._strata(None)
-        return tuple(strata.told(j) for j in range(len(self._attributes)))
+        return None if counts is None else assess(other, counts, draws=1000)
 
     def _strata(self, counts: Counts | None) -> Strata:
         return Strata(self._settings, self._known_counts() if counts is None else counts, self._prepared_statistics())

@@ -75,10 +75,6 @@ class Transport:
         drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
         return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
-    def surest(self, which: int) -> float:
-        """Return the greatest posterior of a value of an attribute, over all masks that can be written."""
-        return Posteriors.of(self.map)[which].surest(self.redraw, self.redraw.mean[which])
-
     def blocks(self, which: int) -> Iterator[Float64Matrix]:
         """Yield the joint law of an attribute's value and all masks of the record: blocks of (k, ≤ ``BLOCK``)."""
         found, side = self.redraw, Posteriors.of(self.map)[which]

@@ -17,7 +17,15 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+)
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import (
     Kernel,
@@ -31,7 +39,6 @@ from stream_masker.core.mechanisms.transport.fit import (
 from stream_masker.core.mechanisms.transport.given import Given, conditional, given_groups
 from stream_masker.core.mechanisms.transport.model import Attributes, Maps, Transport, packed
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
 from stream_masker.core.validation import number_between
@@ -243,55 +250,63 @@ class Strata:
         return self._maps.pooled(key) if number is None else self._maps.maps[self._maps.chosen[key][number]]
 
     @cached_property
-    def parts(self) -> list[tuple[int, float, Transport | Given, int]]:
-        """The maps by which each attribute is masked: the attribute, how many of its values the map masks, the map,
-        and the place of the attribute in it."""
+    def parts(self) -> list[tuple[int, SparseCounts, Transport | Given, int]]:
+        """The maps by which each attribute is masked: the attribute, the counts of its values that the map masks, the
+        map, and the place of the attribute in it."""
         assert self._maps is not None
-        parts: list[tuple[int, float, Transport | Given, int]] = []
+        parts: list[tuple[int, SparseCounts, Transport | Given, int]] = []
         every = self._counts.contexts if self._settings.context else {0: self._counts}
         for number, counts in every.items():
             for key, chosen in self._maps.chosen.items():
-                transport, rows = self._maps.maps[chosen[number]], self.column(counts, key).rows
-                parts += [(j, rows, transport, which) for which, j in enumerate(key)]
+                transport, column = self._maps.maps[chosen[number]], self.column(counts, key)
+                sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
+                parts += [(j, side, transport, which) for which, (j, side) in enumerate(zip(key, sides, strict=True))]
                 for given in transport.given:
-                    parts.append((given.attribute, self.linked(counts, key[0], given.attribute)[0].rows, given, 0))
-        return [part for part in parts if part[1]]
+                    parts.append((given.attribute, self.linked(counts, key[0], given.attribute)[1], given, 0))
+        return [part for part in parts if part[1].rows]
 
     def rows(self, j: int, codes: Int32Array) -> tuple[Int32Array, Float64Matrix]:
-        """Return (K,) int32 positions of masks of attribute j, and (n, K) float64 P(a* | a) of n codes."""
-        parts = [(weight, _values_of(made, which), made, which) for i, weight, made, which in self.parts if i == j]
-        positions = np.unique(np.concatenate([values.positions for _, values, _, _ in parts]))
-        rows = np.zeros((codes.size, positions.size))
-        for weight, values, made, which in parts:
+        """Return (K,) int32 positions of masks of attribute j, and (n, K) float64 P(a* | a) of n codes.
+
+        A code that the window does not have is masked by each map as often as any.
+        """
+        parts = [part for part in self.parts if part[0] == j]
+        positions = np.unique(np.concatenate([_values_of(made, which).positions for _, _, made, which in parts]))
+        weights = [_counts_of(column, codes) for _, column, _, _ in parts]
+        unseen, rows = np.sum(weights, axis=0) == 0, np.zeros((codes.size, positions.size))
+        for weight, (_, column, made, which) in zip(weights, parts, strict=True):
+            values = _values_of(made, which)
             joint = sum(made.blocks()) if isinstance(made, Given) else redrawn_joint(made.map, made.redraw, which)
-            rows[:, np.searchsorted(positions, values.positions)] += weight * np.asarray(joint)[values.indices(codes)]
+            given = np.asarray(joint)[values.indices(codes)]
+            given *= (np.where(unseen, column.rows, weight) / given.sum(axis=1))[:, None]
+            rows[:, np.searchsorted(positions, values.positions)] += given
         return positions, rows / rows.sum(axis=1, keepdims=True)
 
     def blocks(self, j: int) -> Iterator[Float64Matrix]:
         """Yield the joint law of attribute j's value and all masks of its record; see
-        ``SemanticTransport.record_joint``."""
-        column, parts = self._counts.values[j], [part for part in self.parts if part[0] == j]
-        total = sum(weight for _, weight, _, _ in parts)
-        for _, weight, made, which in parts:
-            values = _values_of(made, which)
-            indices = values.indices(column.keys)
-            shares = column.counts / np.bincount(indices, column.counts, len(values))[indices] * (weight / total)
+        ``SemanticTransport.record_joint``.
+
+        Codes that a map masks as one value have its law in proportion to their counts.
+        """
+        codes, parts = self._counts.values[j].keys.astype(np.int32), [part for part in self.parts if part[0] == j]
+        total = sum(column.rows for _, column, _, _ in parts)
+        for _, column, made, which in parts:
+            values, own = _values_of(made, which), _counts_of(column, codes)
+            indices = values.indices(codes)
+            own = np.where(np.bincount(indices, own, len(values))[indices] > 0, own, self._counts.values[j].counts)
+            shares = own / np.bincount(indices, own, len(values))[indices] * (column.rows / total)
             for block in made.blocks() if isinstance(made, Given) else made.blocks(which):
                 yield block[indices] * shares[:, None]
-
-    def told(self, j: int) -> Told:
-        """Return what all masks of a record tell of attribute j's value."""
-        surest, prior = 0.0, 0.0
-        for i, _, made, which in self.parts:
-            if i == j:
-                surest = max(surest, made.surest(which))
-                own = made.prior if isinstance(made, Given) else made.map.law.share_of(which)
-                prior = max(prior, float(own.max()))
-        return Told(surest, prior, None)
 
 
 def _values_of(made: Transport | Given, which: int) -> Values:
     return made.values if isinstance(made, Given) else made.values[which]
+
+
+def _counts_of(column: SparseCounts, codes: Int32Array) -> Int64Array:
+    """Return (n,) int64: how often a column has each code."""
+    place, held = located(column.keys, codes.astype(np.int64))
+    return np.where(held, column.counts[place], 0)
 
 
 def _started(values: Values, law: Law, which: int, wanted: float, before: Transport | None) -> Kernel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -238,16 +237,13 @@ def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | Non
     actual, target = (NOT_KNOWN_YET, NOT_KNOWN_YET) if rmse is None else (bar(value, "rmse") for value in rmse)
     rows = {
         "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
-        "Vulnerability, least of all methods": NOT_KNOWN_YET if risk.least is None else bar(risk.least, "risk"),
         "Vulnerability, given its record": given,
         "Surest guess, given any record": NOT_KNOWN_YET if risk.certainty is None else bar(risk.certainty, "risk"),
-        "Vulnerability, after repeats": NOT_KNOWN_YET if risk.repeated is None else bar(risk.repeated, "risk"),
         "Best guess without masks": bar(risk.prior, "risk"),
         "RMSE, actual": actual,
         "RMSE, target": target,
         "Guessed with certainty above 0.9": f"{risk.certain:.1%}",
         "Unchanged": f"{risk.unchanged:.1%}",
-        "ε of the channel": ("∞" if math.isinf(risk.epsilon) else f"{risk.epsilon:.3g}"),
     }
     return {name: (cell,) for name, cell in rows.items()}
 

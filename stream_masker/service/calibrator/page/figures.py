@@ -26,7 +26,7 @@ def unchanged_share(publish: Publish) -> float | None:
     if publish.effect is not None:
         return publish.effect.unchanged_records
     risk = None if publish.risk is None else publish.risk.risk
-    return None if risk is None else risk.unchanged_of_record
+    return None if risk is None else risk.unchanged_records
 
 
 def sentences_of(publish: Publish, *, incomplete: bool) -> tuple[str, str, str]:
@@ -37,6 +37,7 @@ def sentences_of(publish: Publish, *, incomplete: bool) -> tuple[str, str, str]:
     shown = all(set(each) == set(publish.statistics.attributes) for each in publish.means.values())
     return three_sentences(
         None if publish.risk is None else publish.risk.risk,
+        promise=None if publish.risk is None else publish.risk.promise,
         unchanged=None if publish.effect is None else publish.effect.unchanged,
         unchanged_records=unchanged_share(publish),
         before=publish.statistics if shown else None,
@@ -63,9 +64,7 @@ class WindowFigures:
 class AttributeRiskFigures:
     """The risk of an attribute, in [0, 1]; ``given_record`` is None for methods that mask groups of records.
 
-    ``repeated``: after several masks, given all masks of the records if their law is known, otherwise its own.
     ``certainty``: the greatest posterior of a value given all masks of its record, None if nothing is promised.
-    ``least``: a lower bound of the vulnerability of all methods that keep as much, if it is known.
     """
 
     prior: float
@@ -73,10 +72,7 @@ class AttributeRiskFigures:
     given_record: float | None
     certain: float
     unchanged: float
-    epsilon: float
-    repeated: float | None = None
     certainty: float | None = None
-    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +155,19 @@ def _risk(version: VersionRisk, incomplete: bool) -> dict[str, AttributeRiskFigu
     risk = version.risk
     if risk is None:
         return {}
+    records = risk.record or {}
     return {
         name: AttributeRiskFigures(
-            prior=risk.prior[name],
-            vulnerability=risk.vulnerability[name],
-            given_record=None if risk.given_record is None else risk.given_record[name],
-            certain=risk.certain[name],
+            prior=value.prior,
+            vulnerability=value.vulnerability,
+            given_record=records[name].vulnerability if name in records else None,
+            certain=value.certain,
             unchanged=risk.unchanged[name],
-            epsilon=risk.epsilon[name],
-            certainty=None if incomplete or not risk.certainty_given_record else risk.certainty_given_record[name],
-            least=None if risk.least is None else risk.least[name],
-            repeated=version.repeated.get("record", version.repeated.get("value", {})).get(name),
+            certainty=records[name].greatest
+            if not incomplete and version.promise is not None and name in records
+            else None,
         )
-        for name in risk.vulnerability
+        for name, value in risk.value.items()
     }
 
 

@@ -1,0 +1,144 @@
+"""The risk of records: with arrays, with three attributes, with a context, and what is left unknown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.data import icd9cm
+from support.real_codes import real_codes
+
+from stream_masker import Ontology, SemanticNoise
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.random import PositionKeys
+from stream_masker.core.statistics.counts import SparseCounts, count_batch
+from stream_masker.mechanisms import Pram, RankSwapping
+
+TAU = Ontology.from_edges([("c1", "c0"), ("c2", "c0"), ("c3", "c1"), ("c4", "c1"), ("c5", "c2")]).taxonomy()
+SIZE = len(TAU)
+SEED = b"a seed of many bytes"
+SHARES = np.array([[0, 0, 0, 0, 0, 0], [0, 0, 0, 8, 2, 3], [0, 2, 0, 1, 0, 9], [0, 0, 6, 4, 5, 0]])
+VALUES = np.array([0, 2, 3, 4], np.int32)
+
+
+def ready(lengths, **parameters):
+    """Noise with a window whose rows have the pairs ``SHARES``; ``lengths``: the number of events by length."""
+    first, second = np.repeat(np.argwhere(SHARES), SHARES[SHARES > 0], axis=0).T
+    array = Column(second.astype(np.int32), np.arange(second.size + 1))
+    counts = count_batch(Batch(first.size, (Column(VALUES[first]), array)), [SIZE, SIZE])
+    held = SparseCounts(np.array(list(lengths), np.int64), np.array(list(lengths.values()), np.int64))
+    counts = replace(counts, lengths={1: held} if lengths else {})
+    made = SemanticNoise({"a": TAU, "b": TAU}, seed=SEED, **parameters)
+    return made.with_statistics(made.compute(counts, version=1), counts), counts
+
+
+@pytest.mark.parametrize("reference", ["root", "mean", "pair"])
+@pytest.mark.parametrize("correlated", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_an_attacker_who_has_counted_the_masks_of_events_does_as_well(reference, correlated):
+    """The attacker has masked 200,000 events with three elements and counted which scalars had the same masks."""
+    n, size = 3, 200_000
+    made, counts = ready({n: 1}, reference=reference, correlated=correlated)
+    rng, law = np.random.default_rng(4), np.zeros((SIZE, SIZE))
+    law[np.divmod(counts.pairs[0, 1].keys, SIZE)] = counts.pairs[0, 1].counts / counts.pairs[0, 1].rows
+    scalars = rng.choice(SIZE, size, p=law.sum(axis=1)).astype(np.int32)
+    elements = np.empty((size, n), np.int32)
+    for a in np.unique(scalars):
+        own = scalars == a
+        elements[own] = rng.choice(SIZE, (np.count_nonzero(own), n), p=law[a] / law[a].sum())
+    batch = Batch(size, (Column(scalars), Column(elements.ravel(), np.arange(0, elements.size + 1, n))))
+    masked = made.mask_batch(batch, PositionKeys(SEED, "t", 1, np.arange(size)))
+    others = masked.columns[1].codes.reshape(-1, n)
+    seen = np.ravel_multi_index((masked.columns[0].codes, others[:, 0], *np.sort(others[:, 1:]).T), (SIZE,) * (n + 1))
+    table = np.zeros((SIZE ** (n + 1), SIZE))
+    np.add.at(table, (seen, scalars), 1.0 / size)
+    learned = made.risk(draws=4_000).record["a"]
+    assert learned.vulnerability == pytest.approx(table.max(axis=1).sum(), abs=0.01 + learned.error)
+
+
+def test_more_elements_disclose_more_of_their_scalar():
+    found = [ready({n: 1}, reference="root")[0].risk(draws=500).record["a"].vulnerability for n in (1, 2, 4, 8)]
+    assert np.all(np.diff(found) > 0.0)
+
+
+@pytest.mark.parametrize("reference", ["root", "pair"])
+def test_without_known_lengths_each_row_is_a_record(reference):
+    unknown, empty = (ready(lengths, reference=reference)[0].risk(draws=300) for lengths in ({}, {0: 4}))
+    assert unknown == empty
+    one = ready({1: 3}, reference=reference)[0].risk(draws=2_000).record["a"]
+    assert one.vulnerability == pytest.approx(
+        unknown.record["a"].vulnerability, abs=one.error + unknown.record["a"].error
+    )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "shares",
+    [{1: 0.76, 8: 0.89}, pytest.param({2: 0.78, 5: 0.86}, marks=pytest.mark.scheduled)],
+    ids=["ends", "between"],
+)
+def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
+    """The figures of docs/derivations.md, to three standard errors of 500 draws.
+
+    Scheduled: the lengths between the shortest and the longest.
+    """
+    tau = icd9cm().taxonomy()
+    first, *others = real_codes(("diag_1", "diag_2", "diag_3"))
+    columns = Column(first.copy()), Column(np.stack(others, axis=1).ravel(), np.arange(0, 2 * first.size + 1, 2))
+    counts = count_batch(Batch(first.size, columns), [len(tau)] * 2)
+    made = SemanticNoise({"a": tau, "b": tau}, reference="root", rounding="calibrated", seed=SEED)
+    made = made.with_statistics(made.compute(counts, version=1), counts)
+    for n, right in shares.items():
+        events = SparseCounts(np.array([n]), np.array([first.size]))
+        risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk(draws=500)
+        assert risk.record["a"].vulnerability == pytest.approx(right, abs=0.04)
+
+
+def records(**columns):
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_with_three_attributes_the_pair_that_tells_most_counts():
+    rng = np.random.default_rng(7)
+    a = rng.choice(["c3", "c4", "c5"], 120)
+    b = np.where(rng.random(120) < 0.9, a, "c5")
+    rows = records(a=a.tolist(), b=b.tolist(), c=rng.choice(["c3", "c4", "c5"], 120).tolist())
+    made = Pram(dict.fromkeys("abc", TAU), retention=0.3, seed=SEED)
+    made.learn_many(rows)
+    made.calibrate()
+    together, alone = made.risk(draws=2_000), Pram({"a": TAU, "b": TAU}, retention=0.3, seed=SEED)
+    alone.learn_many([{"a": row["a"], "b": row["b"]} for row in rows])
+    alone.calibrate()
+    pair = alone.risk(draws=2_000).record["a"]
+    assert together.record["a"].vulnerability == pytest.approx(pair.vulnerability, abs=2 * pair.error)
+    assert together.record["a"].greatest > together.value["a"].greatest + 0.1
+
+
+def test_of_a_single_attribute_its_own_mask_is_all():
+    made = Pram({"a": TAU}, retention=0.5, seed=SEED)
+    made.learn_many([{"a": code} for code in ["c3", "c4", "c5", "c4"] * 20])
+    made.calibrate()
+    risk = made.risk()
+    assert risk.record == risk.value
+    assert risk.unchanged_records == risk.unchanged["a"]
+
+
+@pytest.mark.usefixtures("few_groups")
+def test_of_masks_of_groups_the_figures_of_records_are_unknown_and_others_have_an_error():
+    rng = np.random.default_rng(8)
+    made = RankSwapping({"a": TAU, "b": TAU}, k=3, group_records=20, seed=SEED)
+    made.learn_many(records(a=rng.choice(TAU.ids, 300).tolist(), b=rng.choice(TAU.ids, 300).tolist()))
+    made.calibrate()
+    risk = made.risk()
+    assert risk.record is None
+    assert risk.unchanged_records is None
+    assert risk.strongest is risk.value
+    assert 0.0 < risk.value["a"].error < 0.2
+
+
+def test_the_figures_are_plain_data():
+    made, _ = ready({}, reference="root")
+    figures = json.loads(json.dumps(made.risk(draws=20).to_dict()))
+    assert set(figures) == {"value", "record", "unchanged", "unchanged_records", "rmse"}
+    assert set(figures["record"]["a"]["levels"]) == {"chapter", "block"}

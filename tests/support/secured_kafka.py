@@ -1,6 +1,6 @@
 """A real Apache Kafka that authenticates its clients and authorises every request.
 
-Listeners: SASL over plaintext (PLAIN, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens), TLS with certificates of
+Listeners: SASL over plaintext (SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens), TLS with certificates of
 clients, and plaintext for administrators, who are anonymous super users.
 """
 
@@ -107,14 +107,6 @@ class SecuredKafka:
             future.result(20)
         wait(lambda: added <= set(admin.describe_acls(EVERY).result(20)), "the access rules")
 
-    def remove(self, binding: AclBinding) -> None:
-        """Remove an access rule."""
-        given = (binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host)
-        removed = AclBindingFilter(*given, binding.operation, binding.permission_type)
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.delete_acls([removed]).values():
-            future.result(20)
-
 
 def acl_bindings(command: str) -> Iterator[AclBinding]:
     """The rules that a ``kafka-acls.sh --add`` command would add."""
@@ -151,15 +143,13 @@ def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
 def settings(folder: Path, ports: Ports, sasl: int, tls: int) -> dict[str, object]:
     """The settings that replace those of a broker without security."""
     listeners = {"PLAINTEXT": ports.port, "SASL": sasl, "TLS": tls}
-    users = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
     return {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
         "listeners": addresses(**listeners, CONTROLLER=ports.controller),
         "advertised.listeners": addresses(**listeners),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
-        "listener.name.sasl.plain.sasl.jaas.config": f"{SECURITY}.plain.PlainLoginModule required {users};",
+        "listener.name.sasl.sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
         "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required;",
         "listener.name.tls.ssl.client.auth": "required",

@@ -17,7 +17,7 @@ from stream_masker.core.marginality import (
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
-from stream_masker.core.mechanisms.noise_model import NoiseSampler
+from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import Redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given

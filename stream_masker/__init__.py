@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
-    from stream_masker.core.mechanisms.noise import SemanticNoise
+    from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology

@@ -21,26 +21,8 @@ SHARED_PREFIX = 3
 """This number of modules of one folder that share a prefix must be a folder of their own."""
 
 
-def public_names(path: Path) -> Iterator[str]:
-    for node in ast.parse(path.read_text()).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        names = [target.id for target in targets if isinstance(target, ast.Name)]
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names = [node.name]
-        yield from (name for name in names if not name.startswith("_"))
-
-
 def relative(path: Path) -> str:
     return str(path.relative_to(TOP))
-
-
-def test_each_public_name_is_defined_in_one_module():
-    homes = defaultdict(set)
-    for path in MODULES:
-        for name in public_names(path):
-            homes[name].add(relative(path))
-    assert len(homes) > 1000
-    assert {name: sorted(paths) for name, paths in homes.items() if len(paths) > 1 and name not in CONVENTIONAL} == {}
 
 
 def docstring(path: Path) -> str:
@@ -62,15 +44,6 @@ def test_no_folder_holds_more_modules_than_a_reader_takes_in():
         assert len(names) <= MOST_MODULES, folder
         prefixes = Counter(name.split("_")[0] for name in names if not name.startswith("_"))
         assert [prefix for prefix, count in prefixes.items() if count >= SHARED_PREFIX] == [], folder
-
-
-MIRRORED = [path for part in ("core", "pipeline", "service") for path in sorted((TOP / "tests" / part).rglob("*.py"))]
-
-
-def test_the_folders_of_the_tests_mirror_those_of_the_package():
-    folders = {path.parent.relative_to(TOP / "tests") for path in MIRRORED}
-    assert len(folders) > 20
-    assert [str(folder) for folder in folders if not (PACKAGE / folder).is_dir()] == []
 
 
 def test_the_data_of_the_tests_are_small_and_described():

@@ -32,8 +32,7 @@ import numpy as np
 from stream_masker.core.arrays import frozen_array
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels, UInt8Array, UInt64Array
-from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.replacement_kernels import (
+from stream_masker.core.kernels.replacement import (
     SIGN_DROPPED,
     STRIDE,
     TRUNCATED,
@@ -41,6 +40,7 @@ from stream_masker.core.replacement_kernels import (
     Orders,
     replace_values,
 )
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.table import DistanceTable
 from stream_masker.core.validation import require_one_of
 from stream_masker.errors import ParameterError

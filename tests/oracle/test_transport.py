@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport.kernels import mixed_couplings
+from stream_masker.core.kernels.transport import mixed_couplings
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.records import Tuples

@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.noise import SemanticNoise
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import runs as runs_module

@@ -12,7 +12,7 @@ from inspect import signature
 from typing import NamedTuple
 
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.noise import SemanticNoise, noise_defaults
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 
 __all__ = ["BUILT_IN_CODES", "DefaultMechanism", "default_candidates", "default_mechanism", "noise_defaults"]

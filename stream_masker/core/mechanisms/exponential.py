@@ -13,7 +13,7 @@ from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.markov import DrawingMechanism
-from stream_masker.core.mechanisms.noise_law import mask_classes
+from stream_masker.core.mechanisms.noise.law import mask_classes
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms

@@ -21,8 +21,8 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels.draws import salts_of
+from stream_masker.core.kernels.weights import draw_by_weights
 from stream_masker.core.mechanisms.base import MethodCard, distortion_of
-from stream_masker.core.mechanisms.kernels import draw_by_weights
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words, uniforms

@@ -15,7 +15,7 @@ import orjson
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.noise import SemanticNoise
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.records import value_law

@@ -11,7 +11,7 @@ from support.data import icd9cm
 from support.real_codes import real_pairs
 
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.mechanisms.noise_law import Distribution, NoiseLaw, NoisePair
+from stream_masker.core.mechanisms.noise.law import Distribution, NoiseLaw, NoisePair
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.records import Tuples, value_law
 

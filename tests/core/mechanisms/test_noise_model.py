@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.mechanisms.noise_law import Distribution
-from stream_masker.core.mechanisms.noise_model import NoiseSampler, triangular_factor
+from stream_masker.core.mechanisms.noise.law import Distribution
+from stream_masker.core.mechanisms.noise.model import NoiseSampler, triangular_factor
 from stream_masker.core.random import PositionKeys, draw_words
 
 N = 60_000

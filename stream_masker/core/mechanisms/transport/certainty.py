@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.kernels.transport import greatest_products
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
-from stream_masker.core.mechanisms.transport.kernels import greatest_products
 
 SLACK = 1e-5
 """By which share limits are lowered, so that what is published in float32 meets them."""

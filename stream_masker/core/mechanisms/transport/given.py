@@ -20,9 +20,9 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.kernels.draws import salts_of
+from stream_masker.core.kernels.transport import Couplings, draw_given, mixed_couplings
 from stream_masker.core.mechanisms.transport.certainty import SLACK, Excess, Limits, Redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Tuples, Values
-from stream_masker.core.mechanisms.transport.kernels import Couplings, draw_given, mixed_couplings
 
 SAMPLE = 20_000
 """The number of values that are drawn to measure how far an attribute moves; its relative error is about 1 %."""

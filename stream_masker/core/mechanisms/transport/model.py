@@ -19,11 +19,11 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.draws import salts_of
+from stream_masker.core.kernels.transport import Draws, draw_pairs
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.transport.certainty import Posteriors, Redraw, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Values
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.mechanisms.transport.kernels import Draws, draw_pairs
 from stream_masker.core.risk.records import Tuples as RecordTuples
 from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, sum_by_key
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array

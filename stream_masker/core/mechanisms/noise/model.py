@@ -19,7 +19,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, presence_patterns
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.noise_law import Distribution
+from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, normals, record_words
 from stream_masker.core.statistics import is_positive_semidefinite

@@ -19,7 +19,7 @@ from stream_masker.core.dtypes import (
     UInt8Cube,
 )
 from stream_masker.core.kernels.jit import inlined, int64, kernel
-from stream_masker.core.replacement_kernels import IndexMatrix
+from stream_masker.core.kernels.replacement import IndexMatrix
 
 REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""

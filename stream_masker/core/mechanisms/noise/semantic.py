@@ -17,7 +17,7 @@ from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import MethodCard, Record, Value
-from stream_masker.core.mechanisms.noise_law import (
+from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
     NoiseLaw,
@@ -25,7 +25,7 @@ from stream_masker.core.mechanisms.noise_law import (
     PairMasks,
     References,
 )
-from stream_masker.core.mechanisms.noise_model import (
+from stream_masker.core.mechanisms.noise.model import (
     Frequencies,
     NoiseSampler,
     check_statistics,

@@ -24,7 +24,7 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.mechanisms.noise_kernels import (
+from stream_masker.core.kernels.noise import (
     EVERY,
     Situations,
     add_normal_moments,

@@ -54,7 +54,6 @@ def block(
         distortions=tuple(Distortion(records, *rng.random(2).tolist(), 1, 0, 1) for _ in SIZES),
         rejected={},
         styles=(one, one) if styles else (),
-        keys=tuple(sorted(rng.integers(0, 2**62, 1).tolist())),
         unchanged=int(rng.integers(0, 2)),
     )
 

@@ -264,7 +264,7 @@ class WindowLog:
         window = self.window()
         if window is None or window.records < self.settings.min_records:
             return None
-        self._new, self._new_keys, self._last_due, self.first = 0, None, None, False
+        self._new, self._new_slots, self._last_due, self.first = 0, None, None, False
         return window
 
 

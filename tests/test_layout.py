@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 TOP = Path(__file__).parents[1]
 PACKAGE = TOP / "stream_masker"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FOLDERS = sorted({path.parent for path in MODULES})
-
-CONVENTIONAL = {"log", "command", "T"}
-"""Names that every module may define for itself: its logger, its command of the command line, and a type variable."""
 
 MOST_MODULES = 20
 SHARED_PREFIX = 3

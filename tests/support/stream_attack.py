@@ -47,7 +47,7 @@ class Deployment:
         """How often the best guess of a value is right at most, for each attribute."""
         risk = self.made.expected_risk()
         assert risk is not None
-        return tuple((risk.given_record or risk.vulnerability).values())
+        return tuple(learned.vulnerability for learned in risk.strongest.values())
 
     def encode(self, records: list[dict[str, Any]]) -> Batch:
         """Return records as positions of concepts."""

@@ -1,6 +1,6 @@
 """The compiled parts of semantic transport: the search of what masks tell, and draws.
 
-Candidates are visited one after the other (``core.random.draws.accepts``), near ones first, so that a draw visits few,
+Candidates are visited one after the other (``core.kernels.draws.accepts``), near ones first, so that a draw visits few,
 and a window that slid a little changes few masks.
 """
 

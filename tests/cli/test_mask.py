@@ -191,10 +191,10 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
         f"{same['a']:.0%} of the codes of a, {same['b']:.0%} of the codes of b and {both:.0%} of the records stay as "
         "they were."
     )
-    default = "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default"
+    default = "mechanism: semantic_transport (alpha 1, certainty 0.5); the default"
     kept = "Kept in expectation: meaning, mean, dispersion, marginals and the correlation and cross table of two codes."
     learned, *others = done.stderr.splitlines()[-4:]
-    assert learned.startswith(f"{ATTACKER} can be at most 32% sure of a code and ")
+    assert learned.startswith(f"{ATTACKER} can be at most 31% sure of a code and ")
     assert others == [stays, kept, default]
 
 
@@ -211,7 +211,7 @@ def test_a_snapshot_has_the_promise_with_it(tmp_path, config):
     amend(config, mechanism={"name": "semantic_transport"})
     source, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "snapshot.json"
     done = run("calibrate", "--config", config, source, "-o", snapshot).stderr
-    assert "can be at most 32% sure of a code and " in done
+    assert "can be at most 31% sure of a code and " in done
     said = run("mask", "--config", config, "--statistics", snapshot, source, tmp_path / "out.jsonl").stderr
     assert "can be at most 50% sure of a code, unless it is more frequent" in said
 

@@ -9,7 +9,7 @@ from support.evaluating import dataset
 
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
-from stream_masker.evaluation.measurement import MeasuredRisk
+from stream_masker.evaluation.measurement import MeasuredGuess, MeasuredRisk
 from stream_masker.evaluation.report.document import report_html
 from stream_masker.evaluation.report.overview import verdict_section
 from stream_masker.summary import ATTACKER
@@ -41,7 +41,8 @@ def test_the_report_opens_with_the_verdict_in_plain_sentences(evaluation):
 
 def test_the_promise_of_the_configured_method_is_stated_where_its_risk_is_measured(evaluation):
     first = evaluation.measurements[0]
-    risk = MeasuredRisk({"a": 0.4, "b": 0.3}, 0.2, {"a": 0.0}, {"a": 0.1}, {"a": None}, {"a": 0.5})
+    guesses = {"a": MeasuredGuess(0.4, 0.0), "b": MeasuredGuess(0.3, 0.0)}
+    risk = MeasuredRisk(guesses, {"a": 0.1, "b": 0.1}, {"a": 0.5, "b": 0.5})
     for promise, begin in (
         (0.5, f"{ATTACKER} can be at most 50% sure"),
         (None, "Nothing is"),

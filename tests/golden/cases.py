@@ -192,7 +192,7 @@ CASES: Mapping[str, Case] = {
     "probabilistic-distortion-dag": flat("dag", mechanism("probabilistic_distortion", distance="log_taxonomic")),
     "pram-invariant": flat("tree", mechanism("pram", matrices={"a": "matrix.csv", "b": "matrix.json"}, invariant=True)),
     "vicus-parts": flat("values", mechanism("vicus", parts=4, multigraph=False)),
-    "random-tree": flat("tree", mechanism("random", k1=2.0, k2=4.0)),
+    "random-values": flat("values", mechanism("random", k1=2.0, k2=4.0)),
     "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),
     "rank-swapping-multivariate-dag": flat(
         "dag", mechanism("rank_swapping", multivariate=True, k=9), {"groups": {"records": 60}}

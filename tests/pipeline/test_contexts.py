@@ -185,12 +185,11 @@ def test_no_code_of_the_other_sex_is_written(masked: Any) -> None:
 
 
 def test_records_without_a_listed_sex_share_a_law_and_are_not_rejected(masked: Any) -> None:
-    values, result, mechanism = masked
+    values, result, _ = masked
     shared = [orjson.loads(v)["code"] for v in result.values if orjson.loads(v).get("sex") not in ("F", "M")]
     assert len(shared) == len(values) // 20
     assert set(shared) & set(WOMEN)
     assert set(shared) & set(MEN)
-    assert mechanism.disclosure().certainty["code"] <= 0.5 + 1e-6
 
 
 def test_both_codecs_write_the_same(masked: Any) -> None:

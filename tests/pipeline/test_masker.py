@@ -251,7 +251,7 @@ def test_counting_gives_the_counts_of_blocks(bench):
 def test_counts_have_the_number_of_different_noise_keys(bench):
     """In a sample, in each block, and in blocks that are merged; the masked side has none."""
     on_bench = bench(TWO, noise_key="patient")
-    events = [{"a": "I10", "b": ["E11", "E03"], "patient": patient} for patient in (1, 1, 2)]
+    events = [{"a": "I10", "b": ["E11", "E03"], "patient": patient} for patient in (1, 1, 3)]
     events += [{"a": "E11", "b": ["E03"], "patient": 1}] * 2
     values = [orjson.dumps(event) for event in events]
     (block,) = on_bench.result([InputRecord(i, value) for i, value in enumerate(values)]).blocks

@@ -37,17 +37,18 @@ class Guesses(NamedTuple):
 class Deployment:
     """What a reader of the topics has, apart from masked records: the mechanism without its secret."""
 
-    def __init__(self, configuration: Path, snapshot: Path) -> None:
-        self.made = build_mechanism(load_configuration(configuration, {}))
+    def __init__(self, configuration: Path, snapshot: Path, records: list[dict[str, Any]]) -> None:
+        """``records``: those of the window, whose law the attacker knows."""
+        self.made, self._calibrated = (build_mechanism(load_configuration(configuration, {})) for _ in range(2))
+        self._calibrated.learn_many(records, time=0.0)
+        self._calibrated.calibrate()
         self.made.restore(orjson.loads(snapshot.read_bytes())["snapshot"])
         self.size = max(len(d.taxonomy) for d in self.made.distances)
 
     @property
     def said(self) -> tuple[float, ...]:
         """How often the best guess of a value is right at most, for each attribute."""
-        risk = self.made.expected_risk()
-        assert risk is not None
-        return tuple(learned.vulnerability for learned in risk.strongest.values())
+        return tuple(learned.vulnerability for learned in self._calibrated.risk(draws=4_000).strongest.values())
 
     def encode(self, records: list[dict[str, Any]]) -> Batch:
         """Return records as positions of concepts."""

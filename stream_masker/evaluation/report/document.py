@@ -129,8 +129,7 @@ def _data_of_2012(measured: CoOccurrence) -> dict[str, Any]:
 
 
 def _lines(measured: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    for name, value in measured["risk"].items():
-        yield from _values(name, value)
+    yield from _risk_lines(measured["risk"])
     for name in PLAIN_MEASURES[:-1]:
         yield from _values(name, measured[name])
     for name, measures in (*measured["utility"]["attributes"].items(), *measured["utility"].get("numeric", {}).items()):
@@ -140,6 +139,16 @@ def _lines(measured: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
         yield from ((measure, label, value) for measure, value in pair.items() if measure != "attributes")
     for prediction in measured["predictions"]:
         yield "accuracy", f"{prediction['source']} {prediction['target']}", prediction["masked"]
+
+
+def _risk_lines(risk: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield the figures of codes, and the shares and errors of attributes; the JSON has those of levels and groups."""
+    for given, suffix in (("value", ""), ("record", "_given_record")):
+        for attribute, learned in (risk[given] or {}).items():
+            numbers = {name: number for name, number in learned.items() if not isinstance(number, Mapping)}
+            yield from ((f"{name}{suffix}", attribute, number) for name, number in numbers.items())
+    for name in ("unchanged", "rmse"):
+        yield from _values(name, risk[name])
 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, str, Any]]:

@@ -225,8 +225,5 @@ CASES: Mapping[str, Case] = {
         mechanism(reference="mean"),
     ),
     "icd10-pair": flat("icd10"),
-    "discharges-numbers": real(
-        {"attributes": {"stay": number("time_in_hospital", minimum=1, maximum=14, integer=True)}},
-        mechanism(reference="mean"),
-    ),
+    "discharges": real(mechanism(reference="mean")),
 }

@@ -19,6 +19,7 @@ import orjson
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.random import FieldKeys
+from stream_masker.core.statistics.counts import count_batch
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism
 
@@ -39,16 +40,17 @@ class Deployment:
 
     def __init__(self, configuration: Path, snapshot: Path, records: list[dict[str, Any]]) -> None:
         """``records``: those of the window, whose law the attacker knows."""
-        self.made, self._calibrated = (build_mechanism(load_configuration(configuration, {})) for _ in range(2))
-        self._calibrated.learn_many(records, time=0.0)
-        self._calibrated.calibrate()
+        self.made, self.calibrated = (build_mechanism(load_configuration(configuration, {})) for _ in range(2))
+        self.calibrated.learn_many(records, time=0.0)
+        self.calibrated.calibrate()
+        self.counts = count_batch(self.calibrated.encode(records), [len(d.taxonomy) for d in self.made.distances])
         self.made.restore(orjson.loads(snapshot.read_bytes())["snapshot"])
         self.size = max(len(d.taxonomy) for d in self.made.distances)
 
     @property
     def said(self) -> tuple[float, ...]:
         """How often the best guess of a value is right at most, for each attribute."""
-        return tuple(learned.vulnerability for learned in self._calibrated.risk(draws=4_000).strongest.values())
+        return tuple(learned.vulnerability for learned in self.calibrated.risk(draws=4_000).strongest.values())
 
     def encode(self, records: list[dict[str, Any]]) -> Batch:
         """Return records as positions of concepts."""
@@ -117,7 +119,7 @@ class ListAttack:
         self._scalars, (elements, offsets) = _codes(events)
         self._lengths = np.diff(offsets)
         kinds = [np.unique(codes, return_inverse=True) for codes in (self._scalars, elements)]
-        channels = [deployment.made.attribute_channel(j, kinds[j][0], None) for j in (0, 1)]
+        channels = [deployment.calibrated.attribute_channel(j, kinds[j][0], deployment.counts) for j in (0, 1)]
         self._logs = [np.log(channel.rows + IMPROBABLE) for channel in channels]
         self._classes = [channel.classes.class_of for channel in channels]
         self._values = kinds[0][0]

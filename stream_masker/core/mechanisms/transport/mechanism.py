@@ -135,7 +135,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return maps.mask(batch, words)
+        return maps.mask(batch if self.context else replace(batch, context=None), words)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)

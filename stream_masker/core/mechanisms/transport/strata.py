@@ -168,7 +168,7 @@ class Strata:
         maps.append(self._fitted(key, column, self._counts, wanted, None, floor=float(hidden)))
         pooled = len(maps) - 1
         result = [pooled] * max(1, self._settings.context.size)
-        for number, counts in self._counts.contexts.items():
+        for number, counts in self._counts.contexts.items() if self._settings.context else ():
             own, alone = self.column(counts, key), counts
             if own.rows < ENOUGH:
                 own, alone = self._restricted(column, counts, key), self._counts

@@ -91,22 +91,18 @@ class LawAttack:
     def __init__(self, deployment: Deployment, law: Batch, *, repeats: int) -> None:
         """``law``: records of the true law, in any order; it is masked ``repeats`` times."""
         self._size = deployment.size
-        scalars, elements = as_rows(law)
+        _, elements = as_rows(law)
         trials = [deployment.masked(law, b"a secret of the attacker %d" % k) for k in range(repeats)]
-        events = [scalars_of(trial) for trial in trials]
+        events = np.concatenate([scalars_of(trial) for trial in trials])
         masks, masks_of_elements = (np.concatenate(rows) for rows in zip(*map(as_rows, trials), strict=True))
-        self._scalars = Learned(masks, np.tile(scalars, repeats), self._size)
+        self._scalars = Learned(events, np.tile(scalars_of(law), repeats), self._size)
         self._elements = Learned(masks * self._size + masks_of_elements, np.tile(elements, repeats), self._size)
-        self._events = Learned(np.concatenate(events), np.tile(scalars_of(law), repeats), self._size)
 
     def guess(self, masked: Batch, truth: Batch) -> tuple[Guesses, Guesses]:
-        """Guess the scalar and the element of each row of masked records."""
-        (masks, of_elements), (scalars, elements) = as_rows(masked), as_rows(truth)
-        return self._scalars.guess(masks, scalars), self._elements.guess(masks * self._size + of_elements, elements)
-
-    def guess_events(self, masked: Batch, truth: Batch) -> Guesses:
-        """Guess the scalar of each masked record, from how many records, not rows, have each scalar."""
-        return self._events.guess(scalars_of(masked), scalars_of(truth))
+        """Guess the scalar of each masked record, and each element from its mask and that of the scalar."""
+        (masks, of_elements), (_, elements) = as_rows(masked), as_rows(truth)
+        found = self._elements.guess(masks * self._size + of_elements, elements)
+        return self._scalars.guess(scalars_of(masked), scalars_of(truth)), found
 
 
 class ListAttack:

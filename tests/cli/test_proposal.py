@@ -364,14 +364,15 @@ def test_a_proposal_for_bundles_masks_every_place_of_a_code(tmp_path):
 
 def test_codes_with_the_marks_of_icd_10_gm_are_masked_where_their_ontology_is_given(tmp_path):
     rows = [
-        "E11;Diabetes",
-        "E11.9;Ohne",
-        "E11.90;Nicht entgleist",
-        "I10;Hypertonie",
-        "I10.00;Benigne",
-        "J18.9;Pneumonie",
+        "ICD,,Alle",
+        "E11,ICD,Diabetes",
+        "E11.9,E11,Ohne",
+        "E11.90,E11.9,Nicht entgleist",
+        "I10,ICD,Hypertonie",
+        "I10.00,I10,Benigne",
+        "J18.9,ICD,Pneumonie",
     ]
-    (tmp_path / "gm.csv").write_text("\n".join(["Code;Titel", *rows]) + "\n", encoding="utf-8-sig")
+    (tmp_path / "gm.csv").write_text("\n".join(["concept,parent,label", *rows]) + "\n", encoding="utf-8-sig")
     codes = ("E11.90G", "I10.00V", "J18.9L", "E11.90")
     events = [{"patient_id": f"p{k % 9}", "icd_gm": codes[k % 4]} for k in range(200)]
     config, content = proposed(tmp_path, events, "--ontology", f"gm={tmp_path / 'gm.csv'}")

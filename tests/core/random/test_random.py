@@ -26,7 +26,6 @@ from stream_masker.core.random import (
     key_words,
     normals,
     number_record_words,
-    one_record_words,
     record_words,
     uniforms,
 )
@@ -128,14 +127,6 @@ def test_a_record_has_the_same_words_and_variates_in_any_batch(layout, size):
 
 def normals_of(keys: Keys, batch: Batch) -> np.ndarray:
     return normals(draw_words(keys, batch)[0])
-
-
-@LAYOUTS
-def test_the_words_of_one_record_are_those_of_its_batch(layout):
-    codes, lists = [5], [7, 5, 2**31 - 1]
-    together = draw_words(by_field("p"), Batch(1, (coded(*codes), listed(lists))), layout)
-    alone = one_record_words(by_field("p"), [*codes, *lists], [0, 1, 4], layout)
-    np.testing.assert_array_equal(alone, np.concatenate(together))
 
 
 @LAYOUTS

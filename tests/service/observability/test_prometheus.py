@@ -82,7 +82,10 @@ def worker() -> Metrics:
     for name, level in ALPHA.items():
         metrics.set("alpha", level, attribute=name)
     causes = Counter({(Reason.UNKNOWN_CODE.value, "p"): 3, (Reason.NOT_JSON.value, None): 1})
-    written = TransactionCounts(masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1)
+    removed = Counter({NAMES[0]: 2})
+    written = TransactionCounts(
+        masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1, suppressed=removed
+    )
     report.batch(TransactionOutcome.COMMITTED, written, 0.31)
     report.batch(TransactionOutcome.ABORTED, written, 1.2)
     for partition, lag in enumerate((120, 0, 34)):

@@ -63,7 +63,7 @@ def json_visit(k):
 
 
 def write_ontology(folder):
-    (folder / "atc.csv").write_text("code\n" + "".join(f"{code}\n{code[0]}\n" for code in CODES))
+    (folder / "atc.csv").write_text("concept,parent\nATC,\n" + "".join(f"{c},{c[0]}\n{c[0]},ATC\n" for c in CODES))
 
 
 @pytest.mark.parametrize(("schema", "written", "event"), [(AVRO, avro_values, visit), (JSON, json_values, json_visit)])
@@ -160,5 +160,5 @@ def test_a_file_with_a_schema_is_masked_as_such_a_file_by_its_proposal(tmp_path,
     rest = [{key: value for key, value in one.items() if key not in ("atc", "sex")} for one in masked]
     assert rest == [expected] * RECORDS
     assert [one["sex"] for one in masked] == [visit(k)["sex"] for k in range(RECORDS)]
-    assert {one["atc"] for one in masked} <= {*CODES, *(code[0] for code in CODES)}
+    assert {one["atc"] for one in masked} <= {"ATC", *CODES, *(code[0] for code in CODES)}
     assert [one["atc"] for one in masked] != [visit(k)["atc"] for k in range(RECORDS)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import orjson
 import pytest
@@ -16,9 +14,6 @@ from stream_masker import Ontology
 from stream_masker.cli import main
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.distance import WuPalmer
-from stream_masker.core.statistics import compute_statistics
-from stream_masker.core.statistics.counts import count_batch
 
 RECORDS = 5_000
 TAU = Ontology.load("icd10cm").taxonomy()
@@ -68,44 +63,6 @@ def events(path):
 def unchanged(before, after):
     pairs = zip(before.columns, after.columns, strict=True)
     return np.mean(np.concatenate([one.codes == other.codes for one, other in pairs]))
-
-
-def statistics(batch):
-    """Return sdCor and √sVar of both attributes."""
-    counts = count_batch(batch, [len(TAU)] * 2)
-    result = compute_statistics(counts, ("principal", "secondary"), [WuPalmer(TAU)] * 2, version=1)
-    return result.correlation[0, 1], np.sqrt(np.diag(result.covariance))
-
-
-def row(text, name):
-    """Return the cells of the table's last row with that name."""
-    return [line for line in text.splitlines() if line.startswith(f"| {name}")][-1].split("|")[2:4]
-
-
-@pytest.mark.exhaustive
-def test_the_table_is_of_the_configuration_below_it(folder):
-    text, cells = (ROOT / "README.md").read_text(), {}
-    for place, configuration in enumerate(("noise.yaml", "stream-masker.yaml")):
-        said, before, after = masked(folder, configuration)
-        assert ("at most 50% sure of a code" in said) == (configuration == "stream-masker.yaml")
-        guessed = re.search(r"right in (\d+)% of the cases for principal \(2% without", said)
-        distances = [
-            np.sqrt((WuPalmer(TAU).pairs(one.codes, other.codes) ** 2).mean())
-            for one, other in zip(before.columns, after.columns, strict=True)
-        ]
-        correlation, dispersion = statistics(after)
-        cells[place] = {
-            "codes that stay": f"{100 * unchanged(before, after):.0f} %".replace("0 %", "none", place == 0),
-            "the same right guesses": f"{guessed[1]} %",
-            "RMSE of the": "{:.2f}, {:.2f}".format(*distances),
-            "correlation": f"{correlation:.3f}",
-            "dispersion": "{:.3f}, {:.3f}".format(*dispersion),
-        }
-    correlation, dispersion = statistics(before)
-    assert f"| correlation (sdCor), {correlation:.3f} before |" in text
-    assert "| dispersion (√sVar), {:.3f} and {:.3f} before |".format(*dispersion) in text
-    for place, found in cells.items():
-        assert {name: row(text, name)[place].strip() for name in found} == found
 
 
 @pytest.mark.exhaustive

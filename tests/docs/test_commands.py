@@ -125,5 +125,5 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     command = ["bash", "-euo", "pipefail", "-c", script]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1_500
     )

@@ -45,19 +45,6 @@ def test_every_frame_is_pinned_and_has_a_script(peer):
     assert (INSIDE / peer.script).exists()
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "label",
-    [pytest.param(one, marks=pytest.mark.scheduled if context else ()) for one, context in privacy.OURS.items()],
-)
-def test_our_rows_are_measured_again(label):
-    """Scheduled: the row with a context, which is measured in the same way."""
-    measured = privacy.own_figures(measures.real_records(), privacy.OURS[label])
-    for name, columns in (("utility", privacy.UTILITY), ("risk", privacy.RISK)):
-        (shown,) = [row[1:] for row in body(name) if row[0] == label]
-        assert [privacy.cell(measured[column], column) for column in columns] == shown
-
-
 def test_cramers_v_of_one_column_with_itself_is_one_and_of_independent_ones_zero():
     rng = np.random.default_rng(0)
     column = np.repeat(np.arange(4), 250)

@@ -60,6 +60,7 @@ def lines() -> Iterator[str]:
         yield from block.text.splitlines()
 
 
+@pytest.mark.timeout(1_600)
 def test_the_commands_run_in_order(folder: Path, kafka: str) -> None:
     worker, calibrator = free_ports(2)
     places = {"localhost:9092": kafka, "9465": str(worker), "localhost:9464": f"localhost:{calibrator}"}

@@ -83,7 +83,6 @@ ATTRIBUTES = {
     "first": {"path": "first", "ontology": "small", **ALPHA},
     "second": {"path": "second", "ontology": "small", "missing": "keep", **ALPHA},
     "others": {"path": "others[*].code", "label": "others[*].text", "ontology": "small", "missing": "keep", **ALPHA},
-    "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120}, **ALPHA},
 }
 
 

@@ -203,7 +203,7 @@ def own_figures(original: Records, context: Mapping[str, Any]) -> Figures:
     for number in range(TABLES):
         keys = PositionKeys(b"secret %d of sixteen bytes" % number, "peers", 0, np.arange(batch.size, dtype=np.int64))
         tables.append(original.with_codes(np.array([c.codes for c in mechanism.mask_batch(batch, keys).columns])))
-    return table_figures(original, tables) | {"ε": mechanism.disclosure().epsilon_of_record}
+    return table_figures(original, tables)
 
 
 def table_figures(original: Records, tables: Sequence[Records]) -> Figures:

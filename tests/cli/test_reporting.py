@@ -26,11 +26,10 @@ RESULTS = {
     "evaluate": (("-c", "CONFIG", *SHORT, "EVENTS"), {"measurements", "records"}),
     "recommend": (("-c", "CONFIG", "--max-rmse", "0.9", *SHORT[:2], *SHORT[4:], "EVENTS"), {"met", "best"}),
     "reproduce": (("2017",), {"paper", "sections"}),
-    "prepare": (("-c", "CONFIG"), {"mechanism", "seconds"}),
     "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
-    "simulate": (("-c", "CONFIG", "--records", "10", "--out", "simulated.jsonl"), {"events", "file"}),
+    "produce": (("-c", "CONFIG", "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
     "config init": ((), {"attributes", "secret"}),
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
@@ -46,11 +45,10 @@ SLOW = {"config init", "reproduce"}
 REQUIRED = {
     "recommend": ("--max-rmse", "0.9"),
     "produce": ("events.jsonl",),
-    "audit": ("--offset", "0:1"),
 }
 """The arguments without which a command does not read its configuration."""
 
-WITH_KAFKA = {"produce", "show", "audit"}
+WITH_KAFKA = {"audit"}
 
 
 def leaves(group, path=()):

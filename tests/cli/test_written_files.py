@@ -36,7 +36,7 @@ def config(tmp_path: Path) -> Path:
         ("evaluate", "IN", "--output", "TARGET"),
         ("evaluate", "IN", "--output", "OUT", "--json-file", "TARGET"),
         ("recommend", "IN", "--max-rmse", "0.5", "-o", "TARGET"),
-        ("simulate", "--records", "2", "--out", "TARGET"),
+        ("produce", "--synthetic", "2", "--out", "TARGET"),
     ],
     ids=" ".join,
 )

@@ -98,9 +98,9 @@ def test_command_lines_are_those_of_stream_masker(name: str) -> None:
 
 
 def test_wrong_options_are_noticed() -> None:
-    found = main.get_command(click.Context(main), "simulate")
+    found = main.get_command(click.Context(main), "produce")
     with pytest.raises(click.UsageError):
-        found.make_context("simulate", ["--record", "5"])
+        found.make_context("produce", ["--record", "5"])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -108,7 +108,7 @@ def test_pods_with_the_ontology_of_the_image_compile_nothing(kafka: str, names: 
     """
     one = pod(tmp_path, kafka, names, {})
     run_once(one, "topics", "--partitions", "4", "--replication-factor", "1")
-    run_once(one, "simulate", "--records", str(SIMULATED), "--rate", "5000")
+    run_once(one, "produce", "--synthetic", str(SIMULATED), "--rate", "5000")
     with started(one, "calibrator") as calibrator, started(one, "worker") as worker:
         worker.wait_until_ready()
         wait(lambda: ended(kafka, names) == SIMULATED, "outcome of every record", 120)

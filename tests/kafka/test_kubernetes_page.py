@@ -104,7 +104,7 @@ def program(folder: Path, name: str, command: Sequence[str]) -> None:
 
 def test_the_page_leads_to_masked_records_and_to_a_new_secret(operator: Operator) -> None:
     operator.follow("install")
-    publish = f"stream-masker simulate --config trial.yaml --records {EVENTS}"
+    publish = f"stream-masker produce --config trial.yaml --synthetic {EVENTS}"
     operator.run(publish)
     wait(lambda: operator.masked() == EVENTS, "masked records")
     shown = operator.follow("first record")

@@ -30,7 +30,6 @@ from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
-from stream_masker.evaluation.co_occurrence import chi_square, entropy
 from stream_masker.evaluation.dataset import sum_of_squared_errors
 from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
 from stream_masker.ontologies import Taxonomy
@@ -74,13 +73,11 @@ __all__ = [
     "Vicus",
     "WindowedMechanism",
     "WuPalmer",
-    "chi_square",
     "configuration_schema",
     "disclosure",
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
-    "entropy",
     "hoeffding_bound",
     "jensen_shannon",
     "levelled",

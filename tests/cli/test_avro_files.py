@@ -9,7 +9,7 @@ import fastavro
 import pytest
 from support.file_commands import changed, event, read, run
 
-from stream_masker.cli.datasets import read_dataset
+from stream_masker.cli.evaluate import read_dataset
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.local.tables import open_events
 

@@ -1,4 +1,4 @@
-"""The latest masked records on a real Apache Kafka, whose partitions have markers of transactions and aborted records."""
+"""The latest masked records on a real Apache Kafka, with transactions' markers and aborted records."""
 
 from __future__ import annotations
 

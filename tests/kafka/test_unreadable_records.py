@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Producer
-from kafka_records import QUIET, write
-from workers import START, Running, Setting, ids, running, value
+from kafka_records import QUIET
+from workers import START, Running, Setting, running, value
 
 from stream_masker.service.worker import partition_source
 

@@ -8,19 +8,16 @@ half, unmasked, and with the most frequent class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
 
 import numpy as np
 
 from stream_masker.core.arrays import frozen_array, located
-from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.ontology.taxonomy import to_level
-from stream_masker.evaluation.dataset import DataSet
 
 CHAPTER_DEPTH = 2
 """The depth of chapters, the classes to predict: the children of the root."""
@@ -77,42 +74,6 @@ class NaiveBayes:
     def scores(self, features: Sequence[Int64Array]) -> Float64Array:
         """Return (n, c): the logarithm of the probability of each class, up to a constant of the record."""
         return np.asarray(self.prior + sum(c.of(f) for c, f in zip(self.chances, features, strict=True)))
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The accuracy of predicting the chapter of ``target`` from ``source``, in [0, 1].
-
-    ``masked``: of the model that learned from masked records. ``original``: of one that learned from original ones.
-    ``majority``: of the most frequent chapter.
-    """
-
-    source: str
-    target: str
-    masked: float
-    original: float
-    majority: float
-
-
-def predictions(data: DataSet, masked: Sequence[Column]) -> Iterator[Prediction]:
-    """Yield the accuracy for each ordered pair of attributes; of arrays, the first element counts."""
-    before = [column.first_codes.astype(np.int64) for column in data.whole.columns]
-    after = [column.first_codes.astype(np.int64) for column in masked]
-    taxonomies = list(data.taxonomies.values())
-    for i, j in permutations(range(len(taxonomies)), 2):
-        present = (before[i] >= 0) & (before[j] >= 0)
-        learn = present & (np.arange(present.size) % 2 == 0) & (after[i] >= 0) & (after[j] >= 0)
-        test = present & (np.arange(present.size) % 2 == 1)
-        if not learn.any() or not test.any():
-            continue
-        truth = chapters(before[j], taxonomies[j])
-        accuracy = [
-            accuracy_of([x], chapters(y, taxonomies[j]), [before[i]], truth, [taxonomies[i]], learn, test)
-            for x, y in ((after[i], after[j]), (before[i], before[j]))
-        ]
-        majority = np.bincount(truth[learn] - truth.min()).argmax() + truth.min()
-        names = data.attributes
-        yield Prediction(names[i], names[j], accuracy[0], accuracy[1], float((truth[test] == majority).mean()))
 
 
 def accuracy_of(

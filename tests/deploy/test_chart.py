@@ -25,14 +25,11 @@ COMPONENTS = ("worker", "calibrator")
 
 FILE = {"url": "https://files.example/hp.obo", "sha256": "0" * 64, "name": "hp.obo"}
 
-CERTIFIED = {"cluster": "kafka", "users": True, "authentication": "tls"}
-
 WATCHED = {"podMonitor": True, "prometheusRule": True, "dashboards": True}
 
 CHOICES = {
     "autoscaling": [{"mode": "none"}, {"mode": "keda", "authenticationRef": "kafka"}, {"mode": "cpu"}],
-    "strimzi": [{"cluster": "kafka"}, {"cluster": "kafka", "users": True}, CERTIFIED],
-    "kafkaTopics": [{}, {"create": "strimzi"}, {"create": "strimzi", "partitions": 1, "replicationFactor": 0}],
+    "kafkaTopics": [{}, {"create": "job", "partitions": 1, "replicationFactor": 0}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
     "schemaRegistry": [{}, {"existingSecret": "registry", "login": "token", "certificates": "registry-tls"}],
@@ -74,7 +71,7 @@ def pod_templates(objects):
 
 @pytest.mark.parametrize("values", cases(), ids=lambda values: ",".join(map(json.dumps, values.values()))[:60])
 def test_objects_meet_the_schemas_of_kubernetes_and_pods_the_restricted_level(values):
-    objects = rendered({"strimzi": {"cluster": "kafka"}, **values})
+    objects = rendered(values)
     for (kind, _), one in objects.items():
         if kind not in CUSTOM:
             check_schema(json.dumps(one))
@@ -127,7 +124,6 @@ def test_documented_values_render():
     assert ("Deployment", "release-stream-masker-worker") in rendered(values["values.yaml"], example=False)
     watched = {kind for kind, _ in rendered({**values["values.yaml"], **values["monitoring.yaml"]}, example=False)}
     assert {"PodMonitor", "PrometheusRule"} <= watched
-    assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
     assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
     merged = {"monitoring": {**values["monitoring.yaml"]["monitoring"], **values["alerts.yaml"]["monitoring"]}}
     assert "StreamMaskerUtilityOffTarget" not in rules_of(rendered(merged)["PrometheusRule", NAME])
@@ -364,11 +360,7 @@ def rules_of(rule):
         ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
         ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
         ({"monitoring": {"runbooks": "docs/kafka/alerts.md"}}, "runbooks"),
-        ({"strimzi": {"users": True}}, r"strimzi\.cluster"),
-        ({"strimzi": {**CERTIFIED, "authentication": "plain"}}, "authentication"),
-        ({"kafkaTopics": {"create": "strimzi"}}, r"strimzi\.cluster"),
         ({"configuration": "attributes: {"}, "not YAML"),
-        ({"strimzi": CERTIFIED, "configuration": {"topics": {"input": "^ward"}}}, "not a regular expression"),
         ({"internalTopics": {"previousSecrets": [{"key": "secret"}]}}, "existingSecret"),
     ],
 )

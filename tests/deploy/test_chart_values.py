@@ -53,8 +53,6 @@ def notes(tmp_path: Path) -> Callable[..., str]:
     [
         {
             "autoscaling": {"mode": "keda"},
-            "strimzi": {"cluster": "kafka", "users": True, "authentication": "tls"},
-            "kafkaTopics": {"create": "strimzi"},
         },
         {"configuration": {"format": {"value": "confluent", "registry": {"url": "https://registry.example:8085"}}}},
     ],
@@ -244,7 +242,6 @@ def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None
         ({"ontologies": {"existingClaim": "terms", "image": "terms:1"}}, "one of existingClaim, image and urls"),
         ({"worker": {"terminationGracePeriodSeconds": 25}}, at("worker/terminationGracePeriodSeconds")),
         ({"calibrator": {"terminationGracePeriodSeconds": 5}}, at("calibrator/terminationGracePeriodSeconds")),
-        ({**CREATED, "strimzi": {"cluster": "kafka", "users": True}}, "use strimzi"),
         ({"volumes": [{"emptyDir": {}}]}, at("volumes/0")),
         ({"kafkaTopics": {"create": "job", "partitions": 0}}, at("kafkaTopics/partitions")),
     ],

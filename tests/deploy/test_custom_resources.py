@@ -1,4 +1,4 @@
-"""The chart's objects of KEDA, the Prometheus operator and Strimzi, against the definitions of their projects.
+"""The chart's objects of KEDA and the Prometheus operator, against the definitions of their projects.
 
 ``STREAM_MASKER_TEST_CRDS`` names a folder with the CustomResourceDefinitions that these projects publish. The cluster
 that ``KUBECONFIG`` names gets them for the test. Its API server validates every object strictly, and stores none.
@@ -18,8 +18,6 @@ from rendered_chart import NEEDS_HELM, rendered
 pytestmark = NEEDS_HELM
 
 WATCHED = {"podMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}, "interval": "30s"}
-KAFKA = {"cluster": "kafka", "users": True}
-TOPICS = {"create": "strimzi", "partitions": 12}
 CASES: Mapping[str, Mapping[str, Any]] = {
     "lag": {"autoscaling": {"mode": "keda", "maxReplicas": 12, "authenticationRef": "kafka"}},
     "lag of several topics": {
@@ -31,14 +29,8 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "monitoring": {**WATCHED, "tlsConfig": {"serverName": "masking", "insecureSkipVerify": False}},
         "http": {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}},
     },
-    "topics and users with passwords": {"strimzi": KAFKA, "kafkaTopics": TOPICS},
-    "topics and users with certificates": {
-        "strimzi": {**KAFKA, "authentication": "tls"},
-        "kafkaTopics": TOPICS,
-        "configuration": {"topics": {"input": ["admissions", "discharges"]}},
-    },
 }
-KINDS = {"ScaledObject", "PodMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser"}
+KINDS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
 
 
 @pytest.fixture(scope="module")

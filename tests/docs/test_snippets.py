@@ -121,7 +121,6 @@ def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
         "new-secret.yaml",
         "openshift.yaml",
         "registry.yaml",
-        "strimzi.yaml",
         "values.yaml",
     ]
     assert sorted(OTHER) == sorted(["prometheus.yml", *values, "shared.yaml", *RELEASES])

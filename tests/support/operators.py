@@ -15,7 +15,7 @@ from kafka_broker import die_with_parent
 from kubernetes_cluster import output
 
 DEFINITIONS = os.environ.get("STREAM_MASKER_TEST_CRDS", "")
-"""A folder with the CustomResourceDefinitions that KEDA, the Prometheus operator and Strimzi publish."""
+"""A folder with the CustomResourceDefinitions that KEDA and the Prometheus operator publish."""
 
 WAIT_SECONDS = 120
 

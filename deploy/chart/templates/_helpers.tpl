@@ -72,10 +72,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.ontologies -}}
 {{- if gt (len (compact (list .existingClaim .image (len .urls | eq 0 | ternary "" "urls")))) 1 }}{{ fail "ontologies: use one of existingClaim, image and urls" }}{{ end -}}
 {{- end -}}
-{{- if .Values.strimzi.users }}
-{{- if eq .Values.kafkaTopics.create "job" }}{{ fail "kafkaTopics.create: Strimzi creates users after the Job; use strimzi" }}{{ end -}}
-{{- end -}}
-{{- if and (or .Values.strimzi.users (eq .Values.kafkaTopics.create "strimzi")) (not .Values.strimzi.cluster) }}{{ fail "strimzi.cluster is required for topics and users of Strimzi" }}{{ end -}}
 {{- end }}
 
 {{/*
@@ -141,29 +137,12 @@ needs no masking secret if the internal topics have one of their own.
 - {name: STREAM_MASKER__HTTP__TLS__CERTIFICATE, value: /run/secrets/http-tls/tls.crt}
 - {name: STREAM_MASKER__HTTP__TLS__KEY, value: /run/secrets/http-tls/tls.key}
 {{- end }}
-{{- if and .Values.strimzi.users (eq .Values.strimzi.authentication "tls") }}
-- {name: STREAM_MASKER__KAFKA__PROPERTIES__SSL_CERTIFICATE_LOCATION, value: /run/secrets/kafka-user/user.crt}
-- {name: STREAM_MASKER__KAFKA__PROPERTIES__SSL_KEY_LOCATION, value: /run/secrets/kafka-user/user.key}
-{{- else if .Values.strimzi.users }}
-- {name: STREAM_MASKER__KAFKA__PROPERTIES__SASL_USERNAME, value: {{ include "stream-masker.kafkaUser" $ }}}
-- name: STREAM_MASKER__KAFKA__PROPERTIES__SASL_PASSWORD
-  valueFrom: {secretKeyRef: {name: {{ include "stream-masker.kafkaUser" $ }}, key: password}}
-{{- end }}
 {{- $secret := .Values.kafka.existingSecret }}
 {{- range .Values.kafka.properties }}
 - name: STREAM_MASKER__KAFKA__PROPERTIES__{{ upper . }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}}}
 {{- end }}
 {{- end }}
-{{- end }}
-
-{{/* The KafkaUser of a process, and the Secret of its credentials. Takes (list context component). */}}
-{{- define "stream-masker.kafkaUser" -}}
-{{ include "stream-masker.fullname" (index . 0) }}-{{ eq (index . 1) "test" | ternary "administrator" (index . 1) }}
-{{- end }}
-
-{{- define "stream-masker.hasCertificate" -}}
-{{- with .Values.strimzi }}{{ if and .users (eq .authentication "tls") }}true{{ end }}{{ end -}}
 {{- end }}
 
 {{/* Volumes of a process, and where they are mounted. Both take (list context component); volumes also a ConfigMap. */}}
@@ -188,10 +167,6 @@ needs no masking secret if the internal topics have one of their own.
 {{- with .Values.schemaRegistry.certificates }}
 - name: registry-certificates
   secret: {secretName: {{ . }}, defaultMode: 0440}
-{{- end }}
-{{- if include "stream-masker.hasCertificate" . }}
-- name: kafka-user
-  secret: {secretName: {{ include "stream-masker.kafkaUser" $ }}, defaultMode: 0440}
 {{- end }}
 {{- if .Values.ontologies.existingClaim }}
 - name: ontologies
@@ -225,9 +200,6 @@ needs no masking secret if the internal topics have one of their own.
 {{- end }}
 {{- if .Values.schemaRegistry.certificates }}
 - {name: registry-certificates, mountPath: /etc/stream-masker/registry, readOnly: true}
-{{- end }}
-{{- if include "stream-masker.hasCertificate" . }}
-- {name: kafka-user, mountPath: /run/secrets/kafka-user, readOnly: true}
 {{- end }}
 {{- if include "stream-masker.hasOntologies" . }}
 - {name: ontologies, mountPath: /ontologies, readOnly: true}
@@ -336,22 +308,6 @@ template:
 {{- $roles := merge dict ((include "stream-masker.settings" . | fromJson).topics | default dict) $defaults -}}
 {{- if kindIs "string" $roles.input }}{{ $_ := set $roles "input" (list $roles.input) }}{{ end -}}
 {{- $roles | toJson -}}
-{{- end }}
-
-{{/* The names of the topics of a role, one for each input topic, none if it has no topic, as JSON. Takes (list context role). */}}
-{{- define "stream-masker.topics" -}}
-{{- $roles := include "stream-masker.roles" (index . 0) | fromJson -}}
-{{- $template := eq (index . 1) "input" | ternary "{topic}" (get $roles (index . 1)) -}}
-{{- $names := list -}}
-{{- if $template }}{{- range $roles.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end }}{{ end -}}
-{{- $names | uniq | toJson -}}
-{{- end }}
-
-{{/* A duration in milliseconds: a number of seconds, or a text with a unit. */}}
-{{- define "stream-masker.milliseconds" -}}
-{{- $unit := regexFind "(ms|s|m|h|d)$" (toString .) -}}
-{{- $scale := get (dict "" 1000 "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) $unit -}}
-{{- round (mulf (trimSuffix $unit (toString .) | float64) $scale) 0 | int64 -}}
 {{- end }}
 
 {{/* The input topic, empty if there are several. Takes the context. */}}

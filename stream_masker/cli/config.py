@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shlex
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from stream_masker.cli import SuggestingGroup
 from stream_masker.cli.options import config_option, information, summarise, warn
 from stream_masker.cli.options import output as write_output
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
+from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.display import redacted_configuration, redacted_yaml
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 
@@ -39,7 +38,6 @@ def command() -> None:
       stream-masker config init --events events.jsonl -o stream-masker.yaml
       stream-masker config check --config discharges.yaml
       stream-masker config show --config discharges.yaml
-      stream-masker config schema
     """
 
 
@@ -141,27 +139,6 @@ def _internal_topics(key_ids: list[str]) -> str:
         return "internal topics: not encrypted"
     current, *previous = key_ids
     return f"internal topics: encrypted, key {current}" + (f", also read: {', '.join(previous)}" if previous else "")
-
-
-@command.command()
-@click.argument("name", default="configuration", metavar="[NAME]")
-def schema(name: str) -> None:
-    """Print a JSON Schema.
-
-    Prints the JSON Schema (2020-12) of the configuration (default) or of the message NAME.
-
-    \b
-    Names: configuration, masked-event, rejection, calibration-block, statistics, drift, provenance
-
-    \b
-    Examples:
-      stream-masker config schema > configuration.schema.json
-      stream-masker config schema rejection
-    """
-    if name not in schema_names():
-        raise click.BadParameter(f"unknown schema {name!r}: use {', '.join(schema_names())}", param_hint="NAME")
-    content = load_schema(name)
-    write_output(json.dumps(content, indent=2, ensure_ascii=False), content)
 
 
 @command.command()

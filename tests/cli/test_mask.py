@@ -314,9 +314,9 @@ FULL, CLOSED = "standard output cannot be written: No space left", "standard out
     ("command", "message"),
     [
         pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
-        ("config schema >/dev/full", FULL),
+        ("ontology inspect icd10cm >/dev/full", FULL),
         ("--help >/dev/full", FULL),
-        ("config schema >&-", "standard output cannot be written: Bad file descriptor"),
+        ("ontology inspect icd10cm >&-", "standard output cannot be written: Bad file descriptor"),
         ("--version >&-", "standard output cannot be written: Bad file descriptor"),
         pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
         pytest.param("calibrate in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),

@@ -31,7 +31,6 @@ RESULTS = {
     "config init": ((), {"attributes", "secret"}),
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
-    "config schema": ((), {"$schema", "properties"}),
     "ontology inspect": ((TREE,), {"root", "leaves"}),
     "ontology map": ((TREE, "codes.txt"), {"line", "concept", "match"}),
 }

@@ -19,11 +19,11 @@ from support.documented import (
     build_mechanism,
     build_plan,
     consumer_group_id,
-    load_schema,
     parse_configuration,
     required_topics,
     schema_validator,
 )
+from support.schemas import load_schema
 
 SECRET = b"a secret of the tests"
 EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A CloudEvent"]

@@ -17,7 +17,6 @@ from stream_masker.service.calibrator.process import CALIBRATOR_STALE_SECONDS
 from stream_masker.service.configuration import (
     Configuration,
     configuration_schema,
-    load_schema,
     parse_configuration,
 )
 from stream_masker.service.configuration.build import build_mechanism, build_plan
@@ -81,7 +80,6 @@ __all__ = [
     "candidates",
     "configuration_schema",
     "consumer_group_id",
-    "load_schema",
     "main",
     "max_masked_bytes",
     "parse_configuration",

@@ -165,10 +165,10 @@ def unreserved_headers(configuration: Configuration) -> Problems:
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
-    """Each secret has exactly one source: a file, an environment variable or a command."""
+    """Each secret has exactly one source: a file or an environment variable."""
     for location, secret in _secret_sources(configuration):
         if secret is not None and len(secret.given) != 1:
-            yield location, "use exactly one of file, env and exec"
+            yield location, "use exactly one of file and env"
 
 
 def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:

@@ -41,20 +41,7 @@ def redacted_configuration(configuration: Configuration) -> dict[str, Any]:
     data = configuration.model_dump(mode="json", exclude_none=True)
     properties = data["kafka"]["properties"]
     data["kafka"]["properties"] = {k: v if SHOWN_PROPERTIES.fullmatch(k) else REDACTED for k, v in properties.items()}
-    _hide_arguments(data)
     return data
-
-
-def _hide_arguments(value: Any) -> None:
-    """Hide the arguments of the commands that provide secrets, at any depth."""
-    if isinstance(value, dict):
-        if isinstance(command := value.get("exec"), list):
-            value["exec"] = [*command[:1], *([REDACTED] if command[1:] else [])]
-        for member in value.values():
-            _hide_arguments(member)
-    elif isinstance(value, list):
-        for element in value:
-            _hide_arguments(element)
 
 
 def redacted_yaml(configuration: Configuration) -> str:

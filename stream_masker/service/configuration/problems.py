@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
-from stream_masker.service.configuration.schema import configuration_schema, resolve_reference
+from stream_masker.service.configuration.schema import configuration_schema
 from stream_masker.service.configuration.wording import (
     CHOICES,
     REMOVED,
@@ -23,6 +23,7 @@ from stream_masker.service.configuration.wording import (
     format_location,
     join_options,
     not_allowed,
+    resolve_reference,
 )
 
 ConfigurationProblem: TypeAlias = tuple[ConfigurationLocation, str]

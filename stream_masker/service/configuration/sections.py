@@ -135,18 +135,13 @@ class GroupsSection(Section):
 
 
 class SecretSource(Section):
-    """The source of the secret: exactly one of the three."""
+    """The source of the secret: exactly one of the two."""
 
     file: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
     )
     env: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
-    )
-    exec: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="A command and its arguments that writes at least 16 bytes to standard output, such as "
-        "`[vault, kv, get, -field=secret, kv/stream-masker]`. It runs once, without a shell, for at most 30 seconds.",
     )
 
     @property

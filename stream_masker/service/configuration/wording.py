@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from stream_masker.service.configuration.base import PATTERN_MEANINGS
-from stream_masker.service.configuration.schema import resolve_reference
 
 ConfigurationLocation: TypeAlias = tuple[str | int, ...]
 """A location in the configuration: keys and list indices from the top."""
@@ -123,3 +122,9 @@ def numeric_bounds(schema: Mapping[str, Any]) -> str:
     words = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
     bounds = [f"{word} {schema[key]}" for key, word in words.items() if key in schema]
     return "".join(f" {part}" for part in [" and ".join(bounds)] if part)
+
+
+def resolve_reference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema, or what its ``$ref`` refers to in the root's ``$defs``."""
+    reference = schema.get("$ref")
+    return root["$defs"][reference.removeprefix("#/$defs/")] if reference else schema

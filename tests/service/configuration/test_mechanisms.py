@@ -9,10 +9,11 @@ from typing import get_args
 import pytest
 import yaml
 from pydantic import TypeAdapter
+from support.schemas import load_schema
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration import load_schema, parse_configuration
+from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, noise_levels, stated_alpha, variance_growth
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings

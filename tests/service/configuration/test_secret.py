@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from itertools import pairwise
 
 import pytest
@@ -103,7 +102,7 @@ def test_missing_variable_is_an_error(parse):
 
 
 def test_masking_requires_a_secret(parse):
-    with pytest.raises(ConfigurationError, match="secret: required for masking: use a mapping with file, env or exec"):
+    with pytest.raises(ConfigurationError, match="secret: required for masking: use a mapping with file or env"):
         read_secret(parse())
 
 
@@ -218,7 +217,7 @@ def test_rotation_in_the_documented_order(data, tmp_path):
 
 
 def test_encryption_needs_a_secret(parse):
-    with pytest.raises(ConfigurationError, match=r"use secret or internal_topics\.secret, with file, env or exec"):
+    with pytest.raises(ConfigurationError, match=r"use secret or internal_topics\.secret, with file or env"):
         read_topic_secrets(parse())
     assert read_topic_secrets(parse(internal_topics={"encryption": False})) == []
 
@@ -232,7 +231,7 @@ def test_short_secrets_of_topics_are_refused(data, tmp_path):
 
 @pytest.mark.parametrize("section", [{"secret": {}}, {"previous_secrets": [{"file": "a", "env": "b"}]}])
 def test_each_secret_of_the_topics_has_one_source(parse, section):
-    with pytest.raises(ConfigurationError, match=r"internal_topics\..*use exactly one of file, env and exec"):
+    with pytest.raises(ConfigurationError, match=r"internal_topics\..*use exactly one of file and env"):
         parse(internal_topics=section)
 
 
@@ -247,74 +246,3 @@ def test_each_secret_of_the_topics_has_one_source(parse, section):
 def test_plain_topics_are_logged_at_the_start(parse, caplog, section, logged):
     warn_about_plain_topics(parse(internal_topics=section))
     assert (logged in caplog.text) if logged else not caplog.records
-
-
-def command(text, *arguments):
-    return [sys.executable, "-c", text, *arguments]
-
-
-def provided(parse, given):
-    return read_secret(parse(secret={"exec": given}), {})
-
-
-def test_a_command_provides_the_secret_once(parse, tmp_path):
-    text = f"import sys; open({str(tmp_path / 'runs')!r}, 'a').write('x'); print(sys.argv[1] + sys.stdin.read())"
-    given = command(text, SECRET.decode())
-    assert [provided(parse, given), provided(parse, given)] == [SECRET, SECRET]
-    assert (tmp_path / "runs").read_text() == "x"
-
-
-def test_a_command_runs_without_a_shell(parse):
-    text = "$(echo hunter2) `hunter2` > & ;"
-    assert provided(parse, command("import sys; print(sys.argv[1])", text)) == text.encode()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("raise SystemExit(3)", r"^secret\.exec: \S+ ended with exit code 3: run it by hand to see why$"),
-        ("import os; os.kill(os.getpid(), 9)", r"^secret\.exec: \S+ ended with signal 9: run it by hand to see why$"),
-        ("pass", r"^secret\.exec: the secret has 0 bytes: use at least 16$"),
-        ("print('hunter2')", r"^secret\.exec: the secret has 7 bytes: use at least 16$"),
-    ],
-)
-def test_a_command_that_fails_is_an_error_without_what_it_writes(parse, capfd, text, message):
-    loud = f"import sys; print('hunter2', file=sys.stderr); {text}"
-    with pytest.raises(ConfigurationError, match=message):
-        provided(parse, command(loud, "an-argument"))
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["/nowhere/vault"], r"^secret\.exec: /nowhere/vault cannot be run: No such file or directory$"),
-        ([sys.executable, "a\0b"], r"^secret\.exec: \S+ cannot be run: an argument has a null character$"),
-    ],
-)
-def test_a_command_that_cannot_be_run_is_an_error(parse, given, message):
-    with pytest.raises(ConfigurationError, match=message):
-        provided(parse, given)
-
-
-def test_a_command_that_does_not_end_is_killed_with_its_children(parse, monkeypatch, tmp_path):
-    monkeypatch.setattr(secret_module, "COMMAND_SECONDS", 1.0)
-    child = f"import time; time.sleep(1.5); open({str(tmp_path / 'late')!r}, 'w')"
-    text = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    with pytest.raises(ConfigurationError, match=r"did not end within 1 seconds: run it by hand to see why$"):
-        provided(parse, command(text))
-    time.sleep(1.5)
-    assert not (tmp_path / "late").exists()
-
-
-def test_secrets_of_commands_rotate(parse):
-    def source(text):
-        return {"exec": command("import sys; print(sys.argv[1])", text * 16)}
-
-    old = parse(internal_topics={"secret": source("a")})
-    new = parse(internal_topics={"secret": source("b"), "previous_secrets": [source("a")]})
-    assert read_topic_secrets(new, {}) == [b"b" * 16, b"a" * 16]
-    sealed = topic_seal(old, "t", {}).seal(b"key", b"message")
-    assert topic_seal(new, "t", {}).open(b"key", sealed) == b"message"
-    with pytest.raises(SealError):
-        topic_seal(old, "t", {}).open(b"key", topic_seal(new, "t", {}).seal(b"key", b"message"))

@@ -114,14 +114,14 @@ def test_every_python_example_runs(block, capsys):
 def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
     """``tests/deploy`` renders the chart with the files of values, and checks the alerts."""
     values = [
-        "alerts.yaml",
+        "credentials.yaml",
         "keda.yaml",
         "monitoring.yaml",
         "network.yaml",
         "new-secret.yaml",
+        "ontologies.yaml",
         "openshift.yaml",
         "registry.yaml",
-        "strimzi.yaml",
         "values.yaml",
     ]
     assert sorted(OTHER) == sorted(["prometheus.yml", *values, "shared.yaml", *RELEASES])

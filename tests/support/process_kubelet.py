@@ -198,10 +198,7 @@ class PodProcess:
         for mount in self.container["volumeMounts"]:
             target = self.folder / mount["mountPath"].lstrip("/")
             files = self.kubelet.files(volumes[mount["name"]])
-            if isinstance(files, Path):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.symlink_to(files)
-            elif "subPath" in mount:
+            if "subPath" in mount:
                 _write(target, *files[mount["subPath"]])
             else:
                 target.mkdir(parents=True)
@@ -316,16 +313,14 @@ class Kubelet:
         data = self.server.get(self._path("secrets", name))["data"]
         return {key: base64.b64decode(value) for key, value in data.items()}
 
-    def files(self, volume: Mapping[str, Any]) -> Path | dict[str, tuple[bytes, int]]:
-        """Return the folder of a claim, or the contents and modes of the files of another volume."""
-        if "persistentVolumeClaim" in volume:
-            claim = self.server.get(self._path("persistentvolumeclaims", volume["persistentVolumeClaim"]["claimName"]))
-            bound = self.server.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
-            return Path(bound["spec"]["hostPath"]["path"])
-        if "secret" in volume:
-            source = volume["secret"]
-            data = self.secret(source["secretName"])
-            return {item["path"]: (data[item["key"]], source["defaultMode"]) for item in source["items"]}
+    def files(self, volume: Mapping[str, Any]) -> dict[str, tuple[bytes, int]]:
+        """Return the contents and modes of the files of a volume."""
+        if "projected" in volume:
+            found = {}
+            for one in (source["secret"] for source in volume["projected"]["sources"]):
+                data, mode = self.secret(one["name"]), volume["projected"]["defaultMode"]
+                found |= {item["path"]: (data[item["key"]], mode) for item in one["items"]}
+            return found
         if "configMap" in volume:
             source = volume["configMap"]
             data = self.server.get(self._path("configmaps", source["name"]))["data"]

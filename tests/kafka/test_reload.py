@@ -52,7 +52,6 @@ def test_workers_apply_valid_settings_with_the_next_version(here: Setting) -> No
     first = changed(here)
     here.produce(range(STEP), partitions=2)
     with Processes(here.folder) as processes:
-        processes.run("prepare", "--config", str(here.path))
         for name in ("calibrator", "worker-1", "worker-2"):
             processes.start(name, name.split("-")[0], "--config", str(here.path), "--http-port", "0")
         port = http_port(processes, "calibrator")

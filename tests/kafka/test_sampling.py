@@ -24,7 +24,6 @@ from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.kafka.topic_identity import topic_identities
 from stream_masker.service.masking import Masking
-from stream_masker.service.runtime.warmup import warm_up
 
 PARTITIONS, PART = 2, 1_000
 CALIBRATION = {"window_records": 400, "every_records": 100, "every_seconds": 1, "min_records": 100, "core_share": 1}
@@ -50,7 +49,6 @@ def versions(topics: Setting, configuration: Configuration) -> list[StatisticsMe
 
 def test_a_stream_that_overflows_the_window_is_sampled(topics: Setting) -> None:
     configuration = topics.configuration(calibration=CALIBRATION)
-    warm_up(configuration)
     produce(topics, range(PART))
     with calibrating(configuration), running(configuration) as worker:
         worker.reaches(PART)

@@ -174,7 +174,6 @@ def one_secret_source(configuration: Configuration) -> Problems:
 def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:
     section = configuration.internal_topics
     yield ("secret",), configuration.secret
-    yield ("encryption_secret",), configuration.encryption_secret
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source

@@ -38,7 +38,6 @@ _TRANSFORM_WORDS = {
     "generalize": "generalized",
     "shift": "shifted by days",
     "constant": "replaced by a constant",
-    "encrypt": "encrypted",
 }
 
 

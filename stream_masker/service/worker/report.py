@@ -224,7 +224,7 @@ def unreadable_text(partition: Partition, error: ReadError) -> str:
     """Return why a partition cannot be read on, and what to do."""
     return (
         f"partition {partition.number} of {partition.topic} cannot be read at offset {error.offset}: {error.text}; "
-        f"`stream-masker skip --topic {partition.topic} --offset {partition.number}:{error.offset}` skips it"
+        "to pass it, stop all workers and move the offset of their group with kafka-consumer-groups.sh --reset-offsets"
     )
 
 

@@ -133,11 +133,6 @@ class FieldsSection(Section):
     constant: dict[FieldPath, ConstantValue] = Field(
         default_factory=dict, description="The paths of fields that get the same value in all records."
     )
-    encrypt: tuple[FieldPath, ...] = Field(
-        default=(),
-        description="The paths of fields whose values are encrypted with `encryption_secret`; `stream-masker reveal` "
-        "decrypts them.",
-    )
 
 
 class ProtobufSection(Section):

@@ -1,4 +1,4 @@
-"""``stream-masker show``: the latest masked records, beside the statistics that masked them."""
+"""``stream-masker audit`` without an offset: the latest masked records below the statistics that masked them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from confluent_kafka import Producer
 from support.file_commands import LINES, event, run, write_configuration
 from support.kafka_records import QUIET, mock_broker, write
 
-from stream_masker.pipeline.wire.reports import DriftReport, encode_drift
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.local.files import FileMasking
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-UTILITY = {
-    "attributes": {"a": {"variance": 0.25, "rmse_actual": 0.5, "rmse_target": 0.75}},
-    "pairs": [{"attributes": ["a", "b"], "correlation": 0.125}],
-}
 
 
 def masked(k, version=b"1"):
@@ -46,38 +41,31 @@ def config(tmp_path):
             producer.list_topics(topic, timeout=10)
         snapshot = FileMasking(configuration).snapshot(enumerate(LINES, start=1))
         assert publish_snapshot(configuration, snapshot.snapshot) == 1
-        write(
-            broker,
-            topics.drift,
-            [{"partition": 0, "value": encode_drift(DriftReport(1, 1, None, None, UTILITY, 9, 1))}],
-        )
         yield path, lambda records: write(broker, topics.output, records)
 
 
 def test_records_stand_below_their_statistics(config):
     path, publish = config
-    assert "no records yet" in run("show", "-c", path).stderr
+    assert "no records yet" in run("audit", "-c", path).stderr
     publish([masked(k) for k in range(9)] + [masked(9, b"7")])
-    lines = run("show", "-c", path, "--records", "3").stdout.splitlines()
+    lines = run("audit", "-c", path, "--records", "3").stdout.splitlines()
     assert lines[0] == "statistics version 1 (file, 50 records)"
     assert lines[1].startswith("  a: sMean ")
-    assert lines[2] == "    masked: sVar 0.2500, RMSE actual 0.5000, target 0.7500"
-    assert lines[4].startswith("  sdCor(a, b): original ")
-    assert lines[4].endswith(", masked 0.1250")
-    assert lines[5] == "partition 1, offset 3, semantic_noise:"
-    assert json.loads(lines[6])["id"] == 7
-    assert json.loads(lines[8])["id"] == 8
-    assert lines[9] == "statistics version 7: no longer on the topic"
-    assert json.loads(lines[11])["id"] == 9
+    assert lines[3].startswith("  sdCor(a, b): ")
+    assert lines[4] == "partition 1, offset 3, semantic_noise:"
+    assert json.loads(lines[5])["id"] == 7
+    assert json.loads(lines[7])["id"] == 8
+    assert lines[8] == "statistics version 7: no longer on the topic"
+    assert json.loads(lines[10])["id"] == 9
 
 
 def test_json_has_records_and_statistics(config):
     path, publish = config
     publish([masked(k) for k in range(4)] + [{**masked(5), "value": None}])
-    shown = json.loads(run("show", "-c", path, "--json", "--records", "2").stdout)
+    shown = json.loads(run("audit", "-c", path, "--json", "--records", "2").stdout)
     assert [record["value"] and record["value"]["id"] for record in shown["records"]] == [3, None]
     (version,) = shown["statistics"]
-    assert version["utility"] == UTILITY
+    assert version["records"] == 50
     assert set(version["mean"]) == {"a", "b"}
 
 
@@ -89,7 +77,7 @@ def test_hl7_messages_are_shown_segment_by_segment(tmp_path, monkeypatch):
         path.write_text(yaml.safe_dump({**example, "kafka": {"bootstrap_servers": broker}}))
         topics = load_configuration(path).topics
         producer = Producer({"bootstrap.servers": broker, **QUIET})
-        for topic in (topics.output, topics.statistics, topics.drift):
+        for topic in (topics.output, topics.statistics):
             producer.list_topics(topic, timeout=10)
         write(broker, topics.output, [{"partition": 0, "value": b"MSH|^~\\&|A\rPID|1\r"}])
-        assert run("show", "-c", path).stdout.splitlines()[-2:] == ["  MSH|^~\\&|A", "  PID|1"]
+        assert run("audit", "-c", path).stdout.splitlines()[-2:] == ["  MSH|^~\\&|A", "  PID|1"]

@@ -1,4 +1,4 @@
-"""``stream-masker show`` on a real Apache Kafka, whose partitions have markers of transactions and aborted records."""
+"""The latest masked records on a real Apache Kafka, whose partitions have markers of transactions and aborted records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS, SHOWN = 60, 7
 
 @pytest.fixture
 def here(here: Setting) -> Setting:
-    here.create(2, drift=1)
+    here.create(2)
     return here
 
 
@@ -37,7 +37,7 @@ def test_the_latest_committed_records_of_all_partitions_stand_below_the_version_
     with running(here.configuration()) as worker:
         worker.reaches(RECORDS)
     abort_record(here)
-    done = CliRunner().invoke(main, ["show", "--config", str(here.path), "--json", "--records", str(SHOWN)])
+    done = CliRunner().invoke(main, ["audit", "--config", str(here.path), "--json", "--records", str(SHOWN)])
     assert done.exit_code == 0, done.output
     shown = json.loads(done.stdout)
     written = sorted(here.read("output"), key=lambda record: record.timestamp)[-SHOWN:]
@@ -46,7 +46,7 @@ def test_the_latest_committed_records_of_all_partitions_stand_below_the_version_
     assert places == [(record.partition, record.offset, record.json) for record in written]
     assert {(one["version"], one["mechanism"]) for one in shown["records"]} == {(1, "semantic_noise")}
     assert [version["version"] for version in shown["statistics"]] == [1]
-    lines = CliRunner().invoke(main, ["show", "--config", str(here.path), "--records", "1"]).stdout.splitlines()
+    lines = CliRunner().invoke(main, ["audit", "--config", str(here.path), "--records", "1"]).stdout.splitlines()
     assert lines[0].startswith("statistics version 1 (")
     last = written[-1]
     assert lines[-2:] == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -284,12 +283,11 @@ def test_alerts_look_at_the_release_with_thresholds_and_labels_of_the_values(tmp
         assert one["expr"].count("stream_masker_") == one["expr"].count(f'job="wards/{NAME}"')
         assert one["annotations"]["runbook_url"] == f"https://docs.example/alerts.html#{name.lower()}"
     selected = rules({"alerts": {"selector": 'site="north"'}})
-    assert all('{site="north"}' in one["expr"] or 'site="north"' in one["expr"] for one in selected.values())
+    assert all('site="north"' in one["expr"] and "job=" not in one["expr"] for one in selected.values())
     prometheus.required()
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "a", "rules": [*alerts.values()]}]}))
-    checked = subprocess.run(
-        ["promtool", "check", "rules", str(tmp_path / "rules.yaml")], capture_output=True, check=False
-    )
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "stream-masker", "rules": [*alerts.values()]}]}))
+    checked = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, check=False)
     assert checked.returncode == 0, checked.stderr
 
 
@@ -327,12 +325,8 @@ def test_generated_files_are_current():
 
 
 def test_the_values_of_the_documentation_render():
-    shown = {
-        block.title: yaml.safe_load(block.text) for block in blocks("yaml", page="docs/deployment.md") if block.title
-    }
-    assert len(shown) > 3
+    page = blocks("yaml", page="docs/deployment.md")
+    shown = {block.title: yaml.safe_load(block.text) for block in page if block.title}
     for title, values in shown.items():
-        assert (WORKER.split("/")[0], WORKER.split("/")[1]) in rendered(values), title
-    assert json.dumps(shown["values.yaml"]["configuration"]) == json.dumps(
-        yaml.safe_load(EXAMPLE.read_text())["configuration"]
-    )
+        assert found(rendered(values), WORKER), title
+    assert shown["values.yaml"]["configuration"] == yaml.safe_load(EXAMPLE.read_text())["configuration"]

@@ -1,16 +1,12 @@
-"""Records that the worker cannot read: it is not ready and says where, and a person skips them."""
+"""Records that the worker cannot read: it is not ready, says where, and reads the other partitions."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from kafka_records import QUIET, write
 from workers import START, Running, Setting, ids, running, value
 
-from stream_masker.cli import main
 from stream_masker.service.worker import partition_source
 
 BEYOND = 101_000_000
@@ -33,11 +29,7 @@ def bomb(here: Setting) -> None:
     assert producer.flush(60) == 0
 
 
-def skip(here: Setting, location: str) -> Result:
-    return CliRunner().invoke(main, ["skip", "-c", str(here.path), "--offset", location])
-
-
-def test_a_record_of_more_than_100_megabytes_is_named_and_skipped_by_a_person(here: Setting) -> None:
+def test_a_record_of_more_than_100_megabytes_is_named_and_other_partitions_go_on(here: Setting) -> None:
     here.produce(range(20), partitions=2)
     bomb(here)
     here.produce(range(20, 40), partitions=2)
@@ -45,31 +37,8 @@ def test_a_record_of_more_than_100_megabytes_is_named_and_skipped_by_a_person(he
         worker.wait(lambda: worker.metric("unreadable_partitions") == 1, "the error that lasts")
         [reason] = worker.health.reasons
         assert f"partition 0 of {here.topics['input']} cannot be read at offset 10: " in reason
-        assert "--offset 0:10` skips it" in reason
+        assert "--reset-offsets" in reason
         worker.wait(lambda: worker.metric("records_in_total") == 30, "the records of the other partition")
-        refused = skip(here, "0:11")
-        assert (refused.exit_code, "offset 10: skip that" in refused.output) == (1, True)
-        done = skip(here, "0:10")
-        assert done.exit_code == 0, done.output
-        worker.wait(lambda: worker.metric("records_in_total") == 40, "the records behind it")
-        worker.wait(lambda: worker.health.reasons == (), "readiness")
-        [number] = re.findall(r"skipped (\d+) record", done.output)
-        worker.wait(lambda: worker.metric("records_skipped_total", cause="command") == int(number), "the count")
-    skipped = [record.json for record in here.read("rejected")]
-    assert {(one["reason"], one["partition"]) for one in skipped} == {("skipped", 0)}
-    masked = ids(here.read("output"))
-    assert sorted(n for n in masked if n < 100) == list(range(40))
-    assert len(skipped) + len(masked) == 43
-    again = skip(here, "0:10")
-    assert (again.exit_code, "already masked, rejected or skipped" in again.output) == (1, True)
-
-
-def test_a_record_that_can_be_read_is_not_skipped(here: Setting) -> None:
-    write(here.bootstrap, here.topics["input"], [{"value": value(0), "partition": 0}])
-    for location, answer in (("0:0", "can be read"), ("0:1", "does not exist")):
-        done = skip(here, location)
-        assert (done.exit_code, answer in done.output) == (1, True), done.output
-    assert here.ended() == 0
 
 
 def test_records_that_retention_deleted_before_a_worker_read_them_are_counted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import AdminClient
@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, connect_admin, refresh_seconds
 from stream_masker.service.kafka.failures import explained, require_controller
-from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +46,6 @@ def known_identities(admin: AdminClient, topic: str) -> dict[str, str]:
         if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
         return {}
-
-
-def identified(masking: Masking, topics: Sequence[str]) -> Masking:
-    """Return the masking, which knows the input topics' ids now if noise depends on them. Raises KafkaException."""
-    if masking.needs_identity:
-        admin = connect_admin(confluent_properties(masking.configuration))
-        for topic, identity in topic_identities(admin, topics).items():
-            masking.identify(topic, identity)
-    return masking
 
 
 class TopicWatch:

@@ -24,7 +24,7 @@ from stream_masker.service.kafka.clients import (
     connect_producer,
     retry_delay,
 )
-from stream_masker.service.kafka.messages import MessageOpener, Partition
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health

@@ -117,9 +117,7 @@ class ActiveStatistics:
             self._check(version, message)
             self.masking.restore(message)
         except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
-            self.refused = f"version {version} was refused: {describe(error)}"
-            self.refusals += 1
-            log.error("statistics %s", self.refused)
+            self._refuse(f"version {version} was refused: {describe(error)}")
             return False
         self.version = self._newest = version
         self.published, self.refused = message.published, None
@@ -129,6 +127,11 @@ class ActiveStatistics:
         if first:
             log.info("statistics version %d: %s", version, " ".join(self._sentences()))
         return True
+
+    def _refuse(self, why: str) -> None:
+        self.refused = why
+        self.refusals += 1
+        log.error("statistics %s", why)
 
     def _check(self, version: int, message: StatisticsMessage) -> None:
         """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""

@@ -462,7 +462,7 @@ def _cause(client: Producer, error: KafkaError) -> KafkaError:
         try:
             client.begin_transaction()
         except KafkaException as failure:
-            return failure.args[0]  # type: ignore[no-any-return]
+            return failure.args[0]
     return error
 
 

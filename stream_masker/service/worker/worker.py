@@ -7,7 +7,7 @@ transactions' thread. So one batch commits while the next one is read and masked
 * Anything else that the clients cannot go on after: a new session with new clients, which finds out from the committed
   offsets what the last one has done.
 
-Before partitions are revoked, the commit in progress is settled. A batch of which a partition was revoked is read again.
+Before partitions are revoked, the commit in progress is settled. A batch that loses a partition is read again.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ WAIT_SECONDS = 0.5
 """Seconds after which a wait for a commit records a heartbeat; after the second one it polls the group."""
 
 STUCK_SECONDS = 20.0
-"""Seconds without a new step of a transaction after which its thread is given up. A call to librdkafka may never return,
-despite its timeout, when brokers restart: ``send_offsets_to_transaction`` has done so."""
+"""Seconds without a new step of a transaction after which its thread is given up. A call to librdkafka may never
+return, despite its timeout, when brokers restart: ``send_offsets_to_transaction`` has done so."""
 
 CLOSE_SECONDS = 10.0
 """Seconds that the clients of a session have to close."""

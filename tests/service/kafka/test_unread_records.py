@@ -7,14 +7,12 @@ from dataclasses import dataclass
 import pytest
 from consumer import part
 
-from stream_masker.service.audit import RecordLocation
 from stream_masker.service.kafka.unread_records import (
     LASTING_SECONDS,
     REPEATED_SECONDS,
     SkippedOffsets,
     UnreadablePartitions,
 )
-from stream_masker.service.skip import first_readable
 
 
 class Clock:
@@ -164,10 +162,3 @@ def test_skipped_offsets_are_counted_once() -> None:
     skipped.forget([part(0)])
     skipped.low = 99
     assert skipped.commits(99) == 0
-
-
-@pytest.mark.parametrize("end", [11, 12, 13, 20, 500, 10_010])
-def test_the_end_of_an_unreadable_batch_is_found(end: int) -> None:
-    tried = []
-    assert first_readable(lambda offset: tried.append(offset) or offset >= end, RecordLocation(0, 10)) == end
-    assert len(tried) <= 30

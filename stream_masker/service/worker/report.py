@@ -175,7 +175,8 @@ class WorkerReport:
         self._health.reason("transactions", text if in_a_row >= UNREADY_FAILURES else None)
 
     def partitions(self, source: Source, topics: InputTopics) -> None:
-        """Report the assigned partitions and their lag, at most every ``LAG_EVERY_SECONDS``."""
+        """Report the number of partitions; at most every ``LAG_EVERY_SECONDS``, also their lag and problems."""
+        self._metrics.set("assigned_partitions", len(source.assigned))
         if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
             return
         self._lag_updated = self._clock()
@@ -185,7 +186,6 @@ class WorkerReport:
         self._health.reason("topics", topics.refused)
         self._health.reason("outputs", topics.place_missing(source.waiting()))
         self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
-        self._metrics.set("assigned_partitions", len(source.assigned))
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():

@@ -16,7 +16,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, DistanceChoice, distance_on
-from stream_masker.core.dtypes import Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric

@@ -9,15 +9,27 @@ that occur with a have p, so sums over the window's pairs give all that is asked
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int32Matrix,
+    Int64Array,
+)
 from stream_masker.core.mechanisms.transport.certainty import SLACK, Excess, Limits
 
+Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
 
-def ratio(part, whole):
+
+def ratio(part: Floats | np.float32, whole: Floats) -> Floats:
     """Return part / whole, 0 where the whole is."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
 
@@ -69,8 +81,8 @@ class Nodes(NamedTuple):
 class Coupled:
     """P(b, b* | a*) (``certainty.Told``).
 
-    ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*). ``held``: (m,) min(p, q). ``rates``: for each level (m,)
-    of b. ``kept``: for blocks and chapters with pairs, the share of q − p that is left for higher levels.
+    ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*). ``held``: (m,) min(p, q). ``rates``: for each level
+    (m,) of b. ``kept``: for blocks and chapters with pairs, the share of q − p that is left for higher levels.
     """
 
     nodes: Nodes
@@ -98,7 +110,7 @@ class Coupled:
         weights = np.bincount(nodes.row, chances)[nodes.a]
         return cls(nodes, q[None], weights, held, tuple(rates), tuple(kept))
 
-    def mixed(self, weights: Float64Matrix) -> Float64Array:
+    def mixed(self, weights: NDArray[np.floating]) -> Float64Array:
         """Return (k_B,) float64: Σ_b* P(b, b* | a*)·weights(b*) / q(b*); ``weights``: (1, k_B)."""
         return self._through(ratio(weights[0].astype(np.float64), self.chance[0]))
 

@@ -251,13 +251,14 @@ def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transpo
     if not (phi > 0.0).all() or not np.isfinite(own.psi).all():
         raise StatisticsError("the front of the model has numbers that are not allowed")
     again = Redraw.of(Posteriors.of(own)[: len(values)], _eta(model["eta"], own.law.target.shape))
-    made, given = Transport(attributes, values, tuples, own, again, *(tuple(map(float, m)) for m in model["moved"])), []
+    wanted, moved, greatest = (tuple(map(float, each)) for each in model["moved"])
+    made, given = Transport(attributes, values, tuples, own, again, wanted, moved, greatest), []
     for each in model["given"]:
         child = _values(each["values"], distances[each["attribute"]])
         pairs = _tuples(each["tuples"], len(values[0]), len(child))
         eta = _eta(each["eta"], (len(values[0]), len(child)))
-        joint, figures = redrawn_joint(own, again, 0), map(float, each["moved"])
-        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, *figures, eta))
+        joint, (goal, move, most) = redrawn_joint(own, again, 0), map(float, each["moved"])
+        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, goal, move, most, eta))
     return replace(made, given=tuple(given))
 
 

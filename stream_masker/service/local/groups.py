@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from stream_masker.pipeline.records import Result
 from stream_masker.pipeline.runs import GroupTooSmallError
-from stream_masker.service.worker.batcher import MAX_GROWTH, ShortGroupPolicy
+from stream_masker.service.worker.groups import MAX_GROWTH, ShortGroupPolicy
 
 NumberedRecords = list[tuple[int, bytes]]
 """Lines with their numbers."""

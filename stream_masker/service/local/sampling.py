@@ -17,8 +17,8 @@ from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat, V
 from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.configuration.errors import did_you_mean
 from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.configuration.wording import did_you_mean
 from stream_masker.service.events.simulate import SimulationOptions
 from stream_masker.service.files.folders import input_files
 from stream_masker.service.formats.wire_format import wire_format

@@ -1,25 +1,17 @@
-"""The fields of HL7 v2 messages in a proposal: their places, and the treatment of those that the standard defines."""
+"""The fields of HL7 v2 messages that the standard defines, in a proposal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from stream_masker.pipeline.hl7v2.messages import scalar_values
-from stream_masker.pipeline.hl7v2.paths import HEADER
-from stream_masker.service.local.proposal.sample import SampledField, SampledPlace, Scalars
-from stream_masker.service.local.proposal.treatment import ProposedTreatment, treatment, whole_years
-
-_SINGLE: Final = frozenset({"MSH", "EVN", "PID", "PD1", "PV1", "PV2", "MRG"})
-"""Segments that occur once in a message; paths of others have ``[*]``."""
+from stream_masker.service.files.proposal.sample import SampledField
+from stream_masker.service.files.proposal.treatment import ProposedTreatment, treatment, whole_years
 
 _KEPT: Final = ProposedTreatment("keep", None, "the standard defines its values", is_standard=True)
 _PSEUDONYM: Final = ProposedTreatment("pseudonymize", None, "the standard defines it as an id", is_standard=True)
 _UNLISTED: Final = ProposedTreatment("drop", None, "the standard does not say that it is harmless")
 _NAME: Final = ProposedTreatment("constant", "masked", "a name, which the standard requires", is_standard=True)
-
-_CODED: Final = frozenset({"DG1.3.1", "DG1.8.1", "PR1.3.1", "PV2.3.1", "PDA.1.1", "FT1.19.1", "FT1.25.1", "PRB.3.1"})
-"""Components with codes of diagnoses and procedures."""
 
 _DATED: Final = frozenset({"MSH", "EVN", "PID", "PV1", "PV2", "DG1", "PR1"})
 """Segments whose dates become coarser; those of relatives, staff and insurance are dropped."""
@@ -27,24 +19,13 @@ _DATED: Final = frozenset({"MSH", "EVN", "PID", "PV1", "PV2", "DG1", "PR1"})
 _ENVELOPE: Final = frozenset({"MSH", "EVN", "SFT", "BTS", "FTS"})
 """Segments about the message itself, which have no codes of diagnoses."""
 
+_PERSON: Final = ("PID.3.1", "PID.2.1", "PID.18.1")
 _STANDARD: Final[Mapping[str, ProposedTreatment]] = {
     **dict.fromkeys(("EVN.1.1", "PID.8.1", "PV1.2.1", "DG1.1.1", "DG1.6.1", "DG1.15.1", "PR1.1.1"), _KEPT),
     **dict.fromkeys(("PID.1.1", "PV1.1.1", "DG1.3.3", "PR1.3.3", "PID.3.5"), _KEPT),
-    **dict.fromkeys(("PID.2.1", "PID.3.1", "PID.18.1", "PV1.19.1"), _PSEUDONYM),
+    **dict.fromkeys((*_PERSON, "PV1.19.1"), _PSEUDONYM),
     "PID.5.1": _NAME,
 }
-_PERSON: Final = ("PID.3.1", "PID.2.1", "PID.18.1")
-
-
-def hl7_scalars(document: dict[str, Any]) -> Scalars:
-    """Yield the values of a message with their places, such as ``DG1[*].3.1``."""
-    for segment, field, component, sub, value in scalar_values(document):
-        each = "" if segment in _SINGLE else "[*]"
-        parent = f"{segment}{each}.{field}"
-        path = f"{parent}.{component}" + (f".{sub}" if sub != "1" else "")
-        names = (segment, field, component, *((sub,) if sub != "1" else ()))
-        if value is not None:
-            yield SampledPlace(path, parent, names, is_coded=".".join(names) in _CODED), value
 
 
 def may_be_coded(field: SampledField) -> bool:
@@ -57,16 +38,15 @@ def _standard(field: SampledField) -> ProposedTreatment | None:
     return _STANDARD.get(".".join(field.place.names))
 
 
-def hl7_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple[str, ProposedTreatment] | None:
+def hl7_treatment(field: SampledField, is_concept: Callable[[str], bool]) -> tuple[str, ProposedTreatment] | None:
     """Return the path and the treatment of a value of a message; None for the header, which has its own rules."""
     if (standard := _standard(field)) is not None:
         return field.path, standard
-    proposed = whole_years(treatment(field, concepts))
-    if proposed.key == "generalize" and field.place.names[0] in _DATED:
+    proposed = whole_years(treatment(field, is_concept))
+    segment = field.place.names[0]
+    if proposed.key == "generalize" and segment in _DATED:
         return field.path, proposed
-    if field.place.names[0] == HEADER:
-        return None
-    return field.path, proposed if proposed.key == "drop" else _UNLISTED
+    return None if segment == "MSH" else (field.path, proposed if proposed.key == "drop" else _UNLISTED)
 
 
 def hl7_noise_key(fields: Mapping[str, SampledField], events: int) -> tuple[str, str]:

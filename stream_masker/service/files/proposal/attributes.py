@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from stream_masker.core.ontology import ConceptMap
-from stream_masker.service.local.proposal.names import CLINICAL_NAMES, IDENTIFIER_NAMES
-from stream_masker.service.local.proposal.sample import SampledField
+from stream_masker.service.files.proposal.names import CLINICAL_NAMES, IDENTIFIER_NAMES
+from stream_masker.service.files.proposal.sample import SampledField
 
 LEAST_MATCH: Final = 0.8
 """The least share of a path's values that must be concepts of an ontology."""
@@ -47,7 +47,7 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
         unique = field.is_unique and len(field.values) > MOST_UNIQUE
         if all(map(is_flag, field.values)):
             continue
-        is_named = field.place.is_coded or CLINICAL_NAMES.fits(field.name)
+        is_named = CLINICAL_NAMES.fits(field.name)
         few = len(field.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
         if field.kinds.keys() - {"str"} or few or unique:
             continue
@@ -60,12 +60,6 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
 def is_flag(text: str) -> bool:
     """Return whether a text is a count or a flag: a letter, or a number with fewer digits than ``SHORTEST_NUMBER``."""
     return len(text) < (SHORTEST_NUMBER if text.isdigit() else 2)
-
-
-def has_single_code(field: SampledField, concepts: Iterable[ConceptMap]) -> bool:
-    """Return whether a field whose name is that of codes has one code only, which has the form of an ontology."""
-    named = field.place.is_coded or CLINICAL_NAMES.fits(field.name)
-    return named and len(field.values) == 1 and any(known.find(*field.values).how == "exact" for known in concepts)
 
 
 def _coded(field: SampledField, name: str, concepts: ConceptMap) -> CodedField:

@@ -6,22 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
+from stream_masker.pipeline.hl7v2.paths import PLACE
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 
 
 @dataclass(frozen=True, slots=True)
 class SampledPlace:
-    """A place in events: its path, the path of the object around it, and the names on the way.
-
-    is_coded: whether a standard says that there are codes of diagnoses or procedures.
-    """
+    """A place in events: its path, the path of the object around it, and the names on the way."""
 
     path: str = ""
     parent: str = ""
     names: tuple[str, ...] = ()
-    is_coded: bool = False
 
     def member(self, name: str) -> SampledPlace:
         """Return the place of a member of the object here."""
@@ -57,11 +55,6 @@ class SampledField:
         return self.place.names[-1]
 
     @property
-    def container(self) -> tuple[str, ...]:
-        """The names of the objects around the field, without those of lists."""
-        return self.place.names[:-1]
-
-    @property
     def is_number(self) -> bool:
         """Whether all values are numbers."""
         return set(self.kinds) <= {"int", "float"}
@@ -72,10 +65,10 @@ class SampledField:
         return len(self.values) == self.values.total()
 
 
-def sampled_fields(scalars: Iterable[Scalars]) -> dict[str, SampledField]:
+def sampled_fields(events: Iterable[Scalars]) -> dict[str, SampledField]:
     """Return the scalar fields of events by path."""
     fields: dict[str, SampledField] = {}
-    for event in scalars:
+    for event in events:
         seen: set[str] = set()
         for place, value in event:
             field = fields.setdefault(place.path, SampledField(place))
@@ -112,19 +105,30 @@ def _is_plain_system(system: JsonValue) -> bool:
 def fhir_scalars(message: dict[str, Any]) -> Scalars:
     """Yield the scalars of a FHIR resource, or of a Bundle and its resources, with paths that start with a type."""
     kind = message["resourceType"]
-    if kind != "Bundle":
-        yield from _of_resource(message)
-        return
-    outer = {name: value for name, value in message.items() if name not in {"entry", "resourceType"}}
-    yield from json_scalars(outer, SampledPlace("Bundle", "", ("Bundle",)), "*")
-    for entry in message.get("entry") or ():
+    members = {name: value for name, value in message.items() if name != "resourceType"}
+    entries = members.pop("entry", None) or () if kind == "Bundle" else ()
+    yield from json_scalars(members, SampledPlace(kind, "", (kind,)), "*")
+    for entry in entries:
         inner = {name: value for name, value in entry.items() if name != "resource"}
         yield from json_scalars(inner, SampledPlace("Bundle.entry[*]", "Bundle", ("Bundle", "entry")), "*")
         if isinstance(resource := entry.get("resource"), dict) and isinstance(resource.get("resourceType"), str):
-            yield from _of_resource(resource)
+            yield from fhir_scalars(resource)
 
 
-def _of_resource(resource: dict[str, Any]) -> Scalars:
-    kind = resource["resourceType"]
-    members = {name: value for name, value in resource.items() if name != "resourceType"}
-    return json_scalars(members, SampledPlace(kind, "", (kind,)), "*")
+SINGLE_SEGMENTS: Final = frozenset({"MSH", "EVN", "PID", "PD1", "PV1", "PV2", "MRG"})
+"""Segments that occur once in an HL7 v2 message; paths of others have ``[*]``."""
+
+
+def hl7_scalars(document: dict[str, Any]) -> Scalars:
+    """Yield the values of the JSON of an HL7 v2 message with their places, such as ``DG1[*].3.1``."""
+    for name, segments in document.items():
+        for segment in segments:
+            for number, repetitions in segment.items():
+                if number == PLACE:
+                    continue
+                parent = SampledPlace(f"{name}{'' if name in SINGLE_SEGMENTS else '[*]'}.{number}", "", (name, number))
+                for component, parts in chain.from_iterable(repetition.items() for repetition in repetitions):
+                    for sub, value in parts.items():
+                        place = parent.member(component)
+                        if value is not None:
+                            yield place if sub == "1" else place.member(sub), value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.pipeline.transforms import DateUnit, NumberBands, TransformContext
-from stream_masker.service.local.proposal.sample import json_scalars, sampled_fields
-from stream_masker.service.local.proposal.treatment import noise_key, treatment, whole_years
+from stream_masker.service.files.proposal.sample import json_scalars, sampled_fields
+from stream_masker.service.files.proposal.treatment import noise_key, treatment, whole_years
 
 
 def sampled(name, values):

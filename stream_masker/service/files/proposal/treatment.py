@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.pipeline.paths import NameStep, compile_path
-from stream_masker.service.local.proposal import names, values
-from stream_masker.service.local.proposal.sample import SampledField
+from stream_masker.service.files.proposal import names, values
+from stream_masker.service.files.proposal.sample import SampledField
 
 TreatmentKey: TypeAlias = Literal["keep", "pseudonymize", "references", "generalize", "constant", "drop"]
+_ORDER: Final = ("keep", "pseudonymize", "references", "generalize", "constant", "drop")
 
 TESTED_VALUES: Final = 1000
 LEAST_DIFFERENT: Final = 50
@@ -34,6 +35,11 @@ class ProposedTreatment:
     why: str
     is_flagged: bool = False
     is_standard: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The place of the key in the proposal."""
+        return _ORDER.index(self.key)
 
 
 BESIDE_CODE: Final = ProposedTreatment("drop", None, "it stands beside a code and may tell it")
@@ -110,7 +116,7 @@ def _is_named(field: SampledField, kind: names.NameKind) -> bool:
 
 
 def _birth_year(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    if not _is_named(field, names.BIRTH_YEAR_NAMES) or not _all_numbers(tested, 1850, 2150):
+    if not _is_named(field, names.BIRTH_YEAR_NAMES) or not values.are_numbers(tested, 1850, 2150):
         return None
     return ProposedTreatment("generalize", {"width": 10}, "the name is that of a year of birth")
 
@@ -118,31 +124,19 @@ def _birth_year(field: SampledField, tested: Collection[str]) -> ProposedTreatme
 def _age(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
     if not names.AGE_NAMES.fits(field.name):
         return None
-    if _all_numbers(tested, 0, OLDEST):
+    if values.are_numbers(tested, 0, OLDEST):
         return ProposedTreatment("generalize", {"width": 5, "top": 90}, "the name is that of an age")
     return ProposedTreatment("keep", None, "the values are bands of ages") if values.are_bands(tested) else None
 
 
-def _all_numbers(tested: Collection[str], low: float, high: float) -> bool:
-    try:
-        return all(low <= float(value) <= high for value in tested)
-    except ValueError:
-        return False
-
-
 def _clinical(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    shape = values.code_shape(tested)
-    if values.codes_separator(tested) is not None:
-        why = "the values have several codes in one text: write them as lists to mask them"
-        return ProposedTreatment("drop", None, why, is_flagged=True)
-    if shape is not None and not _identifies(field) and not _is_number_of(field, names.HARMLESS_NAMES):
-        why = f"the values look like codes of {shape}: name their ontology with --ontology to mask them"
-        return ProposedTreatment("drop", None, why, is_flagged=True)
-    if names.CLINICAL_NAMES.fits(field.name):
-        return ProposedTreatment(
-            "drop", None, "the name is that of a diagnosis, a procedure or a finding", is_flagged=True
-        )
-    return None
+    if values.look_coded(tested) and not _identifies(field) and not _is_number_of(field, names.HARMLESS_NAMES):
+        why = "the values look like codes: name their ontology with --ontology, and write several of a text as a list"
+    elif names.CLINICAL_NAMES.fits(field.name):
+        why = "the name is that of a diagnosis, a procedure or a finding"
+    else:
+        return None
+    return ProposedTreatment("drop", None, why, is_flagged=True)
 
 
 def _private(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
@@ -166,7 +160,7 @@ def _identifier(field: SampledField, tested: Collection[str]) -> ProposedTreatme
 def _harmless(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
     if not field.is_number and values.are_sexes(tested) and len(tested) > 1:
         return ProposedTreatment("keep", None, "the values are sexes")
-    if _is_number_of(field, names.SEX_NAMES) and _all_numbers(tested, 0, 9):
+    if _is_number_of(field, names.SEX_NAMES) and values.are_numbers(tested, 0, 9):
         return ProposedTreatment("keep", None, "the name is that of a person's sex")
     if _is_number_of(field, names.HARMLESS_NAMES) or (names.HARMLESS_NAMES.fits(field.name) and _are_harmless(tested)):
         why = f"{_different(field)} of a field that tells no diagnosis"
@@ -181,8 +175,7 @@ def _is_number_of(field: SampledField, kind: names.NameKind) -> bool:
 def _are_harmless(tested: Collection[str]) -> bool:
     """Return whether texts are categories that neither look like codes nor name anything clinical."""
     telling = any(names.CLINICAL_NAMES.fits(text) or names.TELLING_VALUES.fits(text) for text in tested)
-    coded = values.code_shape(tested) is not None or values.have_numbers(tested)
-    return values.are_categories(tested) and not coded and not telling
+    return values.are_categories(tested) and not values.look_coded(tested) and not telling
 
 
 def _dated_name(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:

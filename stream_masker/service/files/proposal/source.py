@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat, ValueFormat
+from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.dates import find_date
-from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.configuration.wording import did_you_mean
 from stream_masker.service.events.simulate import SimulationOptions
-from stream_masker.service.files.folders import input_files
+from stream_masker.service.files.csv_table import split_cell
+from stream_masker.service.files.events import open_events
+from stream_masker.service.files.proposal.names import POSTCODE_NAMES
+from stream_masker.service.files.proposal.values import look_coded, separators
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
-from stream_masker.service.local.avro_table import AvroTable
-from stream_masker.service.local.proposal.names import POSTCODE_NAMES
-from stream_masker.service.local.proposal.treatment import TESTED_VALUES
-from stream_masker.service.local.proposal.values import codes_separator
-from stream_masker.service.local.protobuf_table import ProtobufTable
-from stream_masker.service.local.tables import open_lines
 
 DATED_EVENTS = 1000
 """The events in which numbers that are dates are looked for."""
+
+LEAST_SEVERAL = 2
+LEAST_SHARE_OF_SEVERAL = 0.05
+"""The least number and share of a column's different cells with several codes, for all of them to be lists."""
 
 SILENT_SECONDS = 5.0
 """A sample of a topic ends when nothing has arrived for this time."""
@@ -59,67 +59,50 @@ NESTED_EVENTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class EventSample:
-    """Events as JSON, and the sections of a configuration that say how they were read.
-
-    records: the records of the events, if they are not JSON; record_format: of the records, if masked ones must fit a
-    schema.
-    """
+    """Events, and the sections of a configuration that say how they were read. record_format: None for JSON, HL7 v2."""
 
     events: list[bytes]
     sections: Mapping[str, Any] = field(default_factory=dict)
-    records: list[bytes] | None = None
     record_format: RecordFormat | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowFormat(ValueFormat):
-    """The format of lines of a table whose masked lines must fit its schema. They stay lines."""
-
-    records: ClassVar[str] = "rows of a table with a schema"
-
-    table: AvroTable | ProtobufTable
-
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        return value, self._checked
-
-    def _checked(self, line: bytes) -> bytes:
-        self.table.row(line)
-        return line
-
-
-def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None) -> EventSample:
-    """Return the first events of a file, or of each file of a folder.
+def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
+    """Return the first events of a file.
 
     Columns of a CSV file whose cells are all numbers are numbers in the events, and those with several codes in a cell
-    are lists.
-
-    ``protobuf``: the section ``produce.protobuf``, for a Protobuf file. Raises like ``open_lines``.
+    are lists. ``encoding``: of a CSV file. Raises like ``open_events``.
     """
-    section: dict[str, Any] = {"protobuf": dict(protobuf)} if protobuf else {}
-    names = input_files(name)
-    with open_lines(names[0], ProduceSection.model_validate(section)) as (lines, table):
-        events = [line for _, line in islice(lines, -(-size // len(names)))]
-    for other in names[1:]:
-        with open_lines(other, ProduceSection.model_validate(section)) as (lines, _):
-            events += [line for _, line in islice(lines, -(-size // len(names)))]
-    if table is not None and table.kind == "csv":
+    section: dict[str, Any] = {"encoding": encoding} if encoding else {}
+    with open_events(name, ProduceSection.model_validate(section)) as source:
+        events = [line for _, line in islice(source.lines, size)]
+        is_csv = source.kind == "csv"
+    if is_csv:
         rows = [orjson.loads(line) for line in events if line.startswith(b"{")]
         columns = {"numbers": _numeric_columns(rows), "lists": _list_columns(rows)}
         section |= {key: names for key, names in columns.items() if names}
-        with open_lines(name, ProduceSection.model_validate(section)) as (lines, _):
-            events = [line for _, line in islice(lines, size)]
-    of_rows = RowFormat(table) if isinstance(table, (AvroTable, ProtobufTable)) else None
-    return EventSample(events, {"produce": section} if section else {}, record_format=of_rows)
+        with open_events(name, ProduceSection.model_validate(section)) as source:
+            events = [line for _, line in islice(source.lines, size)]
+    return EventSample(events, {"produce": section} if section else {})
 
 
 def _list_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the columns whose cells have several codes, with what stands between them."""
+    """Return the columns whose cells have several codes, with what stands between them most often."""
     cells: dict[str, dict[str, None]] = {}
     for row in rows:
         for name, cell in row.items():
             cells.setdefault(name, {})[cell] = None
-    separators = {name: codes_separator(list(values)[:TESTED_VALUES]) for name, values in cells.items()}
-    return {name: separator for name, separator in separators.items() if separator is not None}
+    lists = {}
+    for name, texts in cells.items():
+        several = Counter(mark for text in texts if _has_several_codes(text) for mark in separators(text)[:1])
+        if several.total() >= max(LEAST_SEVERAL, LEAST_SHARE_OF_SEVERAL * len(texts)):
+            lists[name] = several.most_common(1)[0][0]
+    return lists
+
+
+def _has_several_codes(text: str) -> bool:
+    """Return whether a text has several parts, all of which look like codes."""
+    marks = separators(text)
+    return bool(marks) and all(look_coded([part]) for part in split_cell(text, marks[0]))
 
 
 def _numeric_columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -179,11 +162,12 @@ def topic_sample(
     finally:
         consumer.close()
     record_format = wire_format(configuration)
-    if record_format is None:
-        return EventSample(_json_values(values, topic), sections)
-    documents = _documents(values, topic, record_format)
-    events, records = map(list, zip(*documents, strict=True))
-    return EventSample(events, sections, records, record_format)
+    if record_format is None and all(value.startswith(b"\0") for value in values):
+        raise ServiceError(
+            f"the records of topic {topic} are not JSON but probably in the Confluent wire format: name the schema "
+            "registry with --registry"
+        )
+    return EventSample(values, sections, record_format)
 
 
 def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
@@ -193,29 +177,6 @@ def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
     if not values:
         raise ServiceError(f"topic {topic} has no records to sample")
     return values
-
-
-def _json_values(values: list[bytes], topic: str) -> list[bytes]:
-    if all(value.startswith(b"\0") for value in values):
-        raise ServiceError(
-            f"the records of topic {topic} are not JSON but probably in the Confluent wire format: name the schema "
-            "registry with --registry"
-        )
-    return values
-
-
-def _documents(values: Sequence[bytes], topic: str, record_format: RecordFormat) -> list[tuple[bytes, bytes]]:
-    """Return the JSON of the values that are in the format, each with its value. Raises ServiceError without any."""
-    documents, reasons = [], Counter[str]()
-    for value in values:
-        try:
-            documents.append((record_format.decode(value)[0], value))
-        except RecordRejectedError as error:
-            reasons[error.reason] += 1
-    if not documents:
-        causes = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        raise ServiceError(f"no record of topic {topic} can be decoded with the schema registry: {causes}")
-    return documents
 
 
 def simulated_sample(size: int) -> EventSample:

@@ -11,10 +11,9 @@ from kafka_records import mock_broker
 from schema_registry import AVRO_EVENT, avro_values, registry_server
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import produce
-from stream_masker.service.local.sampling import NESTED_EVENTS, file_sample, simulated_sample, topic_sample
+from stream_masker.service.files.proposal.source import NESTED_EVENTS, file_sample, simulated_sample, topic_sample
 
 
 def test_a_topic_is_sampled_from_all_partitions(tmp_path):
@@ -44,22 +43,18 @@ def test_a_topic_in_the_wire_format_is_sampled_with_the_registry(tmp_path):
     (tmp_path / "login").chmod(0o600)
     with mock_broker() as bootstrap, registry_server() as registry:
         registry.login = "masker:word"
-        publish(bootstrap, "visits", [*avro_values(registry.client, "visits", AVRO_EVENT, events), b"no schema id"])
+        publish(bootstrap, "visits", avro_values(registry.client, "visits", AVRO_EVENT, events))
         kafka = {"bootstrap_servers": bootstrap, "properties": {}}
         access = {"url": registry.url, "credentials": {"file": str(tmp_path / "login")}}
-        sample = topic_sample(kafka, "visits", 21, access)
-        found = sorted(map(orjson.loads, sample.events), key=lambda one: one["id"])
+        sample = topic_sample(kafka, "visits", 20, access)
+        found = [orjson.loads(sample.record_format.decode(value)[0]) for value in sample.events]
+        found.sort(key=lambda one: one["id"])
         assert [{key: one[key] for key in ("id", "patient", "first")} for one in found] == events
         assert sample.sections["format"] == {"value": "confluent", "registry": access}
         assert sample.sections["topics"]["input"] == "visits"
-        publish(bootstrap, "texts", [b"secret code"])
-        with pytest.raises(ServiceError, match=r"no record of topic texts can be decoded .*: not_in_format 1$"):
-            topic_sample(kafka, "texts", 1, access)
         publish(bootstrap, "framed", avro_values(registry.client, "visits", AVRO_EVENT, events))
         with pytest.raises(ServiceError, match="name the schema registry with --registry"):
             topic_sample(kafka, "framed", 20)
-        with pytest.raises(FormatUnavailableError, match="refuses access"):
-            topic_sample(kafka, "framed", 20, {"url": registry.url})
 
 
 def test_the_numbers_of_a_table_are_its_columns_without_other_texts(tmp_path):

@@ -14,42 +14,41 @@ from typing import Any, Final
 
 import orjson
 
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import ConceptMap, Ontology
-from stream_masker.errors import ServiceError
+from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.fhir.messages import PATIENT_KEY
 from stream_masker.pipeline.fhir.references import R4_TYPES
 from stream_masker.pipeline.hl7v2.messages import Hl7Format
-from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.files.hl7 import starts_hl7
-from stream_masker.service.local.proposal.attributes import (
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCauses, causes_text
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.files.proposal.attributes import (
     ProposedAttributes,
     coded_fields,
-    has_single_code,
     is_flag,
     proposed_attributes,
 )
-from stream_masker.service.local.proposal.document import DEFAULT_MIN_RECORDS, field_sections, proposal_text
-from stream_masker.service.local.proposal.hl7v2 import hl7_noise_key, hl7_scalars, hl7_treatment, may_be_coded
-from stream_masker.service.local.proposal.names import CLINICAL_NAMES
-from stream_masker.service.local.proposal.rehearsal import Rehearsal
-from stream_masker.service.local.proposal.sample import (
+from stream_masker.service.files.proposal.document import field_sections, proposal_text
+from stream_masker.service.files.proposal.hl7v2 import hl7_noise_key, hl7_treatment, may_be_coded
+from stream_masker.service.files.proposal.sample import (
     SampledField,
     Scalars,
     fhir_scalars,
+    hl7_scalars,
     json_scalars,
     sampled_fields,
 )
-from stream_masker.service.local.proposal.schema_fit import fitting_treatments
-from stream_masker.service.local.proposal.treatment import (
+from stream_masker.service.files.proposal.treatment import (
     BESIDE_CODE,
-    TESTED_VALUES,
     ProposedTreatment,
     noise_key,
     treatment,
     whole_years,
 )
-from stream_masker.service.local.proposal.values import code_shape
+from stream_masker.service.formats.wire_format import file_format
 
 _ADMINISTRATIVE: Final = frozenset(
     {"type", "method", "use", "intent", "status", "gender", "outcome", "sequence", "currency"}
@@ -82,6 +81,11 @@ def _is_administrative(names: tuple[str, ...]) -> bool:
 
 
 MOST_NAMED: Final = 20
+DEFAULT_MIN_RECORDS: Final = 1000
+"""The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
+
+UNKNOWN_POLICIES: Final = ("ancestor", "suppress")
+"""The policies for unknown codes that are tried, in their order, if the sample has such codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,55 +115,36 @@ def proposed_configuration(
     lines: Iterable[bytes],
     ontologies: Mapping[str, str],
     sections: Mapping[str, Any] = MappingProxyType({}),
-    records: Iterable[bytes] | None = None,
     record_format: RecordFormat | None = None,
 ) -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
     ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
-    ``records``: the records of the events, if they are not the events themselves. ``record_format``: of the records, if
-    masked ones must fit a schema.
-    Raises ServiceError if no event is a JSON object or an HL7 v2 message, or no field has codes of an ontology.
+    ``record_format``: of the events; None for JSON and HL7 v2. Raises ServiceError if no event is a JSON object or an
+    HL7 v2 message, or no field has codes of an ontology.
     """
-    lines = list(lines)
-    pairs = zip(lines, lines if records is None else records, strict=True)
-    events = [(record, event) for line, record in pairs if (event := _parsed(line)) is not None]
-    if not events:
+    records = list(lines)
+    parsed = [(record, event) for record in records if (event := _parsed(record, record_format)) is not None]
+    if not parsed:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    kind = _kind_of([record for record, _ in events], [event for _, event in events])
-    fields = sampled_fields(kind.scalars(event) for _, event in events)
+    kind = _kind_of([event for _, event in parsed])
+    fields = sampled_fields(kind.scalars(event) for _, event in parsed)
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    attributes = proposed_attributes(
-        coded_fields(filter(kind.may_be_coded, fields.values()), concepts), joined=kind.joined
-    )
+    candidates = [field for field in fields.values() if kind.may_be_coded(field)]
+    attributes = proposed_attributes(coded_fields(candidates, concepts), joined=kind.joined)
     if not attributes:
-        raise ServiceError(_no_codes(len(events), filter(kind.may_be_coded, fields.values()), concepts))
+        raise ServiceError(
+            f"no field of {len(parsed):,} events has codes of {', '.join(concepts)}: name an ontology with --ontology, "
+            f"and give events with several codes; the fields are {_some([*fields]) or 'none'}"
+        )
     treatments = _treatments(kind, fields.values(), attributes, concepts)
-    rehearsal = Rehearsal([record for record, _ in events], record_format)
-    return _text(rehearsal, kind, fields, attributes, treatments, ontologies, sections)
-
-
-def _text(
-    rehearsal: Rehearsal,
-    kind: EventKind,
-    fields: Mapping[str, SampledField],
-    attributes: ProposedAttributes,
-    treatments: Mapping[str, ProposedTreatment],
-    ontologies: Mapping[str, str],
-    sections: Mapping[str, Any],
-) -> str:
+    key, why = _noise_key(kind, fields, attributes, len(parsed))
     used = {attribute.settings["ontology"] for attribute in attributes.values()}
-    size = len(rehearsal.values)
-    key, why = noise_key(_unmasked(fields.values(), attributes), size)
-    if kind is HL7_EVENTS:
-        key, why = hl7_noise_key(fields, size)
-    if kind is FHIR_EVENTS:
-        key, why = PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
     data: dict[str, Any] = {
         **sections,
         **({"records": kind.records} if kind is not JSON_EVENTS else {}),
         "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used},
-        "attributes": {name: attribute.settings for name, attribute in attributes.items()},
+        "attributes": {name: dict(attribute.settings) for name, attribute in attributes.items()},
         "fields": field_sections(treatments),
         "noise_key": key,
     }
@@ -169,27 +154,82 @@ def _text(
     ):
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         reasons["mechanism"] = "several lists of codes are masked each on its own"
-    treatments = fitting_treatments(data, treatments, fields, rehearsal)
-    data, totals, problem = rehearsal.adapted({**data, "fields": field_sections(treatments)})
-    if totals.masked < DEFAULT_MIN_RECORDS:
-        data["calibration"] = {"min_records": max(1, totals.masked)}
+    usable, outcome = _rehearsed(data, [record for record, _ in parsed], record_format)
+    if usable < DEFAULT_MIN_RECORDS:
+        data["calibration"] = {"min_records": max(1, usable)}
         reasons["calibration"] = f"the sample has no more; use {DEFAULT_MIN_RECORDS:,} or more in production"
-    return proposal_text(
-        data, attributes=attributes, treatments=treatments, reasons=reasons, totals=totals, problem=problem
+    return proposal_text(data, attributes=attributes, treatments=treatments, reasons=reasons, outcome=outcome)
+
+
+def _rehearsed(data: dict[str, Any], values: Sequence[bytes], record_format: RecordFormat | None) -> tuple[int, str]:
+    """Adapt the attributes of a proposal to a sample; return how many events can be masked with it, and a sentence.
+
+    An attribute that is missing or empty in some events gets ``missing: keep``, one with unknown codes the first of
+    ``UNKNOWN_POLICIES`` that does not reject them.
+    """
+    for policy in (None, *UNKNOWN_POLICIES):
+        # A rejection names the first attribute that causes it, so the next one appears only then.
+        for _ in data["attributes"]:
+            masker, mechanism = _built(data, record_format)
+            counted = masker.count(values)
+            if not _adapted(data["attributes"], counted.causes, policy):
+                break
+    masker, mechanism = _built(data, record_format)
+    counted = masker.count(values)
+    rejected = sum(counted.causes.values())
+    causes = f" ({causes_text(counted.causes)})" if rejected else ""
+    outcome = f"Of the sample, {len(values) - rejected:,} can be masked, rejected {rejected:,}{causes}."
+    try:
+        mechanism.compute(counted.counts, version=1)
+    except StatisticsError as error:
+        outcome += f" It cannot be masked by its own statistics: {error}. Give more events."
+    return len(values) - rejected, outcome
+
+
+def _built(data: Mapping[str, Any], record_format: RecordFormat | None) -> tuple[RecordMasker, WindowedMechanism[Any]]:
+    configuration = parse_configuration(data)
+    mechanism: WindowedMechanism[Any] = build_mechanism(configuration)
+    of_records = record_format or file_format(configuration)
+    return RecordMasker(build_plan(configuration), mechanism, bytes(32), record_format=of_records), mechanism
+
+
+def _adapted(attributes: Mapping[str, dict[str, Any]], causes: RejectionCauses, policy: str | None) -> bool:
+    """Change the attributes that reject events: missing ones without a policy, otherwise those with unknown codes."""
+    reasons = (Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY) if policy is None else (Reason.UNKNOWN_CODE,)
+    key, value = ("missing", "keep") if policy is None else ("unknown", policy)
+    rejecting = {path for reason, path in causes if reason in reasons}
+    changed = [
+        settings
+        for settings in attributes.values()
+        if settings.get(key) != value and not rejecting.isdisjoint((settings["path"], *settings.get("also", ())))
+    ]
+    for settings in changed:
+        settings[key] = value
+    return bool(changed)
+
+
+def _noise_key(
+    kind: EventKind, fields: Mapping[str, SampledField], attributes: ProposedAttributes, size: int
+) -> tuple[str, str]:
+    if kind is FHIR_EVENTS:
+        return PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
+    return (
+        hl7_noise_key(fields, size) if kind is HL7_EVENTS else noise_key(_unmasked(fields.values(), attributes), size)
     )
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parsed(record: bytes, record_format: RecordFormat | None) -> dict[str, Any] | None:
+    of_record = record_format or (Hl7Format() if record.lstrip(b"\x0b").startswith(b"MSH") else None)
     try:
-        event = orjson.loads(Hl7Format().decode(line)[0] if starts_hl7(line) else line)
+        event = orjson.loads(record if of_record is None else of_record.decode(record)[0])
     except (orjson.JSONDecodeError, RecordRejectedError):
         return None
     return event if isinstance(event, dict) else None
 
 
-def _kind_of(lines: Sequence[bytes], events: Sequence[dict[str, Any]]) -> EventKind:
+def _kind_of(events: Sequence[dict[str, Any]]) -> EventKind:
     """Return the kind of most events."""
-    if 2 * sum(map(starts_hl7, lines)) > len(lines):
+    if 2 * sum(isinstance(event.get("MSH"), list) for event in events) > len(events):
         return HL7_EVENTS
     resources = sum(event.get("resourceType") in R4_TYPES for event in events)
     return FHIR_EVENTS if 2 * resources > len(events) else JSON_EVENTS
@@ -218,7 +258,7 @@ def _treatments(
 
     fields = list(fields)
     masked = frozenset[str]().union(*(attribute.masked for attribute in attributes.values()))
-    beside = {field.container for field in fields if field.path in masked} - {()}
+    beside = {field.place.names[:-1] for field in fields if field.path in masked} - {()}
     selected = {f"{field.place.parent}.system" for field in fields if _selects_system(field) and field.path in masked}
     treatments: dict[str, ProposedTreatment] = {}
     for field in _unmasked(fields, attributes):
@@ -227,7 +267,7 @@ def _treatments(
         path, proposed = treated
         if field.path in selected:
             path, proposed = field.path, _SELECTED
-        elif field.container in beside and not proposed.is_standard:
+        elif field.place.names[:-1] in beside and not proposed.is_standard:
             path, proposed = field.path, BESIDE_CODE
         treatments[path] = proposed if path not in treatments or proposed.key == "drop" else treatments[path]
     return _of_whole_containers(treatments, masked) if kind is FHIR_EVENTS else treatments
@@ -271,26 +311,6 @@ def _is_below(path: str, outer: str) -> bool:
 def _selects_system(field: SampledField) -> bool:
     """Return whether a field belongs to an element of a list that its path selects by the code system."""
     return "?system=" in field.place.parent.rpartition("[")[2]
-
-
-def _no_codes(events: int, fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> str:
-    """Say that no field has codes, with the fields that look as if they had codes of another ontology."""
-    fields = list(fields)
-    if single := [field.path for field in fields if has_single_code(field, concepts.values())]:
-        of_all = "a single event is no sample" if events == 1 else f"it has the same code in all of {events:,} events"
-        return f"{_some(single)} cannot be masked: {of_all}: use more events, such as a folder of files"
-    of_standard = [field.path for field in fields if field.place.is_coded]
-    likely = of_standard or [field.path for field in fields if _may_have_codes(field)]
-    of_events = "the event" if events == 1 else f"{events:,} events"
-    return (
-        f"no field of {of_events} has codes of {', '.join(concepts)}: name an ontology with --ontology; "
-        + (f"codes of another one may be in {_some(likely)}; " if likely else "")
-        + f"the fields are {_some([field.path for field in fields]) or 'none'}"
-    )
-
-
-def _may_have_codes(field: SampledField) -> bool:
-    return CLINICAL_NAMES.fits(field.name) or code_shape([*field.values][:TESTED_VALUES]) is not None
 
 
 def _some(paths: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Masking of files without a broker: JSON lines in, JSON lines out, calibrated on the first window."""
+"""Masking of files without a broker, calibrated on the first window or with a snapshot."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from stream_masker.pipeline.calibration.risk import assess_version
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Result
-from stream_masker.pipeline.rollups import shared_of
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.reports import encode_rejection
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics, fingerprints
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
 from stream_masker.service.configuration.secret import masking_secret
-from stream_masker.service.files.lines import NumberedLine, WriteLine
+from stream_masker.service.files.coverage import MAX_SUPPRESSED, emptied_text, suppressed_text
+from stream_masker.service.files.explanation import Explainer
+from stream_masker.service.files.text import NumberedLine, WriteLine
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.local.coverage import MAX_SUPPRESSED, emptied_text, suppressed_text
-from stream_masker.service.local.explanation import Explainer
-from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 from stream_masker.summary import three_sentences, unchanged_warning
 
@@ -41,6 +40,9 @@ FILE_BATCH_RECORDS = 5_000
 
 CONTENT_ID_BYTES = 16
 """The size of the digest that distinguishes files of the same name."""
+
+MAX_GROWTH = 10
+"""A group that is too small grows at most to this multiple of ``groups.records``."""
 
 
 @dataclass(slots=True)
@@ -137,15 +139,20 @@ class Assessment:
     warnings: tuple[str, ...]
 
 
-def content_id(name: str) -> str:
-    """Return a digest of a file's content, or a random id for standard input or a pipe. Raises ServiceError."""
+def file_identity(name: str) -> str:
+    """Return what noise by position depends on: the name of a file with a digest of its content.
+
+    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises
+    ServiceError for a file that cannot be read.
+    """
     if not Path(name).is_file():
-        return secrets.token_hex(CONTENT_ID_BYTES)
+        return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
     try:
         with Path(name).open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
     except OSError as error:
         raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+    return f"{Path(name).name} {digest}"
 
 
 class FileMasking:
@@ -156,11 +163,6 @@ class FileMasking:
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
         self._window_read: tuple[Statistics, Counts] | None = None
-
-    @property
-    def needs_run_id(self) -> bool:
-        """Whether noise depends on the position of a record."""
-        return self._masking.needs_identity
 
     @property
     def plan(self) -> Plan:
@@ -174,7 +176,9 @@ class FileMasking:
         """
         rest = iter(lines)
         buffered = list(islice(rest, self._configuration.calibration.window_records))
-        return chain(buffered, rest), self.restore(encode_statistics(self.snapshot(buffered)))
+        message = self.snapshot(buffered)
+        self._masking.restore(message)
+        return chain(buffered, rest), message.version
 
     def restore(self, snapshot: bytes) -> int:
         """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
@@ -206,7 +210,6 @@ class FileMasking:
             baseline=1,
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(self._masking.taxonomies, window.styles, {}),
-            shared=shared_of(self.plan.fields.rolled, window.counts),
         )
         return message, window.counts
 
@@ -233,29 +236,33 @@ class FileMasking:
             sentences, (*(() if version is None else version.crossed), *([unchanged] if unchanged else []))
         )
 
-    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
+    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
-        ``run_id``: as for ``mask``. Raises ServiceError if there is no event of this number, and like
+        source: the name of the file, or ``-``. Raises ServiceError if there is no event of this number, and like
         ``calibrate_on_first_window``.
         """
         rest = iter(lines)
         buffered = list(islice(rest, self._configuration.calibration.window_records))
         message, counts = self._computed(self._window(buffered))
-        version = self.restore(encode_statistics(message))
-        record_line = next((line for line in chain(buffered, rest) if line[0] == number), None)
-        if record_line is None:
-            raise ServiceError(f"{source} has no event {number}")
+        self._masking.restore(message)
+        line = next((line for line in chain(buffered, rest) if line[0] == number), None)
+        if line is None:
+            raise ServiceError(f"{Path(source).name} has no event {number}")
         explainer = Explainer(
             self.plan,
             cast(WindowedMechanism[Any], self._masking.mechanism),
             masking_secret(self._configuration, self._configuration.topics.single),
-            dict(message.styles),
-            message.shared,
+            message.styles,
             counts,
             file_format(self._configuration),
         )
-        yield from explainer.explain(record_line, source=source, version=version, run_id=run_id)
+        yield f"{Path(source).name}, event {number}: {message.mechanism}, statistics version {message.version}"
+        yield from explainer.explain(line, topic=self._topic(source), version=message.version)
+
+    def _topic(self, source: str) -> str:
+        """Return the name that stands for a topic in the noise of a file's records."""
+        return file_identity(source) if self.plan.noise_key is None else Path(source).name
 
     def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration
@@ -276,34 +283,45 @@ class FileMasking:
         version: int,
         write: WriteLine,
         reject: WriteLine,
-        run_id: str = "",
         report: Callable[[FileTotals], object] = lambda _: None,
     ) -> FileTotals:
-        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0.
+        """Mask every line in order.
 
-        ``run_id``: tells the file from others of the same name, for noise by position. ``report``: is called with the
-        totals after each batch.
+        source: the name of the file, or ``-``; it and the number of a line stand for topic and offset, in partition 0.
+        report: is called with the totals after each batch. Raises ServiceError for a file that cannot be read.
         """
         totals, attributes = FileTotals(), self._masking.mechanism.attributes
-        self._masking.identify(source, run_id)
-        for result in self._results(lines, source, version):
+        for result in self._results(lines, self._topic(source), version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:
-                    reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
+                    rejection = encode_rejection(result.rejected[index], topic=Path(source).name, partition=0)
+                    reject(rejection + b"\n")
                 elif value is not None:
                     write(value + b"\n")
             totals.add(result, attributes)
             report(totals)
         return totals
 
-    def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:
+    def _results(self, lines: Iterable[NumberedLine], topic: str, version: int) -> Iterator[Result]:
         def mask(batch: list[NumberedLine], hold: bool = False) -> Result:
-            return self._masking.masker.mask(source, 0, _as_inputs(batch), statistics_version=version, hold=hold)
+            return self._masking.masker.mask(topic, 0, _as_inputs(batch), statistics_version=version, hold=hold)
 
         groups = self._configuration.groups
-        if self._masking.mechanism.needs_group:
-            return mask_groups(_batches(lines, groups.records), mask, short=groups.short)
-        return map(mask, _batches(lines, FILE_BATCH_RECORDS))
+        if not self._masking.mechanism.needs_group:
+            yield from map(mask, _batches(lines, FILE_BATCH_RECORDS))
+            return
+        held: list[NumberedLine] = []
+        for batch in _batches(lines, groups.records):
+            held += batch
+            may_grow = groups.short != "suppress" and len(held) < MAX_GROWTH * groups.records
+            try:
+                result = mask(held, hold=may_grow)
+            except GroupTooSmallError:
+                continue
+            yield result
+            held = []
+        if held:
+            yield mask(held)
 
 
 def _batches(lines: Iterable[NumberedLine], size: int) -> Iterator[list[NumberedLine]]:

@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.local.groups import mask_groups
-from stream_masker.service.worker.batcher import MAX_GROWTH
+from stream_masker.service.worker.groups import MAX_GROWTH
 
 LEAST = 3
 

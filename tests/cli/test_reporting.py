@@ -49,11 +49,10 @@ REQUIRED = {
     "recommend": ("--max-rmse", "0.9"),
     "produce": ("events.jsonl",),
     "audit": ("--offset", "0:1"),
-    "skip": ("--offset", "0:1"),
 }
 """The arguments without which a command does not read its configuration."""
 
-WITH_KAFKA = {"produce", "show", "audit", "skip"}
+WITH_KAFKA = {"produce", "show", "audit"}
 
 
 def leaves(group, path=()):

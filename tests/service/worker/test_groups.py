@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from consumer import FakeMessage, offsets, part, parts
 
-from stream_masker.errors import ParameterError
-from stream_masker.service.worker.batch import GroupShortfall, MessageBatch
-from stream_masker.service.worker.batcher import MAX_GROWTH, MicroWindowBatcher, MicroWindowLimits
+from stream_masker.service.worker.groups import MAX_GROWTH, GroupBatcher, GroupLimits
 
 MINIMUM = 4
 
@@ -16,8 +14,9 @@ class Stream:
     """A batcher and the partitions that feed it."""
 
     def __init__(self, short: str = "hold", **limits: int) -> None:
-        self.limits = MicroWindowLimits(**{"records": 10, "size": 100_000, "delay": 5.0, "short": short, **limits})
-        self.batcher = MicroWindowBatcher(self.limits, minimum=lambda: MINIMUM)
+        given = {"records": 10, "size": 100_000, "delay": 5.0, "short": short, "batch": 10_000, **limits}
+        self.batcher = GroupBatcher(GroupLimits(**given), lambda: MINIMUM)
+        self.limits = self.batcher.limits
         self.next: dict[int, int] = {}
 
     def arrive(self, count: int, now: float, partition: int = 0, size: int = 10) -> None:
@@ -28,14 +27,14 @@ class Stream:
 
     def take(self, now: float) -> dict[int, list[int]]:
         self.batch = self.batcher.take(now)
-        return {p.number: [m.offset() for m in messages] for p, messages in self.batch.partitions.items()}
+        return {p.number: [m.offset() for group in groups for m in group] for p, groups in self.batch.groups.items()}
+
+    def seconds_left(self, now: float) -> float | None:
+        return self.batcher.seconds_left(now, committing=False)
 
     def put_back(self, now: float, lacking: int = 1, partition: int = 0, group: int = 0) -> None:
         """Put back a group of the last batch because it is too small."""
-        sizes = [len(messages) for messages in self.batch.groups(part(partition))]
-        shortfall = GroupShortfall(sum(sizes[:group]), sizes[group], lacking)
-        messages = self.batch.remove_from(part(partition), shortfall.start)
-        self.batcher.put_back(part(partition), messages, shortfall, now)
+        self.batcher.put_back(part(partition), self.batch.cut(part(partition), group), lacking, now)
 
 
 @pytest.fixture(params=["hold", "suppress", "merge"])
@@ -59,7 +58,7 @@ def test_a_batch_contains_all_complete_groups(stream: Stream) -> None:
     stream.arrive(34, 0)
     stream.arrive(10, 0, partition=1)
     assert stream.take(0) == {0: list(range(30)), 1: list(range(10))}
-    assert [[len(group) for group in stream.batch.groups(part(p))] for p in (0, 1)] == [[10, 10, 10], [10]]
+    assert [[len(group) for group in stream.batch.groups[part(p)]] for p in (0, 1)] == [[10, 10, 10], [10]]
     stream.arrive(6, 1)
     assert stream.take(1) == {0: list(range(30, 40))}
 
@@ -79,16 +78,16 @@ def test_messages_after_a_group_that_is_too_small_are_put_back_with_it(short: st
 def test_a_group_with_enough_records_is_complete_after_the_delay(stream: Stream) -> None:
     stream.arrive(2, 0)
     stream.arrive(3, 4)
-    assert (stream.batcher.time_left(4), stream.take(4.9)) == (1, {})
+    assert (stream.seconds_left(4), stream.take(4.9)) == (1, {})
     assert stream.take(5) == {0: [0, 1, 2, 3, 4]}
-    assert stream.batcher.time_left(5) is None
+    assert stream.seconds_left(5) is None
 
 
 def test_each_partition_has_its_own_group(stream: Stream) -> None:
     stream.arrive(10, 0, partition=0)
     stream.arrive(5, 3, partition=1)
     assert stream.take(3) == {0: list(range(10))}
-    assert stream.batcher.time_left(3) == 5
+    assert stream.seconds_left(3) == 5
     assert stream.take(8) == {1: list(range(5))}
 
 
@@ -107,22 +106,22 @@ def test_a_group_is_complete_at_its_bytes(stream: Stream) -> None:
 def test_a_short_group_is_held_until_it_has_the_minimum() -> None:
     stream = Stream("hold")
     stream.arrive(3, 0)
-    assert (stream.batcher.time_left(100), stream.take(100)) == (None, {})
+    assert (stream.seconds_left(100), stream.take(100)) == (None, {})
     stream.arrive(1, 101)
-    assert stream.batcher.time_left(101) <= 0
+    assert stream.seconds_left(101) <= 0
     assert stream.take(101) == {0: [0, 1, 2, 3]}
 
 
 def test_a_short_group_is_released_to_be_suppressed() -> None:
     stream = Stream("suppress")
     stream.arrive(3, 0)
-    assert (stream.batcher.time_left(4), stream.take(4), stream.take(5)) == (1, {}, {0: [0, 1, 2]})
+    assert (stream.seconds_left(4), stream.take(4), stream.take(5)) == (1, {}, {0: [0, 1, 2]})
 
 
 def test_a_short_group_is_merged_into_the_next_with_a_new_delay() -> None:
     stream = Stream("merge")
     stream.arrive(3, 0)
-    assert (stream.take(5), stream.batcher.time_left(5)) == ({}, 5)
+    assert (stream.take(5), stream.seconds_left(5)) == ({}, 5)
     stream.arrive(2, 6)
     assert stream.take(9.9) == {}
     assert stream.take(10) == {0: [0, 1, 2, 3, 4]}
@@ -189,14 +188,5 @@ def test_a_group_is_held_only_up_to_a_limit() -> None:
 
 
 def test_a_batch_without_groups_is_empty() -> None:
-    assert isinstance(Stream().batcher.take(0), MessageBatch)
     assert Stream().batcher.take(0).records == 0
-    assert Stream().batcher.time_left(0) is None
-
-
-@pytest.mark.parametrize("wrong", [{"records": 0}, {"size": 0}, {"delay": 0}])
-def test_impossible_limits_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(
-        ParameterError, match="a group needs limits of at least 1 record and 1 byte, and a delay of more than 0 s"
-    ):
-        MicroWindowLimits(**wrong)
+    assert Stream().seconds_left(0) is None

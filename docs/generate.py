@@ -70,7 +70,7 @@ def configuration_keys() -> str:
 def mechanism_parameters() -> str:
     """Return the parameters of every mechanism."""
     schema = code.configuration_schema()
-    sections = [_resolved(option, schema) for option in schema["properties"]["mechanism"]["oneOf"]]
+    sections = [_resolved(option, schema) for option in schema["properties"]["mechanism"]["anyOf"]]
     return "\n".join(_mechanism(section, schema) for section in sections)
 
 

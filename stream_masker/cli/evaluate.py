@@ -29,9 +29,9 @@ from stream_masker.service.configuration.build import (
 )
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files import outputs
+from stream_masker.service.files.events import open_events
 from stream_masker.service.files.named import named_files
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.local.records import open_records
 from stream_masker.service.observability.progress import shown_activity, task_progress
 
 ALL_NAMES = "all"
@@ -178,13 +178,14 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     secret = read_secret(configuration)
     tell_if_waiting(source)
-    with shown_activity(information()) as show, open_records(configuration, source) as (lines, _):
+    opened = open_events(source, configuration.produce, configuration.records)
+    with shown_activity(information()) as show, opened as file:
         show("loading the ontologies")
         mechanism, plan = build_mechanism(configuration, secret), build_plan(configuration)
         masker = RecordMasker(plan, mechanism, secret, record_format=file_format(configuration))
         show(f"reading {Path(source).name}")
         numbers_read = count()
-        whole = joined(list(masker.encode(line for (_, line), _ in zip(lines, numbers_read, strict=False))))
+        whole = joined(list(masker.encode(line for (_, line), _ in zip(file.lines, numbers_read, strict=False))))
         events = next(numbers_read)
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")

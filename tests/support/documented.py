@@ -35,13 +35,14 @@ from stream_masker.service.kafka.topics import (
     max_masked_bytes,
     required_topics,
 )
-from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
-from stream_masker.service.worker.batcher import MAX_GROWTH, OVERLAPPED_RECORDS
-from stream_masker.service.worker.client_properties import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.batch import OVERLAPPED_RECORDS
+from stream_masker.service.worker.groups import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
+from stream_masker.service.worker.run import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.worker import FENCING_SECONDS, MAX_FENCINGS
 
 __all__ = [
     "ALL_METRICS",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -15,7 +13,6 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import Subject
 from stream_masker.pipeline.calibration.publication import PublicationSettings
@@ -35,7 +32,7 @@ from stream_masker.service.configuration.build import (
 )
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
+from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 from stream_masker.service.kafka.clients import (
     RETRY_PROPERTIES,
     confluent_properties,
@@ -120,21 +117,18 @@ def build_subject(configuration: Configuration) -> Subject:
 
 
 def publication_settings(configuration: Configuration) -> PublicationSettings:
-    """Return the limits of what is published to people. The noise derives from the secret of the internal topics.
-
-    Without a secret it is random, so a restarted calibrator adds different noise to
-    earlier versions. Raises ConfigurationError.
-    """
-    section = configuration.publication
-    topic_secrets = read_topic_secrets(configuration) or [secrets.token_bytes(32)]
-    key = hashlib.blake2b(digest_size=32, key=checked_secret(topic_secrets[0]), person=b"masker-publish").digest()
-    return PublicationSettings(min_records=section.min_records, epsilon=section.epsilon, key=key)
+    """Return the limits of what is published to people."""
+    return PublicationSettings(min_records=configuration.publication.min_records)
 
 
 def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
     section, names = configuration.calibration, {field.name for field in fields(CalibrationSettings)}
-    given = section.model_dump(include=names) | {"min_new_records": configuration.publication.min_records}
+    given = section.model_dump(include=names) | {
+        "min_new_records": configuration.publication.min_records,
+        "sampling": False,
+        "urgent_divergence": 1.0,
+    }
     return CalibrationSettings(**{**given, "baseline": None if section.baseline == "first" else section.baseline})
 
 

@@ -26,7 +26,10 @@ def configuration_schema_text() -> str:
 
 
 def _simplified(schema: Any, *, names: bool = False) -> Any:
-    """Remove the titles and null defaults that pydantic adds. ``names``: the keys are names, not schema keywords."""
+    """Remove the titles, null defaults and null alternatives that pydantic adds.
+
+    ``names``: the keys are names, not schema keywords.
+    """
     if isinstance(schema, list):
         return [_simplified(item) for item in schema]
     if not isinstance(schema, dict):
@@ -36,7 +39,12 @@ def _simplified(schema: Any, *, names: bool = False) -> Any:
 
 
 def _simplified_keywords(schema: Schema) -> Schema:
-    kept = {k: v for k, v in schema.items() if k != "title" and (k, v) != ("default", None)}
+    left_out = {"title", "discriminator", "oneOf"}
+    kept = {k: v for k, v in schema.items() if k not in left_out and (k, v) != ("default", None)}
+    options = [*schema.get("oneOf", []), *kept.pop("anyOf", [])]
+    if "default" in schema and schema["default"] is None:
+        options = [option for option in options if option != {"type": "null"}]
+    kept |= {"anyOf": options} if len(options) > 1 else options[0] if options else {}
     for pattern, values in kept.pop("patternProperties", {}).items():
         kept |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
     return kept

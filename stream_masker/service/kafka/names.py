@@ -118,8 +118,7 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield from _topics(PrincipalRole.PRODUCER, inputs, "Write")
     yield from _topics(PrincipalRole.WORKER, inputs, "Read", "DescribeConfigs")
     yield from _topics(PrincipalRole.WORKER, [*outputs, *rejected], "Write", "DescribeConfigs")
-    provenance = [(topics.provenance, False)] if topics.provenance else []
-    yield from _topics(PrincipalRole.WORKER, [(topics.calibration, False), *provenance], "Write", "DescribeConfigs")
+    yield _topic(PrincipalRole.WORKER, topics.calibration, "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
@@ -134,7 +133,7 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield AccessRule(PrincipalRole.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
     yield from _topics(PrincipalRole.READER, outputs, "Read")
     internal = [(name, False) for name in topics.internal.values()]
-    everything = [*inputs, *outputs, *rejected, *internal, *provenance]
+    everything = [*inputs, *outputs, *rejected, *internal]
     yield from _topics(PrincipalRole.ADMINISTRATOR, everything, "Create", "Describe", "DescribeConfigs")
 
 

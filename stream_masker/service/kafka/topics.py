@@ -134,8 +134,8 @@ def required_topics(
 
     An output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
     has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
-    The statistics topic is compacted. That of provenance is not: all events of a partition have the same key. The
-    output may be compacted unless its records have no keys. A new input is not compressed.
+    The statistics topic is compacted. The output may be compacted unless its records have no keys. A new input is not
+    compressed.
     """
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
@@ -160,11 +160,6 @@ def required_topics(
             "statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **large_messages}, cleanup="compact"
         ),
         RequiredTopic("drift", names.drift, 1, {CLEANUP_POLICY: "delete"}),
-        *(
-            [RequiredTopic("provenance", names.provenance, 1, {CLEANUP_POLICY: "delete"}, cleanup="delete")]
-            if names.provenance
-            else []
-        ),
     )
 
 

@@ -215,9 +215,10 @@ class Source:
         records = [message for message in messages if message.error() is None]
         self._batcher.add(records, partitions=self._assigned - self._waiting, now=self._clock())
         for partition, run in runs_by_partition(records):
-            self._start.setdefault(partition, run[0].offset())
-            self._read[partition] = run[-1].offset() + 1
-            self._errors.pop(partition, None)
+            if partition in self._assigned:
+                self._start.setdefault(partition, run[0].offset())
+                self._read[partition] = run[-1].offset() + 1
+                self._errors.pop(partition, None)
         if len(records) < len(messages):
             for message in messages:
                 if message.error() is not None:
@@ -269,12 +270,14 @@ class Source:
             return
         assigned = partitions_of(partitions)
         self._assigned |= assigned
-        self._member = client.memberid()
         self._learn(assigned, BROKER_REQUEST_SECONDS)
         known = {partition: self._start.get(partition, OFFSET_STORED) for partition in sorted(assigned)}
         client.incremental_assign([TopicPartition(*partition, start) for partition, start in known.items()])
+        self._member = client.memberid()
         self._waiting |= {partition for partition in assigned if not self._has_place(partition)}
-        client.pause(_topic_partitions(assigned if self._held else self._waiting & assigned))
+        paused = assigned if self._held else assigned & self._waiting
+        client.pause(_topic_partitions(paused))
+        client.resume(_topic_partitions(assigned - paused))
         log.info("assigned partitions %s, now %s", partitions_text(assigned), partitions_text(self._assigned))
 
     def _learn(self, partitions: Iterable[Partition], seconds: float) -> None:

@@ -148,14 +148,10 @@ class ActiveStatistics:
             raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
 
     def _sentences(self) -> tuple[str, str, str]:
-        """Return what is known of the masks in a process that does not have the counts of the window.
-
-        Where published counts have noise, the figures of the model are not shown.
-        """
+        """Return what is known of the masks in a process that does not have the counts of the window."""
         mechanism, configuration = self.masking.mechanism, self.masking.configuration
-        risk = None if configuration.publication.epsilon is not None else mechanism.expected_risk()
         return three_sentences(
-            risk,
+            mechanism.expected_risk(),
             promise=mechanism.promise,
             preserves=mechanism.method_card.preserves,
             incomplete=configuration.may_lack_codes,

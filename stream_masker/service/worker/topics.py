@@ -77,8 +77,8 @@ def find_topics(configuration: Configuration, client: Consumer, wait: Callable[[
     """Find and check the worker's topics, as soon as a broker answers; return None when stopping.
 
     ``client``: a consumer, whose requests create no topic. ``wait`` is called with the reason after each failed
-    request; it returns False when the process stops. Raises ServiceError for topics that are missing, too small, may not
-    be used, or do not fit what the worker writes.
+    request; it returns False when the process stops. Raises ServiceError for topics that are missing, too small, may
+    not be used, or do not fit what the worker writes.
     """
     properties, topics = confluent_properties(configuration), configuration.topics
     while True:

@@ -240,7 +240,6 @@ def test_each_secret_of_the_topics_has_one_source(parse, section):
     [
         ({}, ""),
         ({"encryption": False}, "internal_topics.encryption is off"),
-        ({"accept_plaintext": True}, "internal_topics.accept_plaintext is on"),
     ],
 )
 def test_plain_topics_are_logged_at_the_start(parse, caplog, section, logged):

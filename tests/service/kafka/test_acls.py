@@ -14,7 +14,7 @@ from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.names import PrincipalRole, required_access
-from stream_masker.service.worker.client_properties import transactional_ids
+from stream_masker.service.worker.run import transactional_id
 
 TEXT = """
 ontologies: {icd: {source: icd10cm}}
@@ -62,7 +62,7 @@ def test_transactional_ids_of_workers_have_the_allowed_prefix(configuration) -> 
         if rule.role is PrincipalRole.WORKER and rule.resource == "transactional-id"
     ]
     assert rule.prefixed
-    assert all(name.startswith(rule.name) for name in transactional_ids(configuration))
+    assert transactional_id(configuration).startswith(rule.name)
 
 
 def test_commands_are_quoted_for_a_shell(configuration) -> None:

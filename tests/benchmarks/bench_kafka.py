@@ -6,8 +6,8 @@ Starts a broker, writes synthetic discharges to four partitions, and runs each c
 them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
 record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
 measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
-tenths of them. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two workers, and
-for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
+tenths of them. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two
+workers, and for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ def main() -> None:
     options = stream_arguments(__doc__)
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, options)
-        if options.records <= (window := stream.configuration.calibration.window_records):
-            sys.exit(f"--records is {options.records}; use more than the {window} of the window, which must overflow")
         size = stream.fill(options.records)
         stream.calibrate()
         title = f"{options.records:,} events of {size:.0f} bytes, transactions of {options.batch:,} records"

@@ -76,7 +76,7 @@ def test_a_compacted_output_needs_keys(policy: str) -> None:
 
 def test_a_topic_must_take_the_largest_message_of_the_producer() -> None:
     """Records that an output refuses are rejected, but blocks and rejections must find their place."""
-    settings = dict.fromkeys(("discharges.masked", "discharges.rejected"), {"max.message.bytes": "100000"})
+    settings = {f"discharges.{end}": {"max.message.bytes": "100000"} for end in ("masked", "rejected")}
     (problem,) = setting_problems(settings, OUTPUTS, LIMIT, keyless=False)
     assert "discharges.rejected has max.message.bytes=100000, less than the 1000000 of the producer" in problem
     assert "--entity-name discharges.rejected --add-config max.message.bytes=1000000" in problem

@@ -221,10 +221,11 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
     written = [name for topic in topics for name in (topic.output, topic.rejected)]
     outputs = {topic.output for topic in topics}
     by_topic = _settings(configuration, [*dict.fromkeys(written), configuration.topics.calibration])
-    problems = [*setting_problems(configuration, by_topic, outputs)]
+    limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
+    problems = [*setting_problems(by_topic, outputs, limit, keyless=configuration.message.key == "drop")]
     if problems:
         raise ServiceError("; ".join(problems))
-    for risk in rejection_risks(by_topic, outputs):
+    for risk in rejection_risks(by_topic, outputs, limit):
         log.warning("%s", risk)
     for topic, settings in _settings(configuration, inputs).items():
         if (compression := settings.get(COMPRESSION_TYPE, UNCOMPRESSED)) != UNCOMPRESSED:
@@ -248,19 +249,22 @@ def _settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[st
 
 
 def setting_problems(
-    configuration: Configuration, by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]
+    by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str], limit: int, *, keyless: bool
 ) -> Iterator[str]:
-    """Yield the problems of topics with these settings, by name; ``outputs``: the topics of masked records."""
+    """Yield the problems of topics with these settings, by name.
+
+    ``outputs``: the topics of masked records. ``limit``: the largest message of the producer in bytes. ``keyless``:
+    whether masked records have no keys.
+    """
     for output in by_topic.keys() & outputs:
         policy = by_topic[output].get("cleanup.policy", "delete")
-        if configuration.message.key == "drop" and "compact" in policy:
+        if keyless and "compact" in policy:
             yield (
                 f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
                 f"pseudonymize or keep, or {alter_command(output, 'cleanup.policy', 'delete')}"
             )
-    limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
-    for topic, settings in by_topic.items():
-        largest = settings.get("max.message.bytes")
+    for topic in sorted(by_topic.keys() - outputs):
+        largest = by_topic[topic].get("max.message.bytes")
         if largest is not None and int(largest) < limit:
             yield (
                 f"topic {topic} has max.message.bytes={largest}, less than the {limit} of the producer: "
@@ -268,10 +272,13 @@ def setting_problems(
             )
 
 
-def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:
+def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str], limit: int) -> Iterator[str]:
     """Yield the settings of outputs for which records of the input may be rejected, each with its remedy."""
     for output in sorted(by_topic.keys() & outputs):
         settings = by_topic[output]
+        largest = settings.get("max.message.bytes")
+        if largest is not None and int(largest) < limit:
+            yield f"topic {output} has max.message.bytes={largest}: larger records will be rejected"
         policy = settings.get("cleanup.policy", "delete")
         if "compact" in policy:
             yield f"topic {output} has cleanup.policy={policy}: records without a key will be rejected"

@@ -23,7 +23,7 @@ from stream_masker.cli.options import (
     warn,
 )
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.configuration.secret import masking_secret
@@ -241,9 +241,7 @@ def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: st
 def _publish(configuration: Configuration, message: StatisticsMessage) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(
-        configuration, message.snapshot, source="file", styles=message.styles, shared=message.shared
-    )
+    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

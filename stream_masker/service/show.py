@@ -11,16 +11,13 @@ from typing import Any
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
-from stream_masker.pipeline.calibration.publication import Publication
 from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.messages import DriftReport, decode_drift, decode_statistics
 from stream_masker.pipeline.pseudonyms import MECHANISM_HEADER, VERSION_HEADER
+from stream_masker.pipeline.publication import LabelledConcept, Publication
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.wire.reports import DriftReport, decode_drift
-from stream_masker.pipeline.wire.statistics import decode_statistics
-from stream_masker.service.audit import complete_versions
-from stream_masker.service.calibrator.components import publication_settings
+from stream_masker.service.audit import authentic_versions
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import topic_seal
@@ -171,18 +168,19 @@ def _versions(configuration: Configuration, consumer: Consumer, numbers: set[int
     topics = configuration.topics
     opener = MessageOpener(topic_seal(configuration, topics.statistics))
     read = read_to_end(consumer, topics.statistics, partition=SINGLE_PARTITION, patience=POLL_TIMEOUT_SECONDS)
-    complete = complete_versions(read, opener)
+    complete = authentic_versions(read, opener)
     reports = {report.version: report for report in _reports(consumer, topics.drift)}
     taxonomies = build_taxonomies(configuration)
-    publication = Publication(publication_settings(configuration), taxonomies, configuration.calibration.rollup_depth)
+    least = configuration.publication.min_records
+    publication = Publication(taxonomies, configuration.calibration.rollup_depth, least)
     for number in sorted(numbers & complete.keys()):
-        message = decode_statistics(complete[number].message())
+        message = decode_statistics(complete[number])
         exact = message.statistics
         yield ShownVersion(
             version=number,
             source=message.source,
             statistics=publication.statistics(exact),
-            mean={name: _label(publication.mean(exact, name), taxonomies[name]) for name in exact.attributes},
+            mean={name: _label(publication.means(exact).get(name)) for name in exact.attributes},
             utility=reports[number].utility if number in reports else None,
         )
 
@@ -191,8 +189,8 @@ def _reports(consumer: Consumer, topic: str) -> Iterator[DriftReport]:
     return (decode_drift(message.value() or b"") for message in _end(consumer, topic, SINGLE_PARTITION, DRIFT_REPORTS))
 
 
-def _label(concept: str | None, taxonomy: Taxonomy) -> str | None:
-    return None if concept is None else f"{concept} {taxonomy.label(concept)}".strip()
+def _label(mean: LabelledConcept | None) -> str | None:
+    return None if mean is None else f"{mean.concept} {mean.label}".strip()
 
 
 def shown_lines(records: Sequence[ShownRecord], versions: Sequence[ShownVersion]) -> Iterator[str]:

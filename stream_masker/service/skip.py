@@ -13,9 +13,9 @@ from contextlib import closing
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected
-from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.service.audit import RecordLocation
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer, connect_producer, retry_delay

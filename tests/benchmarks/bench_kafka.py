@@ -20,9 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from measuring import table
 from peers.harness import INSIDE
-from streaming import HEADERS, Measured, Stream, await_that, broker, child, stream_arguments
-from support.kafka_records import read_all
-from support.sealed_topics import opened_version
+from streaming import HEADERS, Measured, Stream, broker, stream_arguments
 
 from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 
@@ -57,22 +55,6 @@ def contest(stream: Stream, options: argparse.Namespace) -> Iterator[tuple[str, 
     for name, settings in COPIES.items():
         yield name, stream.copied(LOOP, options.batch, records, copies=True, **{"pause": FETCH_BACKOFF_MS, **settings})
     yield "worker", stream.masked(records)
-    provenance = stream.with_topics(OWN, "provenance", topics={"provenance": "events"})
-    yield "worker that writes provenance events", provenance.masked(records)
-    await_sampling(stream)
-    yield "worker that counts a sample", stream.with_topics(OWN, "sampling").masked(records)
-
-
-def await_sampling(stream: Stream) -> None:
-    """Run a calibrator until it has published a version by which workers count a sample: the window overflows."""
-    with child(stream.command("calibrator")) as process:
-        await_that(lambda: samples(stream), process, seconds=SAMPLING_SECONDS, every=0.5)
-
-
-def samples(stream: Stream) -> bool:
-    """Whether a version on the statistics topic has workers count a sample."""
-    records = read_all(stream.bootstrap, stream.configuration.topics.statistics)
-    return any(opened_version(stream.configuration, record).sampling for record in records if record.value)
 
 
 def compared(rates: Iterable[tuple[str, Measured]]) -> Iterator[tuple[str | float, ...]]:

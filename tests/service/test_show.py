@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from support.file_commands import LINES, event, run, write_configuration
 from support.kafka_records import QUIET, mock_broker, write
 
-from stream_masker.pipeline.wire.reports import DriftReport, encode_drift
+from stream_masker.pipeline.messages import DriftReport, encode_drift
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.local.files import FileMasking

@@ -11,12 +11,12 @@ from typing import ClassVar
 from confluent_kafka import TopicPartition
 from consumer import FakeMessage, offsets, part, parts
 from prometheus_client import CollectorRegistry
-from results import PROTECTION, result_of
+from results import result_of
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.pipeline.records import Masked, Rejected, Result
 from stream_masker.pipeline.runs import GroupTooSmallError
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets
@@ -41,7 +41,8 @@ OUTPUTS = OutputTopics(
     rejected_partitions=1,
     seal=TopicSeal("blocks"),
     taxonomies={"principal": TAXONOMY},
-    protection=PROTECTION,
+    configuration="0123456789abcdef",
+    secret_id="fedcba9876543210",
 )
 
 

@@ -26,7 +26,7 @@ from polling import wait
 from processes import Processes
 from prometheus_client import CollectorRegistry
 
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics, fingerprints
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.masking import Masking

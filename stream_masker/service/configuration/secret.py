@@ -20,7 +20,7 @@ from pathlib import Path
 
 from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.sections import SecretSource
 
@@ -164,16 +164,13 @@ def read_http_token(
 def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
     """Return the seal of an internal topic. Raises ConfigurationError like ``read_topic_secrets``."""
     secrets = read_topic_secrets(configuration, environ)
-    return TopicSeal(topic, secrets, accept_plain=configuration.internal_topics.accept_plaintext)
+    return TopicSeal(topic, secrets)
 
 
 def warn_about_plain_topics(configuration: Configuration) -> None:
-    """Log a warning if the internal topics are not encrypted, or accept messages that are not."""
-    section = configuration.internal_topics
-    if not section.encryption:
+    """Log a warning if the internal topics are not encrypted."""
+    if not configuration.internal_topics.encryption:
         log.warning("internal_topics.encryption is off: the topics disclose counts of original values, and are open")
-    elif section.accept_plaintext:
-        log.warning("internal_topics.accept_plaintext is on: remove it once the old messages have been read")
 
 
 def _read(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> bytes:

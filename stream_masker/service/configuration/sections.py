@@ -64,35 +64,13 @@ class CalibrationSection(Section):
     min_records: PositiveInt = Field(
         default=1_000, description="The number of records that the first statistics require; at least 1."
     )
-    sampling: bool = Field(
-        default=True,
-        description="Whether workers count only a uniform random sample of the records if there are more in "
-        "`window_age` than `window_records`. With `off` they count all, the window is the last `window_records` "
-        "records, and the cost of reading counts grows with the stream.",
-    )
-    key_share: float = Field(
-        default=0.01,
-        gt=0,
-        le=1,
-        description="The maximum share of one noise key in the records that a worker counts, from 100 records of the "
-        "key on, so that repeated records of one person cannot fill the window; above 0, at most 1; 1 means no "
-        "limit. Only if `noise_key` is a field.",
-    )
     core_share: float = Field(
         default=0.1,
         gt=0,
         le=1,
         description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
-        "· (1/share - 1) seconds, except the first ones and those that `urgent_divergence` makes urgent; above 0, at "
+        "· (1/share - 1) seconds, except the first ones; above 0, at "
         "most 1; 1 means no limit.",
-    )
-    urgent_divergence: float = Field(
-        default=0.05,
-        gt=0,
-        le=1,
-        description="The Jensen-Shannon divergence between the window and the published statistics, of an attribute's "
-        "values rolled up to `rollup_depth`, from which new statistics do not wait for `core_share`; above 0, at most "
-        "1, which is almost never.",
     )
     rollup_depth: PositiveInt = Field(
         default=2,
@@ -222,11 +200,6 @@ class InternalTopicsSection(Section):
     previous_secrets: tuple[SecretSource, ...] = Field(
         default=(), description="The sources of other secrets whose messages are still accepted, for a rotation."
     )
-    accept_plaintext: bool = Field(
-        default=False,
-        description="Whether messages that are not encrypted are accepted too, once after an upgrade from a release "
-        "without encryption.",
-    )
 
 
 class PublicationSection(Section):
@@ -235,13 +208,7 @@ class PublicationSection(Section):
     min_records: PositiveInt = Field(
         default=20,
         description="The least number of records behind a published figure of a class or share, and of new records "
-        "between two statistics versions, which must have as many different noise keys; at least 1, which suppresses "
-        "nothing.",
-    )
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The privacy budget of the counts behind the published shares and divergences, spent with each "
-        "version: Laplace noise is added to them. Default: no noise.",
+        "between two statistics versions; at least 1, which suppresses nothing.",
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from confluent_kafka import KafkaError, TopicPartition
 
 from stream_masker.pipeline.records import Header, Result
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError, TopicSeal
+from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 
 
 class Partition(NamedTuple):

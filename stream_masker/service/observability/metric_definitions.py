@@ -72,10 +72,6 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     gauge("rejected_share", "Share of rejected records among the last 10,000, in [0, 1]; 0 below 100 records."),
     gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
-    counter(
-        "records_uncounted_total",
-        "Masked records that are not counted for calibration, because their noise key has too many (key_share).",
-    ),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
     histogram("batch_records", "Number of records in a batch.", buckets=RECORD_BUCKETS),
@@ -125,12 +121,7 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
 CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("window_records", "Records in the calibration window."),
     calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
-    calibrator_gauge("window_span_seconds", "Time between the oldest and the latest sampled block, in seconds."),
-    calibrator_gauge("window_sampling_rate", "Share of the records that the window samples, in (0, 1]; 1 for all."),
-    calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
-    calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
-    calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
     MetricDefinition(
         "histogram",
@@ -148,8 +139,7 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_counter("calibration_processor_seconds_total", "Processor time of computing statistics, in seconds."),
     calibrator_counter(
         "calibration_windows_total",
-        "Windows that statistics were due for, by outcome: computed, urgent (computed at once because of drift) or "
-        "skipped (replaced by a later one while calibration.core_share did not allow computing).",
+        "Windows that statistics were due for, by outcome: computed, or failed (they cannot be computed; see the log).",
         ("outcome",),
     ),
     calibrator_gauge("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA_LABEL)),
@@ -172,9 +162,6 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
         "novel_share",
         "Share of the window's values that no earlier window held, in [0, 1]; 0 below publication.min_records.",
         ATTRIBUTE_LABEL,
-    ),
-    calibrator_counter(
-        "publication_epsilon_total", "Privacy budget spent by published counts, over all versions since the start."
     ),
 )
 

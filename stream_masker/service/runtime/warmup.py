@@ -12,17 +12,14 @@ import orjson
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.history import History, Subject
-from stream_masker.pipeline.calibration.queues import NO_TIME, BlockStore
-from stream_masker.pipeline.calibration.versions import VersionPlanner
-from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.fhir.messages import BUNDLE
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import BlockRange, decode_block, encode_block
 from stream_masker.pipeline.paths import EachStep, IndexStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.records import Block, InputRecord
-from stream_masker.pipeline.wire.blocks import decode_block, encode_block
-from stream_masker.pipeline.wire.statistics import BlockRange
+from stream_masker.pipeline.versions import History, Subject, VersionPlanner
+from stream_masker.pipeline.window import Window
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits
@@ -148,7 +145,7 @@ def warm_up(configuration: Configuration) -> Mechanism:
         build_mechanism(configuration),
         History(subject),
         build_settings(configuration),
-        risk_limits=build_risk_limits(configuration),
+        limits=build_risk_limits(configuration),
     )
     masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS_OF_NOISE if mechanism.name == "semantic_noise" else WARMUP_WINDOWS:
@@ -181,10 +178,8 @@ def _received(block: Block, subject: Subject) -> Block:
     """Return a block as the calibrator reads what a worker writes."""
     names = {"configuration": subject.configuration, "context": subject.context.fingerprint}
     raw = encode_block(block, subject.taxonomies, numeric=subject.numeric, **names)
-    return decode_block(raw, subject.taxonomies, subject.numeric, subject.context, subject.fields)
+    return decode_block(raw, subject.taxonomies, subject.numeric, subject.context)
 
 
 def _window(blocks: Sequence[Block]) -> Window:
-    store = BlockStore()
-    entries = tuple(store.entry(offset, NO_TIME, block) for offset, block in enumerate(blocks))
-    return Window(entries, BlockRange(0, len(entries) - 1, len(entries)))
+    return Window(tuple(blocks), BlockRange(0, len(blocks) - 1, len(blocks)))

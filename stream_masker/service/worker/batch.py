@@ -8,21 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from operator import methodcaller
 from typing import NamedTuple
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.errors import ParameterError
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Inputs, Rejected, Result
 from stream_masker.pipeline.runs import GroupTooSmallError
-from stream_masker.pipeline.wire.blocks import block_key, encode_block
-from stream_masker.pipeline.wire.consistency import padded_size
-from stream_masker.pipeline.wire.reports import MaskedRange, Protection, encode_provenance, encode_rejection
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.kafka.messages import (
     KafkaMessage,
     OutgoingMessage,
@@ -34,7 +31,7 @@ from stream_masker.service.kafka.messages import (
 )
 from stream_masker.service.worker.refusals import RefusedRecords
 
-CALIBRATION_PARTITION = PROVENANCE_PARTITION = 0
+CALIBRATION_PARTITION = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,9 +242,8 @@ def _mask_groups(
 class TransactionCounts:
     """The numbers of records and blocks in a transaction. None of them depends on the masks of a record.
 
-    ``causes``: the numbers of rejected records by reason and configured path. ``uncounted``: the masked records that no
-    block counts because of the weight of their noise keys. ``emptied``: the values that a treatment of ``fields`` could
-    not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
+    ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
+    of ``fields`` could not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
     """
 
     masked: int = 0
@@ -255,7 +251,6 @@ class TransactionCounts:
     causes: Counter[RejectionCause] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
-    uncounted: int = 0
     emptied: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
 
@@ -274,8 +269,8 @@ class OutputTopics:
     """The topics that a worker writes the records of one input topic to, and what it needs to encode their blocks.
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``seal``: of the calibration topic. ``protection``: how the records are masked. ``taxonomies``,
-    ``numeric``, ``context``: as for ``encode_block``. ``provenance``: None if no provenance events are written.
+    this number. ``seal``: of the calibration topic. ``configuration``: the hash of the configuration. ``secret_id``: of
+    the masking secret. ``taxonomies``, ``numeric``, ``context``: as for ``encode_block``.
     """
 
     input: str
@@ -285,10 +280,10 @@ class OutputTopics:
     rejected_partitions: int
     seal: TopicSeal
     taxonomies: Mapping[str, Taxonomy]
-    protection: Protection
+    configuration: str
+    secret_id: str | None = None
     numeric: Sequence[str] = ()
     context: str = ""
-    provenance: str | None = None
 
 
 class TransactionWriter:
@@ -327,13 +322,9 @@ class TransactionWriter:
         self._reject(outputs, number, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
-        self._written.uncounted += result.uncounted
         self._written.emptied += sum(result.emptied.values())
         self._written.suppressed.update(result.suppressed)
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
-        if outputs.provenance is not None:
-            done = MaskedRange.of(*partition, result.offsets, tombstones, len(rejected))
-            self._write_provenance(outputs, outputs.provenance, done)
 
     def _reject(self, outputs: OutputTopics, partition: int, rejected: Sequence[Rejected]) -> None:
         topic = outputs.input
@@ -343,19 +334,11 @@ class TransactionWriter:
         self._send(outputs.rejected, partition % outputs.rejected_partitions, messages)
         self._written.causes.update((str(rejection.reason), rejection.field) for rejection in rejected)
 
-    def _write_provenance(self, outputs: OutputTopics, topic: str, done: MaskedRange) -> None:
-        """Send the event of a partition's records. Raises ServiceError if it is too large: none may be missing."""
-        names = {"output": outputs.output, "rejected": outputs.rejected}
-        event = encode_provenance(done, outputs.protection, **names, recorded=datetime.now(UTC))
-        if self._send(topic, PROVENANCE_PARTITION, [(event, done.key, 0, [])]):
-            raise ServiceError(f"message.max.bytes is less than the {len(event)} bytes of a provenance event")
-
     def _write_block(self, outputs: OutputTopics, counted: Block) -> None:
-        block = replace(counted, secret_id=outputs.protection.secret_id)
-        names = {"configuration": outputs.protection.configuration, "context": outputs.context}
-        value = encode_block(block, outputs.taxonomies, numeric=outputs.numeric, **names)
-        key, padded = block_key(block), padded_size(block, outputs.taxonomies, outputs.numeric)
-        messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value, padded=padded), key, 0, [])]
+        block = replace(counted, secret_id=outputs.secret_id)
+        names = {"configuration": outputs.configuration, "context": outputs.context}
+        value, key = encode_block(block, outputs.taxonomies, numeric=outputs.numeric, **names), block_key(block)
+        messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value), key, 0, [])]
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out

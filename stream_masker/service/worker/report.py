@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
+from stream_masker.pipeline.seal import RefusalCause, SealError
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.kafka.unread_records import ReadError, SkipCause
@@ -169,7 +169,6 @@ class WorkerReport:
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.observe("batch_records", written.records)
         self._metrics.add("records_masked_total", written.masked)
-        self._metrics.add("records_uncounted_total", written.uncounted)
         self._metrics.add("values_emptied_total", written.emptied)
         self._count_by("codes_suppressed_total", "attribute", written.suppressed)
         self._metrics.add("tombstones_total", written.tombstones)

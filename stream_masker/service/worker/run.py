@@ -11,7 +11,7 @@ from functools import partial
 from confluent_kafka import Consumer, KafkaException
 from prometheus_client import CollectorRegistry
 
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
 from stream_masker.service.formats.wire_format import wire_format
@@ -308,10 +308,10 @@ def _outputs(
         rejected_partitions=inputs.counts(topic).rejected,
         seal=seal,
         taxonomies=masking.taxonomies,
-        protection=statistics.protection,
+        configuration=masking.configuration.hash,
+        secret_id=own_secret_id(configuration),
         numeric=masking.mechanism.numeric_attributes,
         context=masking.mechanism.context.fingerprint,
-        provenance=topics.provenance,
     )
 
 

@@ -15,12 +15,9 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.history import MAX_VERSION_JUMP, is_jump
-from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
-from stream_masker.pipeline.wire.reports import Protection
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
-from stream_masker.service.configuration.build import stated_alpha
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.seal import RefusalCause, SealError
+from stream_masker.pipeline.versions import MAX_VERSION_JUMP, is_jump
 from stream_masker.service.kafka.messages import MessageOpener, bytes_of
 from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking
@@ -51,7 +48,7 @@ class PublishedVersion:
 
 
 class VersionBuffer:
-    """Assembles statistics versions from the messages of the topic. A tombstone removes a version.
+    """Keeps the newest versions from the messages of the topic. A tombstone removes a version.
 
     A message that is not authentic changes nothing; ``on_refused`` is called with the cause.
     The oldest versions are dropped when there are more than ``BUFFERED_VERSIONS``, or when two or more exceed
@@ -61,18 +58,20 @@ class VersionBuffer:
     def __init__(self, opener: MessageOpener, on_refused: Callable[[RefusalCause], None] = lambda _: None) -> None:
         self._opener = opener
         self._on_refused = on_refused
-        self._versions = Versions()
-        self._reported: set[int] = set()
+        self._versions: dict[int, bytes] = {}
         self._ignored = 0
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a message. Messages whose key is not a version are ignored, and the first one is logged."""
-        position = chunk_position(key)
-        if position is None:
+        if not (key or b"").isdigit():
             self._ignore()
             return
+        version = int(key or b"")
         try:
-            self._versions.take(*position, None if value is None else self._opener.open(key, value))
+            if value is None:
+                self._versions.pop(version, None)
+            else:
+                self._versions[version] = self._opener.open(key, value)
         except SealError as error:
             self._on_refused(error.cause)
         self._drop_oldest()
@@ -83,25 +82,9 @@ class VersionBuffer:
             log.warning("statistics topic: ignoring messages without a version as their key")
 
     def take(self) -> list[PublishedVersion]:
-        """Remove and return the complete versions, newest first. Incomplete versions stay in the buffer."""
-        complete = [version for version in sorted(self._versions, reverse=True) if self._is_complete(version)]
-        taken = [(version, self._whole(version, self._versions.pop(version))) for version in complete]
-        return [PublishedVersion(version, value) for version, value in taken if value is not None]
-
-    def _is_complete(self, version: int) -> bool:
-        pieces = self._versions[version]
-        complete = pieces.complete
-        if not complete and pieces.head is not None and version not in self._reported:
-            self._reported.add(version)
-            log.warning("statistics version %d is not complete: waiting for its other parts", version)
-        return complete
-
-    def _whole(self, version: int, pieces: ChunkAssembler) -> bytes | None:
-        try:
-            return pieces.message()
-        except StatisticsError as error:
-            log.warning("ignoring statistics version %d: %s", version, error)
-            return None
+        """Remove and return the versions, newest first."""
+        taken, self._versions = self._versions, {}
+        return [PublishedVersion(version, taken[version]) for version in sorted(taken, reverse=True)]
 
     def _drop_oldest(self) -> None:
         while len(self._versions) > BUFFERED_VERSIONS or (len(self._versions) > 1 and self._size > BUFFERED_BYTES):
@@ -109,7 +92,7 @@ class VersionBuffer:
 
     @property
     def _size(self) -> int:
-        return sum(pieces.size for pieces in self._versions.values())
+        return sum(map(len, self._versions.values()))
 
 
 class StatisticsConsumer:
@@ -175,8 +158,7 @@ class ActiveStatistics:
 
     A version that does not fit is refused, and the earlier one stays active. ``version`` is 0 while there is none. A
     version for another masking secret (``other_secret``) ends the earlier one too: two workers with different secrets
-    would give a person two pseudonyms. A version may change settings: ``masking`` is then replaced by a new object,
-    built before anything else changes.
+    would give a person two pseudonyms.
     """
 
     def __init__(self, masking: Masking, secret_id: str | None = None) -> None:
@@ -191,7 +173,6 @@ class ActiveStatistics:
         self.published = 0
         self.refused: str | None = None
         self.refusals = 0
-        self._protection: Protection | None = None
 
     def identify(self, identities: Mapping[str, str]) -> None:
         """Set the ids of input topics (``Masking.identify``)."""
@@ -221,44 +202,22 @@ class ActiveStatistics:
         try:
             message = decode_statistics(candidate.value)
             self._check(candidate, message, newest)
-            masking = self.masking.under(message.settings) if message.settings is not None else self._own
-            masking.restore(message)
+            self._own.restore(message)
         except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
             return self._refuse(candidate, error)
         first = not self._least
         self.version = self._least = message.version
         self.published, self.refused = message.published, None
-        self.masking = masking
-        self._protection = None
         log.info("statistics version %d in force%s", message.version, self._remark(message))
         if first:
             log.info("statistics version %d: %s", message.version, " ".join(self._sentences()))
         return True
 
-    @property
-    def protection(self) -> Protection:
-        """How records are masked under the version in force; computed once for each version."""
-        if self._protection is None:
-            configuration, mechanism = self.masking.configuration, self.masking.mechanism
-            self._protection = Protection(
-                statistics_version=self.version,
-                mechanism=mechanism.name,
-                configuration=configuration.hash,
-                secret_id=self._secret_id,
-                certainty=None if configuration.may_lack_codes else mechanism.promise,
-                alpha=stated_alpha(configuration),
-            )
-        return self._protection
-
     def _sentences(self) -> tuple[str, str, str]:
-        """Return what is known of the masks in a process that does not have the counts of the window.
-
-        Where published counts have noise, the figures of the model are not shown.
-        """
+        """Return what is known of the masks in a process that does not have the counts of the window."""
         mechanism, configuration = self.masking.mechanism, self.masking.configuration
-        risk = None if configuration.publication.epsilon is not None else mechanism.expected_risk()
         return three_sentences(
-            risk,
+            mechanism.expected_risk(),
             promise=mechanism.promise,
             preserves=mechanism.method_card.preserves,
             incomplete=configuration.may_lack_codes,
@@ -291,11 +250,9 @@ class ActiveStatistics:
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {expected}")
 
     def _remark(self, message: StatisticsMessage) -> str:
-        """Return a remark for the log if the version was computed under another configuration or changes settings."""
-        hashed = self.masking.configuration.hash
-        if message.configuration != hashed:
-            return f", computed under another configuration ({message.configuration})"
-        return "" if hashed == self._own.configuration.hash else f", with its settings (configuration {hashed})"
+        """Return a remark for the log if the version was computed under another configuration."""
+        same = message.configuration == self.masking.configuration.hash
+        return "" if same else f", computed under another configuration ({message.configuration})"
 
 
 def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
+from stream_masker.pipeline.seal import RefusalCause, SealError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration import secret as secret_module
 from stream_masker.service.configuration.secret import (
@@ -241,7 +241,6 @@ def test_each_secret_of_the_topics_has_one_source(parse, section):
     [
         ({}, ""),
         ({"encryption": False}, "internal_topics.encryption is off"),
-        ({"accept_plaintext": True}, "internal_topics.accept_plaintext is on"),
     ],
 )
 def test_plain_topics_are_logged_at_the_start(parse, caplog, section, logged):

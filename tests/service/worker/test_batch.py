@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from consumer import TOPIC, offsets, part, parts
-from results import PROTECTION, result_of
+from results import result_of
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Ontology
@@ -16,7 +16,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, RecordOutcome, Rejected, Result
 from stream_masker.pipeline.runs import GroupTooSmallError
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.kafka.messages import UNREADABLE
 from stream_masker.service.worker.batch import (
     BatchLimits,
@@ -260,7 +260,8 @@ OUTPUTS = OutputTopics(
     rejected_partitions=2,
     seal=TopicSeal("blocks"),
     taxonomies={"principal": TAXONOMY},
-    protection=PROTECTION,
+    configuration="0123456789abcdef",
+    secret_id="fedcba9876543210",
 )
 
 

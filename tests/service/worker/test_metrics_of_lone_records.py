@@ -12,11 +12,10 @@ import orjson
 import pytest
 from flooding import LEAVES
 from prometheus_client import CollectorRegistry
-from results import PROTECTION
 from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
@@ -58,7 +57,8 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         rejected_partitions=1,
         seal=TopicSeal("blocks", [b"the secret of all processes"]),
         taxonomies=masking.taxonomies,
-        protection=PROTECTION,
+        configuration="0123456789abcdef",
+        secret_id="fedcba9876543210",
     )
     observations, before = [], samples(registry)
     for offset, event in enumerate(events):

@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import ConfigurationError, StatisticsError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.worker.statistics_consumer import (
     ActiveStatistics,
     PublishedVersion,
@@ -232,34 +232,6 @@ def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> Non
     active.consider([BAD["another taxonomy"]])
     active.consider(published(message(10)))
     assert active.refused is None
-
-
-def test_settings_become_active_with_their_version(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    initial = active.masking
-    active.consider(published(message(1)))
-    active.consider(published(message(2, settings={"hash": "f" * 16}, configuration="f" * 16)))
-    changed = active.masking
-    assert changed is not initial
-    assert (changed.configuration.hash, changed.mechanism.restored, mechanism.restored) == ("f" * 16, [2], [1])
-    active.consider(published(message(3, settings={"hash": "f" * 16}, configuration="f" * 16)))
-    assert active.masking is changed
-    assert changed.mechanism.restored == [2, 3]
-    active.consider(published(message(4)))
-    assert active.masking is initial
-
-
-def test_settings_that_cannot_be_applied_change_nothing(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    active.consider(published(message(1)))
-    assert not active.consider(published(message(2, settings={"bad": 1})))
-    assert (active.version, mechanism.restored, active.refusals) == (1, [1], 1)
-    assert active.refused == "version 2 was refused: settings: bad cannot be changed while running"
-    assert active.masking.mechanism is mechanism
-
-
-def test_settings_are_not_applied_with_statistics_that_do_not_fit(active: ActiveStatistics) -> None:
-    initial = active.masking
-    active.consider(published(message(1, settings={"hash": "f" * 16}, snapshot={})))
-    assert (active.version, active.masking) == (0, initial)
 
 
 def test_statistics_of_another_configuration_are_logged_and_used(

@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +14,13 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
-from stream_masker.pipeline.calibration.counting import (
+from stream_masker.pipeline.blocks import (
     BlockCounter,
-    KeyWeights,
+    CountedRecords,
     SampleCounts,
-    block_level,
+    limit_elements,
     merge_blocks,
+    slice_counted,
 )
 from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -81,13 +80,11 @@ class RecordMasker:
         *,
         compiled: bool = True,
         record_format: RecordFormat | None = None,
-        key_weights: KeyWeights | None = None,
         count_secret: bytes | None = None,
     ) -> None:
         """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
-        record_format: the format of values, None for JSON; key_weights: bounds how many records of one noise key are
-        counted, None for no bound; count_secret: from which the sample of the counted records and the hashes of noise
-        keys derive, by default ``secret``. Maskers whose blocks are counted together share both.
+        record_format: the format of values, None for JSON; count_secret: from which the hashes of noise keys derive, by
+        default ``secret``. Maskers whose blocks are counted together share it.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -116,19 +113,12 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        fields = {rollup.counts_key: rollup.concepts.taxonomy for rollup in plan.fields.rolled.values()}
-        self._counter = BlockCounter(
-            Secret(count_secret) if count_secret else derived, self._sizes, key_weights or KeyWeights(), fields
-        )
+        self._counter = BlockCounter(Secret(count_secret) if count_secret else derived, self._sizes)
         self.set_styles({})
         self.set_shared({})
 
     def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
         return codec if self._format is None else FormattedCodec(codec, self._format, self._formatted_keys)
-
-    def sample_from(self, level: int | None) -> None:
-        """Count only records of this level or more from now on (``calibration.blocks``); None: all records."""
-        self._counter.sample_from(level)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
@@ -301,8 +291,7 @@ class RecordMasker:
     def _one_by_one(self, run: Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record, unwritable={})) for record in singly])
-        blocks = sorted(result.blocks, key=block_level)
-        return replace(result, blocks=[merge_blocks(list(group)) for _, group in groupby(blocks, block_level)])
+        return replace(result, blocks=[merge_blocks(result.blocks)])
 
     def _mask_alone(self, run: Run) -> Result:
         """Mask a single record. If that fails, reject it."""
@@ -359,11 +348,10 @@ class RecordMasker:
     def _result(
         self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
     ) -> Result:
-        blocks, uncounted = self._counter.blocks(
+        blocks = self._counter.blocks(
             run.records,
             counted,
             topic=run.topic,
-            source=self._noise_keys.source(run.topic),
             partition=run.partition,
             statistics_version=run.statistics_version,
         )
@@ -375,7 +363,6 @@ class RecordMasker:
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=blocks,
-            uncounted=uncounted,
         )
 
     def _mask_batch(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> MaskedBatch:

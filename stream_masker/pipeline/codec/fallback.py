@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.pipeline.calibration.blocks import masked_rows
+from stream_masker.pipeline.blocks import masked_rows
 from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec, TemplatesT
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec, ReferenceTemplates
 from stream_masker.pipeline.codec.scanner.codec import ScannedBatch, ScannerCodec

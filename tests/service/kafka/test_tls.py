@@ -12,7 +12,7 @@ import pytest
 from certificates import PASSWORD, certificate_pems
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.calibrator.faust_app import faust_credentials
+from stream_masker.service.calibrator.application import faust_credentials
 from stream_masker.service.kafka.administration import credentials
 from stream_masker.service.kafka.credentials import ssl_context
 

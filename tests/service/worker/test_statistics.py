@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.worker import statistics as module
 from stream_masker.service.worker.statistics import (
     KEPT_VERSIONS,

@@ -236,13 +236,6 @@ def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
             "Masked values of {{ $labels.attribute }} are not as far from the originals as the noise requires.",
         ),
         Alert(
-            "ConfigurationRefused",
-            "warning",
-            "0s",
-            found.increased("configuration_refused_total"),
-            "The calibrator refused a changed configuration file.",
-        ),
-        Alert(
             "StatisticsRefused",
             "warning",
             "0s",

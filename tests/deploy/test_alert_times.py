@@ -35,7 +35,6 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "StatisticsStale": {metric("statistics_age_seconds", JOB): "60+60"},
     "DriftOverThreshold": {metric("drift_divergence", JOB, **ATTRIBUTE, against="baseline"): "0.3"},
     "UtilityOffTarget": {metric("rmse", JOB, **ATTRIBUTE, kind="actual"): "0.1"},
-    "ConfigurationRefused": {metric("configuration_refused_total", JOB): "0+1"},
     "StatisticsRefused": {metric("statistics_refused_total", JOB): "0+1"},
     "VersionsDiffer": {metric("statistics_version", JOB, BEHIND): "1"},
     "RiskOverLimit": {metric("risk_limits_crossed", JOB): "2"},

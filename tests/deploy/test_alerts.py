@@ -62,7 +62,6 @@ SILENT: Mapping[str, list[Series]] = {
         *({metric("rmse", JOB, attribute="principal", kind="actual"): f"{one}x{MINUTES}"} for one in (0.17, 0.23, 0.3)),
         {metric("rmse", JOB, attribute="principal", kind="target"): f"0x{MINUTES}"},
     ],
-    "ConfigurationRefused": [{}],
     "RiskOverLimit": [{}],
     "StatisticsWithheld": [{}],
     "MessagesRefused": [{}],

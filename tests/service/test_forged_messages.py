@@ -21,7 +21,6 @@ from stream_masker.service.audit import complete_versions
 from stream_masker.service.calibrator.bootstrap import HistoryReader
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics import ActiveStatistics, VersionBuffer
@@ -83,9 +82,8 @@ def loosened(message: StatisticsMessage, configuration: Configuration) -> Statis
         variance=dict.fromkeys(message.statistics.variance, 1e-15),
         covariance=message.statistics.covariance * 1e-15,
     )
-    settings = {**mutable_settings(configuration), "fields": {"unlisted": "keep"}}
     snapshot = {**message.snapshot, "statistics": statistics.to_dict()}
-    return replace(message, version=HUGE, snapshot=snapshot, settings=settings)
+    return replace(message, version=HUGE, snapshot=snapshot)
 
 
 def forgeries(message: StatisticsMessage, configuration: Configuration, seal: TopicSeal) -> dict[str, list[Chunk]]:
@@ -160,7 +158,7 @@ def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
     forged = loosened(genuine[-1], configuration)
     statistics = replace(forged.statistics, version=version)
     snapshot = {**forged.snapshot, "statistics": statistics.to_dict()}
-    message = replace(forged, version=version, snapshot=snapshot, settings=genuine[-1].settings)
+    message = replace(forged, version=version, snapshot=snapshot)
     active = ActiveStatistics(Masking(configuration), None)
     active.consider([published(genuine[-1])])
     active.consider([published(message)])

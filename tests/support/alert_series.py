@@ -41,7 +41,6 @@ WORKING: Series = {
     metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
     metric("rmse", JOB, attribute="principal", kind="actual"): f"0.21x{MINUTES}",
     metric("rmse", JOB, attribute="principal", kind="target"): f"0.2x{MINUTES}",
-    metric("configuration_refused_total", JOB): f"3x{MINUTES}",
     metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
     metric("risk_certainty", JOB, attribute="principal", given="record"): f"0.5x{MINUTES}",
     metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
@@ -92,7 +91,6 @@ FIRING: Mapping[str, list[Series]] = {
             metric("risk_certainty", JOB, attribute="principal", given="record"): "_",
         },
     ],
-    "ConfigurationRefused": [{metric("configuration_refused_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],
     "StatisticsWithheld": [{metric("statistics_withheld_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "MessagesRefused": [

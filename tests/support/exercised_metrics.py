@@ -24,7 +24,6 @@ from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
-from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.metrics import initialise_counters, set_risk_metrics
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -110,7 +109,6 @@ def calibrator_metrics(folder: Path) -> RecordingMetrics:
     initialise_counters(metrics)
     publish_versions(components, metrics)
     assess_transport(components, metrics)
-    refuse_configuration(components, metrics)
     return metrics
 
 
@@ -197,27 +195,3 @@ def counts(seed: int) -> Counts:
     columns = tuple(Column(rng.integers(0, len(CONCEPTS), RECORDS).astype(np.int32)) for _ in NOMINAL)
     numbers = rng.normal(size=(RECORDS, len(NUMERIC)))
     return count_batch(Batch(RECORDS, columns, numeric=numbers), [len(CONCEPTS)] * len(NOMINAL))
-
-
-class RefusingFile:
-    """A configuration file whose every change is refused."""
-
-    refused = "noise_key: a change here needs a restart"
-    refusals = 0
-
-    def reload_if_changed(self, *, force: bool) -> bool:
-        self.refusals += 1
-        return False
-
-
-def refuse_configuration(components: CalibratorComponents, metrics: Metrics) -> None:
-    """Run an engine until it has refused a configuration file."""
-    health, file = Health(), RefusingFile()
-    configuration_file: Any = file
-    engine = CalibratorEngine(components, metrics, health, lambda error: None, configuration_file)
-    engine.start()
-    engine.tick()
-    deadline = time.monotonic() + 30
-    while not health.notes and time.monotonic() < deadline:
-        time.sleep(0.01)
-    engine.stop()

@@ -64,11 +64,10 @@ CALIBRATOR = Dashboard(
                 "ops",
             ),
             Panel(
-                "Refused statistics and configurations",
+                "Refused statistics",
                 "Since the start.",
                 [
                     Query(aggregated("sum", "statistics_refused_total"), "statistics"),
-                    Query(aggregated("sum", "configuration_refused_total"), "configurations"),
                     Query(aggregated("sum", "psd_projections_total"), "projections of Σ"),
                 ],
                 whole=True,

@@ -31,7 +31,6 @@ from stream_masker.service.configuration.build import (
     variance_growth,
 )
 from stream_masker.service.configuration.fields.transforms import field_policy
-from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 from stream_masker.service.kafka.clients import (
     RETRY_PROPERTIES,
@@ -92,21 +91,12 @@ def build_components(configuration: Configuration, page: LivePage | None = None)
     )
 
 
-def reconfigure(components: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
-    """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
-    subject = replace(build_subject(configuration), secret_id=components.subject.secret_id)
-    new_mechanism = partial(build_mechanism, configuration)
-    components.page.configure(configuration)
-    return replace(components, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
-
-
 def build_subject(configuration: Configuration) -> Subject:
     """Return the subject of the calibration: mechanism, taxonomies, settings. Raises ConfigurationError."""
     mechanism = build_mechanism(configuration)
     return Subject(
         mechanism=mechanism.name,
         configuration=configuration.hash,
-        settings=mutable_settings(configuration),
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=variance_growth(configuration),

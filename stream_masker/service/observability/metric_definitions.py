@@ -117,7 +117,6 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
     calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
-    calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
     MetricDefinition(
         "histogram",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
-from results import PROTECTION
 from support.schemas import load_schema, schema_names, schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -33,16 +31,14 @@ from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message
 from stream_masker.pipeline.wire.reports import (
     DriftReport,
-    MaskedRange,
     encode_drift,
-    encode_provenance,
     encode_rejection,
 )
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration.schema import configuration_schema_text
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["calibration-block", "configuration", "drift", "masked-event", "provenance", "rejection", "statistics"]
+NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejection", "statistics"]
 HASH = "0123456789abcdef"
 
 
@@ -147,16 +143,6 @@ def messages() -> dict[str, list[bytes]]:
             version(None, "file", numeric=True),
             split_message(3, bytes(2_000), 1_000)[-1].value,
         ],
-        "provenance": [
-            encode_provenance(
-                MaskedRange.of("discharges", 0, [3, 5], tombstones, rejected),
-                replace(PROTECTION, certainty=certainty),
-                output="discharges.masked",
-                rejected="discharges.rejected",
-                recorded=datetime.now(UTC),
-            )
-            for tombstones, rejected, certainty in ((0, 0, 0.5), (0, 2, None), (1, 1, 0.5))
-        ],
         "drift": [report(None, None, None), report(*differences()), report(*differences(numeric=True))],
     }
 
@@ -213,7 +199,7 @@ def report(previous, baseline, gained) -> bytes:
     )
 
 
-MESSAGES = ["rejection", "calibration-block", "statistics", "drift", "provenance"]
+MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]
 
 
 @pytest.mark.parametrize("name", MESSAGES)

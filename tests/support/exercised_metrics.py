@@ -122,7 +122,7 @@ def write_configuration(folder: Path) -> Configuration:
         rows="\n".join(["concept,parent", f"{root},", *rows, ""]),
         attributes={**nominal, **numeric},
         internal_topics={"encryption": False},
-        publication={"min_records": 1, "epsilon": 0.5},
+        publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )
     return load_configuration(path, {})

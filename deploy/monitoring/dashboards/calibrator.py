@@ -16,7 +16,6 @@ CALIBRATOR = Dashboard(
             number("Records in the window", "", aggregated("max", "window_records")),
             number("Blocks in the window", "", aggregated("max", "window_blocks")),
             number("Version", "In use by calibrators.", f"max ({metric('statistics_version', SELECTED_SERIES)})"),
-            number("Privacy budget spent", "Since the start.", aggregated("sum", "publication_epsilon_total")),
         ],
         "Work": [
             Panel(

@@ -32,7 +32,7 @@ def status(role: str, existing: ExistingTopic, configuration: Configuration | No
 
 
 def test_every_configured_topic_is_required_once() -> None:
-    for topics in ({"output": "elsewhere"}, {"provenance": "events"}):
+    for topics in ({"output": "elsewhere"},):
         configuration = configured(topics=topics)
         required = required_topics(configuration)
         assert {topic.role: topic.name for topic in required} == configuration.topics.model_dump(exclude_none=True)

@@ -68,7 +68,8 @@ class Masking:
 
     def identify(self, topic: str, identity: str) -> None:
         """Set what tells a file from an earlier one of the same name (``RecordMasker.set_identities``)."""
-        self.masker_of(topic).set_identities({topic: identity})
+        for masker in self._maskers.values():
+            masker.set_identities({topic: identity})
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:

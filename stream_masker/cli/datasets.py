@@ -24,8 +24,8 @@ from stream_masker.service.configuration.build import (
     numeric_range,
 )
 from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.local.records import open_records
 from stream_masker.service.observability.progress import shown_activity
 
 ALL_NAMES = "all"
@@ -35,7 +35,8 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     secret = read_secret(configuration)
     tell_if_waiting(source)
-    with shown_activity(information()) as show, open_records(configuration, source) as (lines, _):
+    opened = open_events(source, configuration.produce, configuration.records)
+    with shown_activity(information()) as show, opened as file:
         show("loading the ontologies")
         masker = RecordMasker(
             build_plan(configuration),
@@ -45,7 +46,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
         )
         show(f"reading {Path(source).name}")
         numbers_read = count()
-        whole = joined(list(masker.encode(line for (_, line), _ in zip(lines, numbers_read, strict=False))))
+        whole = joined(list(masker.encode(line for (_, line), _ in zip(file.lines, numbers_read, strict=False))))
         events = next(numbers_read)
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")

@@ -32,7 +32,7 @@ from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret, topic_seal
 from stream_masker.service.events.synthetic import synthetic_discharges
-from stream_masker.service.local.files import FileMasking
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000

@@ -22,13 +22,13 @@ NOTHING: dict[str, object] = {}
 
 CONFIGURATIONS = [
     NOTHING,
-    {"topics": {role: f"hospital_A.{role}" for role in (*NAMES, "provenance")}},
+    {"topics": {role: f"hospital_A.{role}" for role in NAMES}},
     {"topics": {"input": "admissions"}, "kafka": {"properties": {"group.id": "masking"}}},
     {"topics": {"input": ["admissions", "discharges"], "rejected": "rejections"}},
     {"topics": {"input": ["admissions", "discharges"]}},
     {"calibration": {"window_age": "5d"}, "limits": {"record_bytes": 12_345_678}},
     {"calibration": {"window_age": 864_001.5}},
-    {"calibration": {"window_age": "90m"}, "message": {"key": "drop"}},
+    {"calibration": {"window_age": "90m"}, "message": {"key": "drop"}, "limits": {"record_bytes": 1000}},
 ]
 
 
@@ -48,7 +48,7 @@ def test_topics_are_those_of_the_configuration(both):
     assert topics.keys() == {topic.name for topic in required}
     for topic in required:
         one = topics[topic.name]
-        assert one["spec"]["config"] == dict(topic.settings)
+        assert one["spec"]["config"] == dict(topic.rule.settings)
         assert (one["spec"]["partitions"], one["spec"]["replicas"]) == (topic.partitions, 2)
         assert one["metadata"]["labels"]["strimzi.io/cluster"] == "kafka"
         assert one["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}

@@ -11,7 +11,7 @@ from support.small_configuration import write_small
 from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.local.files import FileMasking
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 CODES = [f"{chapter}{leaf}" for chapter in "ABCDEF" for leaf in range(10)]

@@ -149,15 +149,6 @@ class Configuration(Section):
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
 
-    @property
-    def event_files(self) -> ProduceSection:
-        """The section ``produce`` with the path of the descriptor set of Protobuf files."""
-        protobuf = self.produce.protobuf
-        if protobuf is None:
-            return self.produce
-        resolved = protobuf.model_copy(update={"descriptors": str(self.resolve(protobuf.descriptors))})
-        return self.produce.model_copy(update={"protobuf": resolved})
-
     def for_topic(self, topic: str) -> Configuration:
         """Return the configuration of one input topic, with the names of its own topics.
 

@@ -39,11 +39,10 @@ CONTENT = {
             "certificate_key": "registry.key",
         },
     },
-    "produce": {"protobuf": {"descriptors": "events.desc", "message": "example.Visit"}},
 }
 NAMES = {
     *("one.csv", "mapping.csv", "secret", "encryption", "topics", "earlier", "token", "http.crt", "http.key"),
-    *("credentials", "registry.ca", "registry.crt", "registry.key", "events.desc"),
+    *("credentials", "registry.ca", "registry.crt", "registry.key"),
 }
 
 
@@ -73,7 +72,6 @@ def test_every_file_that_is_read_is_named(configuration: Configuration, monkeypa
 
     monkeypatch.setattr(Configuration, "resolve", recorded)
     section, http = configuration.format.registry, configuration.http
-    assert configuration.event_files.protobuf is not None
     for reader in (
         lambda: build_plan(configuration),
         lambda: read_secret(configuration, {}),
@@ -85,5 +83,5 @@ def test_every_file_that_is_read_is_named(configuration: Configuration, monkeypa
     ):
         with pytest.raises(StreamMaskerError):
             reader()
-    assert {"one.csv", "secret", "encryption", "topics", "credentials", "token", "events.desc"} <= read
+    assert {"one.csv", "secret", "encryption", "topics", "credentials", "token"} <= read
     assert read <= NAMES

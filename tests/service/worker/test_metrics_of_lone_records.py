@@ -17,8 +17,8 @@ from support.small_configuration import write_small
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.local.files import FileMasking
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics

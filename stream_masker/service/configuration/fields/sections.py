@@ -140,16 +140,6 @@ class FieldsSection(Section):
     )
 
 
-class ProtobufSection(Section):
-    """The messages of Protobuf files, which do not describe themselves."""
-
-    descriptors: NonEmptyText = Field(
-        description="A file with the descriptor set of the schema and its imports, relative to the configuration "
-        "file's folder: `protoc --include_imports --descriptor_set_out=FILE`, or `buf build -o FILE`."
-    )
-    message: NonEmptyText = Field(description="The full name of the message type, such as `example.Discharge`.")
-
-
 class ProduceSection(Section):
     """The conversion of files to events, by `stream-masker produce` and all other commands that read events."""
 
@@ -171,6 +161,7 @@ class ProduceSection(Section):
         description="The separator of each column of a CSV file whose cells have several codes, such as `;`: a cell "
         "becomes a list of texts without the spaces around them, and a masked list a cell again.",
     )
-    protobuf: ProtobufSection | SkipJsonSchema[None] = Field(
-        default=None, description="The messages of files whose names end in `.pb` or `.binpb`. Default: not read."
+    encoding: str = Field(
+        default="",
+        description="The encoding of CSV files, such as `cp1252`. Default: UTF-8, or UTF-16 with a byte order mark.",
     )

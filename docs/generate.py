@@ -265,12 +265,6 @@ def _first_sentence(folder: Path) -> str:
     return re.split(r"(?<=\.) ", paragraph)[0].replace("``", "`")
 
 
-def worker_states() -> str:
-    """Return the state machine of the worker, from the docstring of its module; indented tables become blocks."""
-    paragraphs = _docstring(PACKAGE / "service" / "worker" / "states.py").split("\n\n")[1:]
-    return "\n\n".join(_block(text) if text.startswith("    ") else text.replace("``", "`") for text in paragraphs)
-
-
 def _block(text: str) -> str:
     return f"```text\n{textwrap.dedent(text)}\n```"
 
@@ -315,5 +309,4 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "reasons": reasons,
     "rejection": message("rejection"),
     "statistics": message("statistics"),
-    "worker-states": worker_states,
 }

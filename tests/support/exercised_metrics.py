@@ -31,8 +31,8 @@ from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ProcessName
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
-from stream_masker.service.worker.transactions import TransactionCounts
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")

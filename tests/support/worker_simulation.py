@@ -26,9 +26,10 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import Batcher, LoadBatcher
 from stream_masker.service.worker.groups import GroupBatcher, GroupLimits
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.transactions import AbortedError, SessionLostError, TransactionCounts
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
 PARTITIONS = 3

@@ -45,7 +45,7 @@ from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.names import publisher_id
 from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
-from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
+from stream_masker.service.kafka.topic_rules import MAX_BLOCK_BYTES as MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
 
 

@@ -14,10 +14,10 @@ from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.source import ReadError, Source
 from stream_masker.service.worker.statistics import HoldReason, StatisticsSource
 from stream_masker.service.worker.topics import InputTopics
-from stream_masker.service.worker.transactions import TransactionCounts
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())

@@ -32,11 +32,12 @@ from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import Batcher, LoadBatcher
 from stream_masker.service.worker.groups import GroupBatcher, GroupLimits
+from stream_masker.service.worker.outcomes import OutputTopics
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
 from stream_masker.service.worker.topics import RESET_PROPERTY, FoundTopics, InputTopics, check_offsets, find_topics
-from stream_masker.service.worker.transactions import OutputTopics, Transactions
+from stream_masker.service.worker.transactions import Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
 log = logging.getLogger(__name__)
@@ -129,9 +130,7 @@ def worker_parts(
 
     return WorkerParts(
         connect=connect,
-        transactions=partial(
-            new_transactions, configuration, transactional_id(configuration), outputs, liveness.running
-        ),
+        transactions=partial(new_transactions, configuration, transactional_id(configuration), outputs, liveness.beat),
         batcher=partial(new_batcher, configuration, masking),
         statistics=StatisticsSource(
             connect_consumer(statistics_properties(configuration)),

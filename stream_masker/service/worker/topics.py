@@ -35,6 +35,7 @@ from stream_masker.service.kafka.failures import (
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end
+from stream_masker.service.kafka.topic_rules import topic_rules
 from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
@@ -43,9 +44,6 @@ log.addFilter(RepeatFilter())
 RESET_PROPERTY = "auto.offset.reset"
 
 REQUEST_SECONDS = 5.0
-
-PRODUCER_LIMIT_BYTES = 1_000_000
-"""librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
 
 TIMESTAMP_BOUND = "message.timestamp.before.max.ms"
 
@@ -251,21 +249,11 @@ def setting_problems(
     configuration: Configuration, by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]
 ) -> Iterator[str]:
     """Yield the problems of topics with these settings, by name; ``outputs``: the topics of masked records."""
-    for output in by_topic.keys() & outputs:
-        policy = by_topic[output].get("cleanup.policy", "delete")
-        if configuration.message.key == "drop" and "compact" in policy:
-            yield (
-                f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
-                f"pseudonymize or keep, or {alter_command(output, 'cleanup.policy', 'delete')}"
-            )
-    limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
+    rules = topic_rules(configuration)
     for topic, settings in by_topic.items():
-        largest = settings.get("max.message.bytes")
-        if largest is not None and int(largest) < limit:
-            yield (
-                f"topic {topic} has max.message.bytes={largest}, less than the {limit} of the producer: "
-                f"{alter_command(topic, 'max.message.bytes', limit)}, or set message.max.bytes in kafka.properties"
-            )
+        role = "output" if topic in outputs else "rejected"
+        rule = rules["calibration" if topic == configuration.topics.calibration else role]
+        yield from (f"topic {topic} has {problem}" for problem in rule.problems(topic, settings))
 
 
 def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:

@@ -24,26 +24,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from itertools import compress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
-from stream_masker.pipeline.records import Block, Header, Rejected, Result
-from stream_masker.pipeline.wire.blocks import block_key, encode_block
-from stream_masker.pipeline.wire.reports import encode_rejection
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Rejected, Result
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.runtime.process import SerialExecutor
+from stream_masker.service.worker.outcomes import (
+    OutgoingMessage,
+    OutputTopics,
+    TransactionCounts,
+    outgoing_message,
+    send_outcomes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +57,6 @@ because later there is no transaction left to commit."""
 
 HURRIED_SECONDS = 4.0
 """The same limit while the process stops or partitions are revoked. A pod has 30 seconds to end."""
-
-CALIBRATION_PARTITION = 0
 
 REFUSED_MESSAGE = frozenset(
     {
@@ -72,9 +71,6 @@ REFUSED_MESSAGE = frozenset(
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-
-OutgoingMessage: TypeAlias = tuple[bytes | None, bytes | None, int, list[Header]]
-"""A message: value, key, timestamp in milliseconds (0: now), headers."""
 
 Place: TypeAlias = tuple[Partition, int]
 """A record of a batch: its input partition, and its index in the partition's result."""
@@ -98,53 +94,6 @@ class _StepError(Exception):
     def __init__(self, step: str, error: KafkaError) -> None:
         super().__init__(f"{step}: {explained(error)}")
         self.code: int = error.code()
-
-
-@dataclass(slots=True)
-class TransactionCounts:
-    """The numbers of records and blocks in a transaction. None of them depends on the masks of a record.
-
-    ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
-    of ``fields`` could not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
-    """
-
-    masked: int = 0
-    tombstones: int = 0
-    causes: Counter[RejectionCause] = field(default_factory=Counter)
-    blocks: int = 0
-    blocks_left_out: int = 0
-    emptied: int = 0
-    suppressed: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def records(self) -> int:
-        return self.masked + self.tombstones + self.causes.total()
-
-    @property
-    def rejected(self) -> dict[str, int]:
-        """The numbers of rejected records by reason."""
-        return by_reason(self.causes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputTopics:
-    """The topics that a worker writes the records of one input topic to, and what it needs to encode their blocks.
-
-    ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``seal``: of the calibration topic. ``secret_id``: of the masking secret. ``configuration``: its hash.
-    """
-
-    input: str
-    output: str
-    rejected: str
-    calibration: str
-    rejected_partitions: int
-    seal: TopicSeal
-    taxonomies: Mapping[str, Taxonomy]
-    secret_id: str
-    configuration: str
-    numeric: Sequence[str] = ()
-    context: str = ""
 
 
 class Transactions:
@@ -232,7 +181,7 @@ class Transactions:
         while True:
             try:
                 self._begin()
-                counts = self._send_all(results)
+                counts = send_outcomes(results, self._outputs, self._send)
                 self._request("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
                 self._flush()
                 self._request("commit", self._producer.commit_transaction, unknown=True)
@@ -250,51 +199,10 @@ class Transactions:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
         self._begun = self._clock()
-        self._step("begin", lambda _: self._producer.begin_transaction(), unknown=True)
+        self._must("begin", lambda _: self._producer.begin_transaction())
 
     def _abort(self) -> None:
-        self._request("abort", self._producer.abort_transaction, unknown=True)
-
-    def _send_all(self, results: Mapping[Partition, Result]) -> TransactionCounts:
-        """Send every outcome in order, and every block; return their numbers."""
-        counts = TransactionCounts()
-        for partition, result in results.items():
-            outputs = self._outputs(partition.topic)
-            self._send_outcomes(outputs, partition.number, result, counts)
-            for block in result.blocks:
-                self._send_block(outputs, block, counts)
-        return counts
-
-    def _send_outcomes(self, outputs: OutputTopics, number: int, result: Result, counts: TransactionCounts) -> None:
-        masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
-        too_large = [masked[k] for k in self._send(outputs.output, number, outgoing_messages(result))]
-        rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
-        self._send_rejections(outputs, number, [rejected[index] for index in sorted(rejected)])
-        tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
-        counts.tombstones += tombstones
-        counts.masked += len(result.offsets) - len(rejected) - tombstones
-        counts.causes.update((str(rejection.reason), rejection.field) for rejection in rejected.values())
-        counts.emptied += sum(result.emptied.values())
-        counts.suppressed.update(result.suppressed)
-
-    def _send_rejections(self, outputs: OutputTopics, partition: int, rejected: Sequence[Rejected]) -> None:
-        topic = outputs.input
-        values = [encode_rejection(rejection, topic=topic, partition=partition) for rejection in rejected]
-        keys = [f"{topic}:{partition}:{rejection.offset}".encode() for rejection in rejected]
-        messages: list[OutgoingMessage] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
-        self._send(outputs.rejected, partition % outputs.rejected_partitions, messages)
-
-    def _send_block(self, outputs: OutputTopics, counted: Block, counts: TransactionCounts) -> None:
-        block, names = replace(counted, secret_id=outputs.secret_id), (outputs.configuration, outputs.context)
-        value = encode_block(
-            block, outputs.taxonomies, configuration=names[0], numeric=outputs.numeric, context=names[1]
-        )
-        key = block_key(block)
-        too_large = self._send(
-            outputs.calibration, CALIBRATION_PARTITION, [(outputs.seal.seal(key, value), key, 0, [])]
-        )
-        counts.blocks += 1 - len(too_large)
-        counts.blocks_left_out += len(too_large)
+        self._must("abort", self._producer.abort_transaction)
 
     def _send(
         self,
@@ -394,6 +302,13 @@ class Transactions:
     def _flush(self) -> None:
         self._step("flush", lambda t: _flush(self._producer, t))
 
+    def _must(self, name: str, attempt: Callable[[float], object]) -> None:
+        """Do a step without which the producer cannot be used any more."""
+        try:
+            self._request(name, attempt, unknown=True)
+        except _StepError as failure:
+            raise SessionLostError(str(failure)) from None
+
     def _request(self, name: str, attempt: Callable[[float], object], *, unknown: bool = False) -> None:
         """Do a step whose requests have no sequence numbers; note whether one of them may still be on its way."""
         start, clean = self._clock(), False
@@ -430,21 +345,6 @@ class Transactions:
         """Return the error of a producer that cannot be used any more. An expired transaction fences its own one."""
         fenced = error.code() in FENCED and self._clock() - self._begun < self._expiry
         return SessionLostError(f"{step}: {explained(error)}", fenced=fenced)
-
-
-def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
-    """Return a result's records as messages, without the rejected ones. A missing timestamp becomes 0 (now)."""
-    times = result.timestamps
-    if min(times, default=0) < 0:
-        times = [max(0, time) for time in times]
-    messages = zip(result.values, result.keys, times, result.headers, strict=True)
-    rejected = result.rejected
-    return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages
-
-
-def outgoing_message(result: Result, index: int) -> OutgoingMessage:
-    """Return one record of a result as a message."""
-    return result.values[index], result.keys[index], max(0, result.timestamps[index]), result.headers[index]
 
 
 def _reason(code: int, key: bytes | None) -> Reason:

@@ -29,11 +29,12 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.runtime.process import SerialExecutor
 from stream_masker.service.worker.batch import Batch, Batcher, mask_batch
 from stream_masker.service.worker.groups import GroupBatcher
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import StatisticsSource
 from stream_masker.service.worker.topics import InputTopics
-from stream_masker.service.worker.transactions import AbortedError, SessionLostError, TransactionCounts, Transactions
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Transactions
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Liveness:
         self._health, self._stop = health, stop
 
     def running(self) -> bool:
-        """Return False when the process stops. Threads other than the main one call it, so it records no heartbeat."""
+        """Return False when the process stops."""
         return not self._stop.is_set()
 
     def beat(self) -> bool:

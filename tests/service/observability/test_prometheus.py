@@ -48,9 +48,9 @@ from stream_masker.service.observability.metric_definitions import (
     ProcessName,
 )
 from stream_masker.service.observability.metrics import Metrics, process_registry
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.statistics import HoldReason
-from stream_masker.service.worker.transactions import TransactionCounts
 
 NAMES = ("principal", "secondary")
 ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))

@@ -22,8 +22,9 @@ from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.outcomes import OutputTopics
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.transactions import OutputTopics, Transactions
+from stream_masker.service.worker.transactions import Transactions
 
 RECORDS = 1_000
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import LATEST_RECORDS, LEAST_RECORDS, RejectionShare
-from stream_masker.service.worker.transactions import TransactionCounts
 
 WRONG_PATH = ("missing_noise_key", "patient.idd")
 

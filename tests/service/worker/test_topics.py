@@ -67,7 +67,7 @@ def test_an_output_that_matches_the_expression_is_refused() -> None:
 def test_a_compacted_output_needs_keys(policy: str) -> None:
     settings = {"discharges.masked": {"cleanup.policy": policy}}
     (problem,) = setting_problems(configured(message={"key": "drop"}), settings, OUTPUTS)
-    assert f"cleanup.policy={policy}, which needs message keys, but message.key is drop: use pseudonymize" in problem
+    assert f"topic discharges.masked has cleanup.policy={policy}: kafka-configs.sh" in problem
     assert list(setting_problems(configured(), settings, OUTPUTS)) == []
 
 

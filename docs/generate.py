@@ -306,7 +306,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "methods": methods,
     "metrics": code.metrics_table,
     "notebook": executed,
-    "provenance": message("provenance"),
     "reasons": reasons,
     "rejection": message("rejection"),
     "statistics": message("statistics"),

@@ -63,15 +63,6 @@ class Masking:
         return self._maskers[topic]
 
     @property
-    def needs_identity(self) -> bool:
-        """Whether noise depends on the position of a record, and so on its file."""
-        return self.plan.noise_key is None
-
-    def identify(self, topic: str, identity: str) -> None:
-        """Set what tells a file from an earlier one of the same name (``RecordMasker.set_identities``)."""
-        self.masker_of(topic).set_identities({topic: identity})
-
-    @property
     def taxonomies(self) -> dict[str, Taxonomy]:
         """The taxonomy of each nominal attribute, in attribute order."""
         return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}

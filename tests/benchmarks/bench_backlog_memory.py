@@ -25,7 +25,7 @@ FILLED, VERSION = "stream_masker_window_records", "stream_masker_statistics_vers
 def main() -> None:
     options = stream_arguments(__doc__, {"--records": 400_000})
     with broker() as (folder, cluster):
-        calibration = {"core_share": 1, "sampling": False}
+        calibration = {"core_share": 1}
         stream = Stream.prepared(folder, cluster.bootstrap, options, calibration=calibration)
         peaks = measured(stream, options.records)
     table("Peak memory in MiB", ("events", *chart_limits()), [[options.shape, *peaks]])

@@ -28,13 +28,14 @@ from stream_masker.service.kafka.clients import (
     RETRY_BACKOFF_MS,
 )
 from stream_masker.service.kafka.names import consumer_group_id
-from stream_masker.service.kafka.topics import (
-    DEFAULT_PARTITIONS,
-    MAX_SUMMARY_BYTES,
+from stream_masker.service.kafka.topic_rules import (
+    MAX_BLOCK_BYTES,
+    MAX_VERSION_BYTES,
+    PRODUCER_BYTES,
     WEEK_MS,
-    max_masked_bytes,
-    required_topics,
+    masked_bytes,
 )
+from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, required_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
@@ -54,11 +55,13 @@ __all__ = [
     "FETCH_BACKOFF_MS",
     "LINGER_MS",
     "LONGEST_RETRY_BACKOFF_MS",
+    "MAX_BLOCK_BYTES",
     "MAX_FENCINGS",
     "MAX_GROWTH",
-    "MAX_SUMMARY_BYTES",
+    "MAX_VERSION_BYTES",
     "MIN_SECRET_BYTES",
     "OVERLAPPED_RECORDS",
+    "PRODUCER_BYTES",
     "QUEUED_MESSAGES",
     "RECONNECT_MS",
     "RETRY_BACKOFF_MS",
@@ -82,7 +85,7 @@ __all__ = [
     "configuration_schema",
     "consumer_group_id",
     "main",
-    "max_masked_bytes",
+    "masked_bytes",
     "parse_configuration",
     "required_topics",
     "schema_validator",

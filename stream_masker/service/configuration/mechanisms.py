@@ -179,8 +179,8 @@ class PramSection(MechanismSection):
     name: Literal["pram"] = Field(description="The masking mechanism.")
     matrices: dict[NameText, NonEmptyText] | None = Field(
         default=None,
-        description="Files of Markov matrices by attribute (.json, .csv or .tsv). The matrix of an attribute without a "
-        "file is estimated.",
+        description="JSON files of Markov matrices by attribute: `{value: {value: probability}}`. The matrix of an "
+        "attribute without a file is estimated.",
     )
     invariant: bool = Field(
         default=False, description="Whether given matrices are made invariant, so that marginals are preserved."

@@ -1,12 +1,10 @@
 """The secrets from which noise, pseudonyms and the keys of the internal topics derive. They appear in no message.
 
-A variable with a secret is removed from the environment once it has been read, and overwritten where it stands in
-memory: child processes inherit the environment, and the kernel shows the one that a process started with below /proc.
+A variable with a secret is removed from the environment once it has been read, because child processes inherit it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import logging
 import os
@@ -208,15 +206,5 @@ def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
     with _taking:
         if name in os.environ:
             _taken[name] = os.environb[os.fsencode(name)]
-            _overwrite(name)
             del os.environ[name]
         return _taken.get(name)
-
-
-def _overwrite(name: str) -> None:
-    """Overwrite the value of a variable in the memory of the C library."""
-    library = ctypes.CDLL(None)
-    library.getenv.restype = ctypes.c_void_p
-    value = library.getenv(os.fsencode(name))
-    if value:
-        ctypes.memset(value, 0, len(ctypes.string_at(value)))

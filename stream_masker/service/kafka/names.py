@@ -35,11 +35,6 @@ def statistics_group_id(configuration: Configuration) -> str:
     return f"{consumer_group_id(configuration)}.statistics"
 
 
-def starts_group_id(configuration: Configuration) -> str:
-    """Return the group in which workers note the offsets at which they begin to read; nothing joins it."""
-    return f"{consumer_group_id(configuration)}.starts"
-
-
 def transactional_id_prefix(configuration: Configuration) -> str:
     """Return the beginning of the transactional ids of all workers of one input."""
     return f"{consumer_group_id(configuration)}."
@@ -122,7 +117,6 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
-    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, starts_group_id(configuration), ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
     yield from _topics(PrincipalRole.CALIBRATOR, inputs, "Read")
     yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")

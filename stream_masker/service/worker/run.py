@@ -130,9 +130,7 @@ def worker_parts(
 
     return WorkerParts(
         connect=connect,
-        transactions=partial(
-            new_transactions, configuration, transactional_id(configuration), outputs, liveness.running
-        ),
+        transactions=partial(new_transactions, configuration, transactional_id(configuration), outputs, liveness.beat),
         batcher=partial(new_batcher, configuration, masking),
         statistics=StatisticsSource(
             connect_consumer(statistics_properties(configuration)),

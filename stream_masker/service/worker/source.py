@@ -11,10 +11,12 @@ from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException,
 
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.messages import Partition, partitions_of, partitions_text, runs_by_partition
+from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.worker.batch import Batch, Batcher
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 READ_SECONDS = 0.05
 """Timeout of one read within a batch, in seconds: a stop is noticed after at most this time."""

@@ -35,6 +35,7 @@ from stream_masker.service.kafka.failures import (
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end
+from stream_masker.service.kafka.topic_rules import topic_rules
 from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
@@ -43,9 +44,6 @@ log.addFilter(RepeatFilter())
 RESET_PROPERTY = "auto.offset.reset"
 
 REQUEST_SECONDS = 5.0
-
-PRODUCER_LIMIT_BYTES = 1_000_000
-"""librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
 
 TIMESTAMP_BOUND = "message.timestamp.before.max.ms"
 
@@ -221,11 +219,10 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
     written = [name for topic in topics for name in (topic.output, topic.rejected)]
     outputs = {topic.output for topic in topics}
     by_topic = _settings(configuration, [*dict.fromkeys(written), configuration.topics.calibration])
-    limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
-    problems = [*setting_problems(by_topic, outputs, limit, keyless=configuration.message.key == "drop")]
+    problems = [*setting_problems(configuration, by_topic, outputs)]
     if problems:
         raise ServiceError("; ".join(problems))
-    for risk in rejection_risks(by_topic, outputs, limit):
+    for risk in rejection_risks(by_topic, outputs):
         log.warning("%s", risk)
     for topic, settings in _settings(configuration, inputs).items():
         if (compression := settings.get(COMPRESSION_TYPE, UNCOMPRESSED)) != UNCOMPRESSED:
@@ -249,36 +246,20 @@ def _settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[st
 
 
 def setting_problems(
-    by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str], limit: int, *, keyless: bool
+    configuration: Configuration, by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]
 ) -> Iterator[str]:
-    """Yield the problems of topics with these settings, by name.
-
-    ``outputs``: the topics of masked records. ``limit``: the largest message of the producer in bytes. ``keyless``:
-    whether masked records have no keys.
-    """
-    for output in by_topic.keys() & outputs:
-        policy = by_topic[output].get("cleanup.policy", "delete")
-        if keyless and "compact" in policy:
-            yield (
-                f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
-                f"pseudonymize or keep, or {alter_command(output, 'cleanup.policy', 'delete')}"
-            )
-    for topic in sorted(by_topic.keys() - outputs):
-        largest = by_topic[topic].get("max.message.bytes")
-        if largest is not None and int(largest) < limit:
-            yield (
-                f"topic {topic} has max.message.bytes={largest}, less than the {limit} of the producer: "
-                f"{alter_command(topic, 'max.message.bytes', limit)}, or set message.max.bytes in kafka.properties"
-            )
+    """Yield the problems of topics with these settings, by name; ``outputs``: the topics of masked records."""
+    rules = topic_rules(configuration)
+    for topic, settings in by_topic.items():
+        role = "output" if topic in outputs else "rejected"
+        rule = rules["calibration" if topic == configuration.topics.calibration else role]
+        yield from (f"topic {topic} has {problem}" for problem in rule.problems(topic, settings))
 
 
-def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str], limit: int) -> Iterator[str]:
+def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:
     """Yield the settings of outputs for which records of the input may be rejected, each with its remedy."""
     for output in sorted(by_topic.keys() & outputs):
         settings = by_topic[output]
-        largest = settings.get("max.message.bytes")
-        if largest is not None and int(largest) < limit:
-            yield f"topic {output} has max.message.bytes={largest}: larger records will be rejected"
         policy = settings.get("cleanup.policy", "delete")
         if "compact" in policy:
             yield f"topic {output} has cleanup.policy={policy}: records without a key will be rejected"

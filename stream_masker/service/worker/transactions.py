@@ -199,10 +199,10 @@ class Transactions:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
         self._begun = self._clock()
-        self._step("begin", lambda _: self._producer.begin_transaction(), unknown=True)
+        self._must("begin", lambda _: self._producer.begin_transaction())
 
     def _abort(self) -> None:
-        self._request("abort", self._producer.abort_transaction, unknown=True)
+        self._must("abort", self._producer.abort_transaction)
 
     def _send(
         self,
@@ -301,6 +301,13 @@ class Transactions:
 
     def _flush(self) -> None:
         self._step("flush", lambda t: _flush(self._producer, t))
+
+    def _must(self, name: str, attempt: Callable[[float], object]) -> None:
+        """Do a step without which the producer cannot be used any more."""
+        try:
+            self._request(name, attempt, unknown=True)
+        except _StepError as failure:
+            raise SessionLostError(str(failure)) from None
 
     def _request(self, name: str, attempt: Callable[[float], object], *, unknown: bool = False) -> None:
         """Do a step whose requests have no sequence numbers; note whether one of them may still be on its way."""

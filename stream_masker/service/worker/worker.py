@@ -71,7 +71,7 @@ class Liveness:
         self._health, self._stop = health, stop
 
     def running(self) -> bool:
-        """Return False when the process stops. Threads other than the main one call it, so it records no heartbeat."""
+        """Return False when the process stops."""
         return not self._stop.is_set()
 
     def beat(self) -> bool:

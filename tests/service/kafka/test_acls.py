@@ -46,15 +46,6 @@ def test_only_the_calibrator_writes_statistics_and_nobody_of_the_service_reads_m
     assert (writers, readers) == ({PrincipalRole.CALIBRATOR}, {PrincipalRole.READER})
 
 
-def test_only_workers_write_provenance_events() -> None:
-    configuration = parse_configuration({**yaml.safe_load(TEXT), "topics": {"provenance": "events"}})
-    access = {role: {r for r in allowed(configuration, role) if r[1] == "events"} for role in PrincipalRole}
-    assert {role: {operation for *_, operation in rules} for role, rules in access.items() if rules} == {
-        PrincipalRole.WORKER: {"Write", "DescribeConfigs"},
-        PrincipalRole.ADMINISTRATOR: {"Create", "Describe", "DescribeConfigs"},
-    }
-
-
 def test_transactional_ids_of_workers_have_the_allowed_prefix(configuration) -> None:
     (rule,) = [
         rule

@@ -1,4 +1,4 @@
-"""The client of kafka-python from the configuration."""
+"""The credentials of kafka-python's client from the configuration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.kafka import administration
-from stream_masker.service.kafka.administration import connect_administration, credentials
+from stream_masker.service.kafka import topics
+from stream_masker.service.kafka.credentials import kafka_python_credentials as credentials
 from stream_masker.service.kafka.failures import require_broker
 
 PASSWORD = "do-not-tell"
@@ -28,21 +28,26 @@ def test_passwords_are_translated_with_their_transport() -> None:
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "clinic",
         "sasl_plain_password": PASSWORD,
-        "sasl_kerberos_service_name": "kafka",
     }
     assert arguments.keys() <= KafkaAdminClient.DEFAULT_CONFIG.keys()
 
 
-def test_tokens_are_those_of_the_endpoint() -> None:
-    names = {"client.id": "masker", "client.secret": PASSWORD, "token.endpoint.url": "http://127.0.0.1:1/"}
-    given = {
-        f"sasl.oauthbearer.{name}": text for name, text in {**names, "method": "oidc", "extensions": "a=b"}.items()
-    }
-    arguments = credentials({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **given})
-    assert arguments["sasl_mechanism"] == "OAUTHBEARER"
-    assert arguments["sasl_oauth_token_provider"].extensions() == {"a": "b"}
-    with pytest.raises(ServiceError, match="token endpoint"):
-        arguments["sasl_oauth_token_provider"].token()
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"},
+            "sasl.mechanism is OAUTHBEARER; supported",
+        ),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism is GSSAPI; supported are PLAIN, SCRAM-SHA-256"),
+        ({"security.protocol": "ssl3"}, "security.protocol is SSL3; supported are PLAINTEXT"),
+        ({"security.protocol": "ssl", "ssl.key.pem": PASSWORD}, "ssl.key.pem is supported by librdkafka only"),
+    ],
+)
+def test_what_kafka_python_does_not_have_is_named(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        credentials(properties)
+    assert PASSWORD not in str(caught.value)
 
 
 def test_plaintext_needs_no_arguments() -> None:
@@ -64,9 +69,9 @@ def test_a_connection_that_fails_is_one_error_without_logs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("stream_masker.service.kafka.failures.PROBE_STEP_SECONDS", 0.1)
-    monkeypatch.setattr(administration, "require_broker", partial(require_broker, seconds=0.5))
+    monkeypatch.setattr(topics, "require_broker", partial(require_broker, seconds=0.5))
     kafka = {"bootstrap_servers": "127.0.0.1:1", "properties": properties}
     configuration = parse_configuration(small_configuration("principal", kafka=kafka, mechanism={"reference": "mean"}))
     with pytest.raises(kind, match=said):
-        connect_administration(configuration)
+        topics.prepare_topics(configuration)
     assert not caplog.records

@@ -59,7 +59,7 @@ NESTED_EVENTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class EventSample:
-    """Events, and the sections of a configuration that say how they were read. record_format: None for JSON, HL7 v2."""
+    """Events, and the sections of a configuration that say how they were read. record_format: None for JSON."""
 
     events: list[bytes]
     sections: Mapping[str, Any] = field(default_factory=dict)
@@ -74,6 +74,8 @@ def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
     """
     section: dict[str, Any] = {"encoding": encoding} if encoding else {}
     with open_events(name, ProduceSection.model_validate(section)) as source:
+        if source.kind == "hl7":
+            raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
         events = [line for _, line in islice(source.lines, size)]
         is_csv = source.kind == "csv"
     if is_csv:

@@ -13,8 +13,7 @@ from stream_masker.pipeline.paths import NameStep, compile_path
 from stream_masker.service.files.proposal import names, values
 from stream_masker.service.files.proposal.sample import SampledField
 
-TreatmentKey: TypeAlias = Literal["keep", "pseudonymize", "references", "generalize", "constant", "drop"]
-_ORDER: Final = ("keep", "pseudonymize", "references", "generalize", "constant", "drop")
+TreatmentKey: TypeAlias = Literal["keep", "pseudonymize", "references", "generalize", "drop"]
 
 TESTED_VALUES: Final = 1000
 LEAST_DIFFERENT: Final = 50
@@ -25,21 +24,12 @@ OLDEST: Final = 125
 
 @dataclass(frozen=True, slots=True)
 class ProposedTreatment:
-    """The key below ``fields``, its value for the path, why, and whether a person must look at the field.
-
-    is_standard: whether a standard defines the field, also if it is beside a code.
-    """
+    """The key below ``fields``, its value for the path, why, and whether a person must look at the field."""
 
     key: TreatmentKey
     value: Any
     why: str
     is_flagged: bool = False
-    is_standard: bool = False
-
-    @property
-    def rank(self) -> int:
-        """The place of the key in the proposal."""
-        return _ORDER.index(self.key)
 
 
 BESIDE_CODE: Final = ProposedTreatment("drop", None, "it stands beside a code and may tell it")

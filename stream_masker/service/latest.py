@@ -12,7 +12,7 @@ import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.core.statistics import Statistics
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.pseudonyms import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.pipeline.publication import LabelledConcept, Publication
@@ -144,7 +144,7 @@ def _value(value: bytes | None, record_format: RecordFormat | None) -> Any:
     if value is None:
         return None
     try:
-        return orjson.loads(value if record_format is None else record_format.decode(value)[0])
+        return document_of(record_format, value)
     except (orjson.JSONDecodeError, RecordRejectedError):
         return value.decode(errors="replace")
 

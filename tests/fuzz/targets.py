@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from support.codecs import SECRET, CodecPair, as_plain
 from support.documents import encoded
 from support.plans import documents, plans
+from tests.pipeline.codec.scanner.test_codec import GOOD, PLANS
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord
-from tests.pipeline.codec.scanner.test_codec import GOOD, PLANS
 from tests.pipeline.conftest import Bench
 
 CORPUS = Path(__file__).parent / "corpus"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import orjson
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
@@ -19,7 +18,7 @@ from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.records import InputRecord
@@ -81,10 +80,10 @@ class Explainer:
 
     def _attributes(self, value: bytes, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
-        document = value if self.record_format is None else self.record_format.decode(value)[0]
+        document = document_of(self.record_format, value)
         for j, attribute in enumerate(self.plan.attributes):
             before, after = batch.columns[j].codes, masked.columns[j].codes
-            texts = _texts(paths_apply_to(orjson.loads(document), self.plan), attribute, len(before))
+            texts = _texts(paths_apply_to(document, self.plan), attribute, len(before))
             for k, text in enumerate(texts):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {text}"

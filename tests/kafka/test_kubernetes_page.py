@@ -28,7 +28,7 @@ from polling import wait
 from process_kubelet import PLACEMENT, process_nodes
 from support.documentation import ROOT, blocks
 
-pytestmark = [pytest.mark.kafka, pytest.mark.exhaustive, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 PAGE = "docs/deployment.md"
 EVENTS = 2_000
@@ -108,12 +108,12 @@ def program(folder: Path, name: str, command: Sequence[str]) -> None:
 def test_the_page_leads_to_masked_records_and_to_a_new_secret(operator: Operator) -> None:
     operator.follow("install")
     operator.follow("records")
-    wait(lambda: operator.masked() == EVENTS, "masked records")
+    wait(lambda: operator.masked() == EVENTS, "masked records", 600)
     shown = operator.follow("first record")
     assert shown.count("Running") == 3
     assert '"encounter_id"' in shown
     operator.follow("operate")
     operator.follow("replace the masking secret")
     operator.follow("records")
-    wait(lambda: operator.masked() == 2 * EVENTS, "records that are masked with the new secret")
+    wait(lambda: operator.masked() == 2 * EVENTS, "records that are masked with the new secret", 600)
     operator.follow("uninstall")

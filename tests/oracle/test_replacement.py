@@ -17,7 +17,6 @@ from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.replacement import (
-    CANDIDATES,
     SIGN_DROPPED,
     TRUNCATED,
     Candidates,
@@ -29,7 +28,7 @@ from stream_masker.distances import LogTaxonomic, WuPalmer
 TOP = 1 << 64
 RULES = [
     (rounding, some)
-    for some in CANDIDATES
+    for some in ("all", "leaves", "observed")
     for rounding in ("ceil", "calibrated")
     if (rounding, some) != ("ceil", "observed")
 ]

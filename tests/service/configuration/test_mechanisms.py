@@ -19,6 +19,7 @@ from stream_masker.service.configuration.mechanisms import MechanismSection, Mec
 from stream_masker.service.configuration.mutable_settings import mutable_settings, with_settings
 
 FROM_ELSEWHERE = {
+    "parameters",
     "taxonomies",
     "numeric",
     "alpha",

@@ -1,6 +1,7 @@
 """Depths, paths, subsumers and distances against literal computations with networkx."""
 
 import math
+from collections import defaultdict
 
 import networkx as nx
 import numpy as np

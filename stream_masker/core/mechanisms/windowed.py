@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import check_masking
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.records import IndependentMasks, JointLaw, MaskLaw, Tuples, value_law
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -67,12 +66,9 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
-    def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None:
-        """Return the joint law of attribute j's value and all masks of its record; None if it is to be sampled.
-
-        It has a row for each value of the window, ascending, and comes in blocks of columns, one for each record that
-        can be written in each context: (n, m), whose entries sum to 1 over all blocks.
-        """
+    def record_joint(self, j: int, counts: Counts) -> JointLaw | None:
+        """Return the joint law of attribute j's value and all masks of its record; None if records are to be drawn and
+        masked. It has a row for each value of the window, ascending."""
         return None
 
     @abstractmethod

@@ -45,7 +45,6 @@ COMMANDS = {
     "show": ("stream_masker.cli.show:command", "Show masked records beside their statistics."),
     "audit": ("stream_masker.cli.audit:command", "Verify the masks of single records."),
     "skip": ("stream_masker.cli.skip:command", "Skip a record that cannot be read."),
-    "reveal": ("stream_masker.cli.reveal:command", "Decrypt encrypted fields of masked events."),
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),
 }

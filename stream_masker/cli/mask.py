@@ -241,9 +241,7 @@ def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: st
 def _publish(configuration: Configuration, message: StatisticsMessage) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(
-        configuration, message.snapshot, source="file", styles=message.styles, shared=message.shared
-    )
+    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

@@ -7,12 +7,10 @@ from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.pipeline.calibration.counting import KeyWeights
 from stream_masker.pipeline.calibration.risk import check_floor
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
@@ -41,13 +39,9 @@ class Masking:
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, read_secret(configuration))
         self._format_of = format_of
-        calibration = configuration.calibration
-        self._weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
         self._maskers: dict[str, RecordMasker] = {}
         self._identities: dict[str, str] = {}
         self._styles: Mapping[str, Style] = {}
-        self._shared: Mapping[str, SharedConcepts] = {}
-        self._level: int | None = None
         for topic in configuration.topics.names:
             self.masker_of(topic)
 
@@ -60,7 +54,6 @@ class Masking:
         """Return the record masker of an input topic.
 
         All have the same plan, mechanism and statistics. Noise and pseudonyms differ unless ``linkage`` is ``shared``.
-        A noise key that occurs in several topics is counted once.
         """
         if topic not in self._maskers:
             self._maskers[topic] = self._new_masker(topic)
@@ -73,19 +66,9 @@ class Masking:
             self.mechanism,
             masking_secret(configuration, topic),
             record_format=None if self._format_of is None else self._format_of(configuration.for_topic(topic)),
-            key_weights=self._weights,
-            count_secret=read_secret(configuration) if configuration.topics.several else None,
         )
         masker.set_styles(self._styles)
-        masker.set_shared(self._shared)
-        masker.sample_from(self._level)
-        masker.set_identities(self._identities)
         return masker
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the scanner decodes most records of every topic."""
-        return all(masker.is_compiled for masker in self._maskers.values())
 
     @property
     def needs_identity(self) -> bool:
@@ -95,8 +78,6 @@ class Masking:
     def identify(self, topic: str, identity: str) -> None:
         """Set what tells a topic or file from an earlier one of the same name (``RecordMasker.set_identities``)."""
         self._identities[topic] = identity
-        for masker in self._maskers.values():
-            masker.set_identities(self._identities)
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:
@@ -116,12 +97,9 @@ class Masking:
         """
         check_floor(message.statistics, None, build_risk_limits(self._baseline))
         self.mechanism.restore(message.snapshot)
-        self._styles, self._shared = message.styles, message.shared
-        self._level = None if message.sampling is None else message.sampling.level
+        self._styles = message.styles
         for masker in self._maskers.values():
             masker.set_styles(self._styles)
-            masker.set_shared(self._shared)
-            masker.sample_from(self._level)
 
     def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:
         """Return the masking for a statistics version's settings, or this one if there are none or they are equal.

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from stream_masker.errors import ConfigurationError, installation_of
-from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError
+from stream_masker.pipeline.formats import EncodeRecord, FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.secret import read_registry_secret

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from stream_masker.pipeline.codec.formatted import EncodeRecord
+from stream_masker.pipeline.formats import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.avro_values import avro_converter, avro_document
 from stream_masker.service.formats.json_schema import StepBudget, bounded_validator

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 import orjson
 
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError, RecordFormat
-from stream_masker.pipeline.hl7v2.messages import Hl7Format
+from stream_masker.pipeline.formats import EncodeRecord, FormatUnavailableError, RecordFormat
+from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.formats.registry import (

@@ -8,21 +8,19 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
-import numpy as np
 import orjson
 
-from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.fhir.messages import FhirMessage
-from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, field_treatment, policy_trie
+from stream_masker.pipeline.fhir import bundle_of
+from stream_masker.pipeline.fields import Action, DocumentTreatment, PolicyNodes, action_of, policy_trie
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
-from stream_masker.pipeline.transforms import TransformContext
 
 _WORDS = {
     Action.KEEP: "kept",
@@ -38,7 +36,6 @@ _TRANSFORM_WORDS = {
     "generalize": "generalized",
     "shift": "shifted by days",
     "constant": "replaced by a constant",
-    "encrypt": "encrypted",
 }
 
 
@@ -147,18 +144,12 @@ def _named(plan: Plan) -> Iterator[tuple[Path, str]]:
         yield from ((path, _TRANSFORM_WORDS[kind]) for path in paths)
 
 
-def _coarse(plan: Plan) -> Plan:
-    """Return the plan without the transforms that fit every value, of which encryption needs a secret."""
-    transforms = {kind: paths for kind, paths in plan.fields.transforms.items() if kind in ("generalize", "shift")}
-    return replace(plan, fields=replace(plan.fields, transforms=transforms))
-
-
 def _opened(event: dict[str, JsonValue], plan: Plan) -> JsonValue:
     """Return what the configured paths apply to: the event or its form as a Bundle, or None for an unlisted type."""
     if plan.fhir is None:
         return event
     try:
-        return FhirMessage.of(event, plan.fhir).bundle
+        return bundle_of(event, plan.fhir)
     except RecordRejectedError:
         return None
 
@@ -192,20 +183,18 @@ def coverage_report(
 
     Rejections because of a record's alpha are not among them.
     """
-    coverage, values, emptied = Coverage(plan), [], Counter[str]()
-    pseudonyms = Pseudonyms(secrets.token_bytes(32))
-    itself = {path: np.arange(len(f.concepts.taxonomy), dtype=np.int32) for path, f in plan.fields.rolled.items()}
-    context = TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash, emptied=emptied, shared=itself)
-    treat = field_treatment(_coarse(plan), pseudonyms, context)
+    coverage, values = Coverage(plan), []
+    treatment = DocumentTreatment(plan, Pseudonyms(secrets.token_bytes(32)))
     for line in lines:
         values.append(line)
         try:
-            event = orjson.loads(line if record_format is None else record_format.decode(line)[0])
+            event = document_of(record_format, line)
         except (orjson.JSONDecodeError, RecordRejectedError):
             continue
         if isinstance(event, dict) and (opened := _opened(event, plan)) is not None:
             coverage.add(opened)
-            treat(opened)
+            treatment.treat(opened)
+    emptied = Counter(treatment.finish())
     yield from coverage.lines(emptied)
     for path, count in emptied.most_common():
         yield f"warning: {emptied_text(path, count)}"

@@ -5,12 +5,11 @@ It is for the owner of the data: unlike logs and rejections, it shows values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import orjson
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
@@ -21,14 +20,13 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.codec.reference.matching import matching_slots
-from stream_masker.pipeline.fhir.messages import FhirMessage
+from stream_masker.pipeline.fhir import bundle_of
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.service.files.lines import NumberedLine
 
@@ -57,7 +55,7 @@ class RecordingMechanism:
 class Explainer:
     """Explains masks under the statistics in force.
 
-    styles, shared: of their version; counts: those of the window, None if they are not known; record_format: that of
+    styles: those of their version; counts: those of the window, None if they are not known; record_format: that of
     the events, None for JSON.
     """
 
@@ -65,7 +63,6 @@ class Explainer:
     mechanism: WindowedMechanism[Any]
     secret: bytes
     styles: dict[str, Style]
-    shared: Mapping[str, SharedConcepts]
     counts: Counts | None
     record_format: RecordFormat | None = None
 
@@ -80,8 +77,6 @@ class Explainer:
         recorder = RecordingMechanism(self.mechanism)
         masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret, record_format=self.record_format)
         masker.set_styles(self.styles)
-        masker.set_shared(self.shared)
-        masker.set_identities({source: run_id})
         result = masker.mask(source, 0, [InputRecord(number, value)], statistics_version=version)
         yield f"{source}, event {number}: {self.mechanism.name}, statistics version {version}"
         if result.rejected:
@@ -96,8 +91,7 @@ class Explainer:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
         for j, attribute in enumerate(self.plan.attributes):
             before, after = batch.columns[j].codes, masked.columns[j].codes
-            document = value if self.record_format is None else self.record_format.decode(value)[0]
-            texts = _texts(document, self.plan, attribute, len(before))
+            texts = _texts(document_of(self.record_format, value), self.plan, attribute, len(before))
             for k in range(len(before)):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {texts[k]}"
@@ -181,13 +175,11 @@ class Replaced:
         )
 
 
-def _texts(value: bytes, plan: Plan, attribute: AttributePlan, size: int) -> Sequence[str]:
+def _texts(event: Any, plan: Plan, attribute: AttributePlan, size: int) -> Sequence[str]:
     """Return the texts of an attribute's values in an event; question marks if they cannot be told apart."""
     try:
-        event = orjson.loads(value)
-        document = event if plan.fhir is None else FhirMessage.of(event, plan.fhir).bundle
-        slots = [slot for place in attribute.places for slot in matching_slots(place.path)(document)]
-        texts = [str(container[key]) for container, key in slots]
-    except (RecordRejectedError, orjson.JSONDecodeError, LookupError, TypeError):
+        document = event if plan.fhir is None else bundle_of(event, plan.fhir)
+        texts = [str(value) for place in attribute.places for value in selected(document, place.path.steps)]
+    except (RecordRejectedError, LookupError, TypeError):
         texts = []
     return texts if len(texts) == size else ["?"] * size

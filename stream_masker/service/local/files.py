@@ -22,7 +22,6 @@ from stream_masker.pipeline.calibration.risk import assess_version
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Result
-from stream_masker.pipeline.rollups import shared_of
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics, fingerprints
@@ -206,7 +205,6 @@ class FileMasking:
             baseline=1,
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(self._masking.taxonomies, window.styles, {}),
-            shared=shared_of(self.plan.fields.rolled, window.counts),
         )
         return message, window.counts
 
@@ -251,7 +249,6 @@ class FileMasking:
             cast(WindowedMechanism[Any], self._masking.mechanism),
             masking_secret(self._configuration, self._configuration.topics.single),
             dict(message.styles),
-            message.shared,
             counts,
             file_format(self._configuration),
         )

@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-import orjson
-
-from stream_masker.pipeline.hl7v2.messages import Hl7Format
-from stream_masker.pipeline.hl7v2.paths import hl7_path
+from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.paths import JsonValue, Path, compile_path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RecordRejectedError
@@ -55,6 +52,6 @@ def hl7_events(file: InputFile, key: str | None) -> Iterator[FileEvent]:
 
 def _key(message: bytes, get: GetKey) -> bytes | None:
     try:
-        return get(orjson.loads(Hl7Format().decode(message)[0]))
+        return get(Hl7Format().decode(message)[0])
     except RecordRejectedError:
         return None

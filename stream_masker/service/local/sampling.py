@@ -13,8 +13,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat, ValueFormat
 from stream_masker.pipeline.dates import find_date
+from stream_masker.pipeline.formats import EncodeRecord, RecordFormat, ValueFormat, document_of
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.fields.sections import ProduceSection
@@ -209,7 +209,7 @@ def _documents(values: Sequence[bytes], topic: str, record_format: RecordFormat)
     documents, reasons = [], Counter[str]()
     for value in values:
         try:
-            documents.append((record_format.decode(value)[0], value))
+            documents.append((orjson.dumps(document_of(record_format, value)), value))
         except RecordRejectedError as error:
             reasons[error.reason] += 1
     if not documents:

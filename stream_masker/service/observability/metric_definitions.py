@@ -86,10 +86,6 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
 
 STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
-    gauge(
-        "scanner_in_use",
-        "1 if the scanner decodes records; 0 if the slow reference codec decodes all of them.",
-    ),
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("unreadable_partitions", "Assigned partitions whose next record cannot be read."),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
 
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.messages import KafkaMessage, Partition, SendMessages
 from stream_masker.service.kafka.topic_identity import TopicWatch

@@ -144,7 +144,6 @@ class WorkerReport:
         self._metrics.set("held", held is not None)
         for reason in HoldReason:
             self._metrics.set("held_because", held is not None and held[0] is reason, reason=reason)
-        self._metrics.set("scanner_in_use", active.masking.is_compiled)
         self._metrics.set("statistics_version", active.version)
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)

@@ -30,7 +30,7 @@ from schema_registry import (
     registry_server,
 )
 
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.formats.registry import LATEST_SECONDS
 from stream_masker.service.formats.serdes import SHALLOW_BYTES, contains_itself

@@ -11,7 +11,7 @@ from kafka_records import mock_broker
 from schema_registry import AVRO_EVENT, avro_values, registry_server
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import produce
 from stream_masker.service.local.sampling import NESTED_EVENTS, file_sample, simulated_sample, topic_sample

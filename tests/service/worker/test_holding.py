@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer import offsets
 from worker_bench import Bench
 
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.worker.report import HoldReason
 

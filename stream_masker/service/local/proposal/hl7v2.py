@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stream_masker.pipeline.hl7v2.messages import scalar_values
-from stream_masker.pipeline.hl7v2.paths import HEADER
+from stream_masker.pipeline.hl7v2 import HEADER, scalar_values
 from stream_masker.service.local.proposal.sample import SampledField, SampledPlace, Scalars
 from stream_masker.service.local.proposal.treatment import ProposedTreatment, treatment, whole_years
 

@@ -16,10 +16,9 @@ import orjson
 
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.fhir.messages import PATIENT_KEY
-from stream_masker.pipeline.fhir.references import R4_TYPES
-from stream_masker.pipeline.hl7v2.messages import Hl7Format
+from stream_masker.pipeline.fhir import PATIENT_KEY, R4_TYPES
+from stream_masker.pipeline.formats import RecordFormat
+from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.files.hl7 import starts_hl7
 from stream_masker.service.local.proposal.attributes import (
@@ -181,7 +180,7 @@ def _text(
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        event = orjson.loads(Hl7Format().decode(line)[0] if starts_hl7(line) else line)
+        event = Hl7Format().decode(line)[0] if starts_hl7(line) else orjson.loads(line)
     except (orjson.JSONDecodeError, RecordRejectedError):
         return None
     return event if isinstance(event, dict) else None

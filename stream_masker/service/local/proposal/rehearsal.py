@@ -10,7 +10,7 @@ from typing import Any
 
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Inputs
@@ -67,7 +67,7 @@ class Rehearsal:
         mechanism: WindowedMechanism[Any] = build_mechanism(configuration, secret)
         record_format = self.record_format or file_format(configuration)
         plan = build_plan(configuration)
-        return RecordMasker(plan, mechanism, secret, compiled=False, record_format=record_format), mechanism
+        return RecordMasker(plan, mechanism, secret, record_format=record_format), mechanism
 
 
 def _adapted(attributes: Mapping[str, dict[str, Any]], totals: FileTotals, policy: str | None) -> bool:

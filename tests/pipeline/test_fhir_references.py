@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from stream_masker.pipeline.fhir.references import (
+from stream_masker.pipeline.fhir import (
     R4_TYPES,
     Reference,
     ReferencePseudonym,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fhir.messages import FhirMessage, FhirTypes, fhir_path
+from stream_masker.pipeline.fhir import FhirTypes, fhir_form, fhir_path
+from stream_masker.pipeline.formats import json_form
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 
 TYPES = FhirTypes(frozenset({"Encounter", "Condition"}), keeps_others=False)
 KEEPING = FhirTypes(TYPES.listed, keeps_others=True)
+PATIENT = compile_path("patient")
 
 
 def encounter(reference="Patient/17", **more):
@@ -25,54 +29,65 @@ def bundle(*resources, urls=()):
     return {"resourceType": "Bundle", "type": "batch", "entry": entries}
 
 
-def patient_of(document):
-    return FhirMessage.of(orjson.loads(orjson.dumps(document)), TYPES).bundle.get("patient")
+@pytest.fixture(scope="module")
+def opened(bench):
+    """Opens a document as a message; returns its Bundle, and what writes it."""
+    plan = bench({"code": {"path": "code"}}).plan
+
+    def opened(document, types=TYPES, **keys):
+        form = fhir_form(replace(plan, fhir=types, **(keys or {"unit": PATIENT})), json_form(plan.limits))
+        return form(orjson.dumps(document))
+
+    return opened
 
 
-def test_a_single_resource_is_the_only_one_of_a_bundle():
-    message = FhirMessage.of(encounter(), TYPES)
-    assert message.is_single
-    assert message.bundle["entry"] == [{"resource": encounter()}]
-    assert message.written(message.bundle) == encounter()
+def test_a_single_resource_is_the_only_one_of_a_bundle(opened):
+    message, write = opened(encounter())
+    assert message["entry"] == [{"resource": encounter()}]
+    assert orjson.loads(write(message)) == encounter()
 
 
-def test_a_bundle_is_written_without_the_patient_key():
-    message = FhirMessage.of(bundle(encounter()), TYPES)
-    assert not message.is_single
-    assert (message.bundle["patient"], message.patients) == ("17", 1)
-    assert message.written(message.bundle) == bundle(encounter())
+def test_a_bundle_is_written_without_the_patient_key(opened):
+    message, write = opened(bundle(encounter()))
+    assert message["patient"] == "17"
+    assert orjson.loads(write(message)) == bundle(encounter())
 
 
-def test_a_patient_key_of_the_producer_is_removed():
-    message = FhirMessage.of({**bundle(encounter(), encounter("Patient/18")), "patient": "a raw value"}, TYPES)
-    assert "patient" not in message.bundle
+def test_a_patient_key_of_the_producer_is_removed(opened):
+    message, _ = opened({**bundle(encounter(), encounter("Patient/18")), "patient": "a raw value"})
+    assert "patient" not in message
 
 
-def test_resources_of_other_types_are_removed_from_a_bundle():
+def test_resources_of_other_types_are_removed_from_a_bundle(opened):
     other = {"resourceType": "Observation", "valueString": "secret"}
-    given = bundle(encounter(), other, {"resourceType": 7}, "text", {"no": "type"})
-    assert FhirMessage.of(given, TYPES).bundle["entry"] == [{"resource": encounter()}]
-    only = FhirMessage.of(bundle(other), TYPES)
-    assert only.written(only.bundle) == {"resourceType": "Bundle", "type": "batch"}
+    message, _ = opened(bundle(encounter(), other, {"resourceType": 7}, "text", {"no": "type"}))
+    assert message["entry"] == [{"resource": encounter()}]
+    message, write = opened(bundle(other))
+    assert orjson.loads(write(message)) == {"resourceType": "Bundle", "type": "batch"}
 
 
-def test_resources_of_other_types_are_kept_if_the_policy_says_so():
+def test_resources_of_other_types_are_kept_if_the_policy_says_so(opened):
     other = {"resourceType": "Observation", "valueString": "a value"}
-    assert FhirMessage.of(bundle(other), KEEPING).bundle["entry"] == [{"resource": other}]
-    assert FhirMessage.of(dict(other), KEEPING).is_single
+    for document in (bundle(other), other):
+        assert opened(document, KEEPING)[0]["entry"] == [{"resource": other}]
 
 
 @pytest.mark.parametrize("document", [{}, {"resourceType": "Observation"}, {"resourceType": 7}, {"resourceType": "X"}])
-def test_an_object_that_is_no_listed_resource_is_rejected(document):
+def test_an_object_that_is_no_listed_resource_is_rejected(opened, document):
     with pytest.raises(RecordRejectedError, match="unlisted_type"):
-        FhirMessage.of(document, TYPES)
+        opened(document)
 
 
 @pytest.mark.parametrize("entries", [{}, "text", 3, [1], ["text"], [None], None])
-def test_entries_that_are_no_objects_are_rejected(entries):
+def test_entries_that_are_no_objects_are_rejected(opened, entries):
     with pytest.raises(RecordRejectedError) as error:
-        FhirMessage.of({"resourceType": "Bundle", "entry": entries}, TYPES)
+        opened({"resourceType": "Bundle", "entry": entries})
     assert (error.value.reason, error.value.field) == ("wrong_shape", "Bundle.entry")
+
+
+def test_a_bundle_of_several_patients_is_rejected_if_the_patient_keys_the_noise(opened):
+    with pytest.raises(RecordRejectedError, match="several_patients"):
+        opened(bundle(encounter(), encounter("Patient/18")), noise_key=PATIENT)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +110,8 @@ def test_entries_that_are_no_objects_are_rejected(entries):
         ({"resourceType": "Bundle"}, None),
     ],
 )
-def test_the_patient_that_a_message_is_about(document, expected):
-    assert patient_of(document) == expected
+def test_the_patient_that_a_message_is_about(opened, document, expected):
+    assert opened(document)[0].get("patient") == expected
 
 
 @pytest.mark.parametrize("text", ["status", "encounter.status", "Encounters.status", "Encounter", "x[0].status"])

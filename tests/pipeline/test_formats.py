@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from dataclasses import replace
 
 import orjson
 import pytest
 
-from stream_masker.pipeline.codec.formatted import CACHED_KEY_BYTES, FormattedKeys, FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
@@ -58,13 +57,12 @@ class MarkedFormat:
         return document, encode
 
 
-def formatted(bench, unfit: str = "", *, compiled: bool = True, **plan):
+def formatted(bench, unfit: str = "", **plan):
     on_bench = bench(CODE)
     on_bench.masker = RecordMasker(
         replace(on_bench.plan, **plan),
         on_bench.mechanism,
         SECRET,
-        compiled=compiled,
         record_format=MarkedFormat(unfit),
     )
     return on_bench
@@ -74,26 +72,23 @@ def marked(code: str, mark: bytes = b"x", **fields) -> bytes:
     return mark + b"=" + orjson.dumps({"code": code, **fields})
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_each_record_is_encoded_as_it_was_decoded(bench, compiled):
-    first, second, tombstone = formatted(bench, compiled=compiled).mask(marked("I10", b"x"), marked("E11", b"y"), None)
+def test_each_record_is_encoded_as_it_was_decoded(bench):
+    first, second, tombstone = formatted(bench).mask(marked("I10", b"x"), marked("E11", b"y"), None)
     assert first.value == marked("E11.9", b"x")
     assert second.value == marked("E08-E13", b"y")
     assert tombstone.value is None
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_record_in_another_format_is_rejected_and_its_neighbours_are_not(bench, compiled):
+def test_a_record_in_another_format_is_rejected_and_its_neighbours_are_not(bench):
     values = [marked("I10"), b'{"code": "I10"}', b"", marked("no code"), b"x=[]", marked("I10")]
-    outcomes = formatted(bench, compiled=compiled).mask(*values)
+    outcomes = formatted(bench).mask(*values)
     reasons = [getattr(outcome, "reason", None) for outcome in outcomes]
     assert reasons == [None, "not_in_format", "not_in_format", "unknown_code", "not_an_object", None]
     assert [outcome.offset for outcome in outcomes] == list(range(100, 106))
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not_counted(bench, compiled):
-    on_bench = formatted(bench, "E11.9", compiled=compiled)
+def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not_counted(bench):
+    on_bench = formatted(bench, "E11.9")
     result = on_bench.result([InputRecord(7, marked("E11")), InputRecord(8, marked("I10")), InputRecord(9, None)])
     fits, unfit, tombstone = result.outcomes
     assert fits.value == marked("E08-E13")
@@ -174,24 +169,22 @@ def test_units_are_read_from_the_decoded_record(bench):
     assert on_bench.mechanism.sizes == [(4, 3)]
 
 
-def keyed(bench, *, compiled: bool = True, key="pseudonymize"):
-    on_bench = formatted(bench, compiled=compiled, message=MessagePolicy(key=key))
+def keyed(bench, key="pseudonymize"):
+    on_bench = formatted(bench, message=MessagePolicy(key=key))
     on_bench.masker = RecordMasker(
         replace(on_bench.plan, message=MessagePolicy(key=key)),
         on_bench.mechanism,
         SECRET,
-        compiled=compiled,
         record_format=MarkedFormat(keys=True),
     )
     return on_bench
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench, compiled):
+def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench):
     keys = [b'k="p7"', b'k={"id": "p7", "none": null, "n": [5]}', None]
     records = [InputRecord(k, marked("I10"), key) for k, key in enumerate(keys)]
     of = Pseudonyms(SECRET).of_bytes
-    text, whole, none = (outcome.key for outcome in keyed(bench, compiled=compiled).result(records).outcomes)
+    text, whole, none = (outcome.key for outcome in keyed(bench).result(records).outcomes)
     assert text == b"k=" + orjson.dumps(of(b"p7"))
     assert whole == b"k=" + orjson.dumps({"id": of(b"p7"), "none": None, "n": [of(b"5")]})
     assert none is None
@@ -203,19 +196,19 @@ def test_other_treatments_do_not_decode_keys(bench, key):
     assert outcome.key == (b"no mark" if key == "keep" else None)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("key", [b"no mark", b"k=no json"])
-def test_a_record_or_tombstone_with_a_malformed_key_is_rejected(bench, key, compiled):
+def test_a_record_or_tombstone_with_a_malformed_key_is_rejected(bench, key):
     records = [InputRecord(0, marked("I10"), key), InputRecord(1, None, key), InputRecord(2, marked("I10"), b'k="a"')]
-    first, second, third = keyed(bench, compiled=compiled).result(records).outcomes
+    first, second, third = keyed(bench).result(records).outcomes
     assert first == (0, "not_in_format", "message.key")
     assert second == (1, "not_in_format", "message.key")
     assert third.value is not None
 
 
 def test_an_unavailable_format_rejects_nothing_and_masks_later(bench):
-    on_bench = formatted(bench)
-    on_bench.masker._format.available = False
+    on_bench, marks = bench(CODE), MarkedFormat()
+    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, record_format=marks)
+    marks.available = False
     records = [InputRecord(0, marked("I10")), InputRecord(1, marked("E11"))]
     with pytest.raises(FormatUnavailableError):
         on_bench.result(records)
@@ -223,27 +216,5 @@ def test_an_unavailable_format_rejects_nothing_and_masks_later(bench):
         on_bench.masker.mask_all("t", {0: Inputs.of(records), 1: Inputs.of(records)}, statistics_version=1)
     with pytest.raises(FormatUnavailableError):
         on_bench.masker.count([marked("I10")])
-    on_bench.masker._format.available = True
+    marks.available = True
     assert not on_bench.result(records).rejected
-
-
-def test_the_memory_of_cached_keys_is_bounded() -> None:
-    """A producer may send any number of different keys of any size."""
-    keys = FormattedKeys(MarkedFormat(keys=True), lambda text: f"masked {len(text)}")
-    tracemalloc.start()
-    try:
-        for number in range(600):
-            keys.masked(b"k=" + orjson.dumps({"id": "x" * 900_000, "number": number}))
-        for number in range(30_000):
-            keys.masked(b"k=" + orjson.dumps({"id": "x" * 1_000, "number": number}))
-        held, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held < 2 * CACHED_KEY_BYTES
-
-
-def test_a_key_is_masked_once() -> None:
-    masked = []
-    keys = FormattedKeys(MarkedFormat(keys=True), lambda text: masked.append(text) or "m")
-    assert {keys.masked(b'k="a"') for _ in range(3)} == {b'k="m"'}
-    assert masked == [b"a"]

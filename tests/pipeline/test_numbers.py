@@ -12,7 +12,6 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline.calibration import blocks as cutting
-from stream_masker.pipeline.codec.numbers import check_numbers, json_number
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import NumericPlan
@@ -148,11 +147,6 @@ def test_records_with_wrongly_masked_numbers_are_rejected(bench, numbers):
     assert on_bench.mask_one(event(41)) == ("internal_error", None)
 
 
-def test_rejects_masked_numbers_for_a_batch_without_numbers():
-    with pytest.raises(ValueError, match="every number"):
-        check_numbers(None, np.zeros((1, 1)), [])
-
-
 def test_plan_and_mechanism_must_agree(bench):
     on_bench = bench(CODE, numeric=AGE)
     on_bench.mechanism.numeric_attributes = ("weight",)
@@ -171,17 +165,3 @@ def test_rejects_overlapping_paths_of_numbers_and_codes(bench):
         bench(CODE, numeric={"n": {"path": "code"}})
     with pytest.raises(ConfigurationError, match="belongs to an attribute"):
         bench(CODE, numeric=AGE, fields={"drop": ["patient.age"]})
-
-
-@pytest.mark.parametrize(
-    ("value", "integer", "text"),
-    [
-        (3.0, True, b"3"),
-        (3.0, False, b"3.0"),
-        (-0.25, False, b"-0.25"),
-        (float("nan"), True, b"null"),
-        (2.0**53, True, b"9007199254740992"),
-    ],
-)
-def test_numbers_are_written_as_json(value, integer, text):
-    assert json_number(value, Numeric(integer=integer)) == text

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
+from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Levels
 from stream_masker.core.kernels.distance import fill_by_common_ancestors, fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
@@ -242,19 +243,18 @@ def require_distance(name: str, given: object) -> None:
         )
 
 
-UNIT = 232_792_560
-"""The distance 1 as an integer: the least common multiple of 1 to 20.
+def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:
+    """Return the distortion of one attribute's values; its ``squared_noise`` is 0.
 
-Wu–Palmer distances in taxonomies that are not very deep are fractions with such denominators, so that they are exact.
-"""
-
-
-def unit_distances(d: Distance, values: Int32Array) -> Int32Array:
-    """Return (k + 1, k + 1) int32: the distances between k positions in units of 1/``UNIT``.
-
-    The last row and column belong to a missing value, which is at distance 1 from every value.
+    * ``before``, ``after``: (k,) int32 positions.
+    * ``truncated``: the number of values that the mechanism could not mask.
     """
-    result = np.full((values.size + 1, values.size + 1), UNIT, np.int32)
-    result[-1, -1] = 0
-    result[:-1, :-1] = np.rint(d.levels * UNIT).astype(np.int32)[d.level_matrix(values, values)]
-    return result
+    changed = before != after
+    distances = d.pairs(before[changed], after[changed])
+    present = int(np.count_nonzero(before >= 0))
+    return Distortion(
+        values=present,
+        squared_distance=float((distances**2).sum()),
+        truncated=truncated,
+        unchanged=present - int(np.count_nonzero(changed)),
+    )

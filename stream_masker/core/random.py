@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
+from stream_masker.core.arrays import slices
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.validation import checked_secret
@@ -247,7 +248,7 @@ def _column_words(
     attributes = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     upper = kind | attributes << _ATTRIBUTE_BIT
     words = _words(keys, np.concatenate(digests), np.concatenate(messages), upper, layout)
-    return np.split(words, np.cumsum(sizes)[:-1])
+    return slices(words, sizes)
 
 
 def _words(

@@ -145,12 +145,6 @@ def test_a_window_with_an_age_needs_times():
     assert len(window) == 0
 
 
-@pytest.mark.parametrize("limits", [{"records": 0}, {"records": -1}, {"age": 0.0}, {"age": float("nan")}])
-def test_limits_must_be_positive(limits):
-    with pytest.raises(ParameterError, match="not allowed"):
-        SlidingWindow([9], **{"records": None, "age": None} | limits)
-
-
 def test_lengths_are_right_after_batches_without_any_array(monkeypatch):
     """A batch of records that all lack the array looks like one of a scalar."""
     monkeypatch.setattr(module, "PENDING_RECORDS", 1)

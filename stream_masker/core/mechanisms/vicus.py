@@ -3,76 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import isclose
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.markov import MarkovMatrix, MarkovMechanism
+from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_array, read_array
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import number_between, require_type, whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 
-MAX_FACTOR = 1e6
 MAX_VICUS_VALUES = 50  # of an attribute
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionParameters(Parameters):
+    """Similarity by co-occurrence and partitions of similar values: parameters that VICUS and Random share."""
+
+    threshold: float = parameter(
+        0.6, "T: the minimum similarity of values that are merged for S''; in [0, 1].", ge=0, le=1
+    )
+    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.", ge=0, le=1)
+    c2: float = parameter(0.4, "The weight of S''; in [0, 1].", ge=0, le=1)
+    multigraph: bool = parameter(True, "Whether the number of co-occurrences counts, or only that values co-occur.")
+    part_size: int = parameter(
+        2, "The minimum number of values in a part; at least 1. An attribute with fewer has one part.", ge=1
+    )
+    parts: int | None = parameter(
+        None, "The number of parts of an attribute's values; at least 1. Default: chosen by similarity.", ge=1
+    )
+    k1: float = parameter(
+        5.0,
+        "The ratio of the probability of keeping a value to that of another value of its part; at least 1.",
+        ge=1,
+        le=1_000_000,
+    )
+    k2: float = parameter(
+        20.0,
+        "The ratio of the probability of another value of the same part to that of a value of another part; at least "
+        "1.",
+        ge=1,
+        le=1_000_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isclose(self.c1 + self.c2, 1.0):
+            raise ParameterError(f"c1={self.c1!r} and c2={self.c2!r} are not allowed: use two numbers that sum to 1")
 
 
 class PartitionMechanism(MarkovMechanism):
     """Divides the values of the window into parts by similarity, and masks a value depending on its part."""
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        threshold: float = 0.6,
-        c1: float = 0.6,
-        c2: float = 0.4,
-        multigraph: bool = True,
-        part_size: int = 2,
-        parts: int | None = None,
-        k1: float = 5.0,
-        k2: float = 20.0,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
+    parameters_type = PartitionParameters
+    parameters: PartitionParameters
 
-        * ``taxonomies``: τ by attribute, in the order of all columns; at least two.
-        * ``threshold``: T in [0, 1], the similarity from which values are merged for S''.
-        * ``c1``, ``c2``: the weights of S' and S'', in [0, 1]; their sum is 1.
-        * ``multigraph``: whether edges count how often values occur together.
-        * ``part_size``: the smallest size of a part, at least 1. An attribute with fewer values has one part.
-        * ``parts``: the number of parts of an attribute, or as many as its values allow; None derives it from the
-          similarity.
-        * ``k1``: how many times more probable it is that a value stays than that it becomes a given other value of its
-          part; in [1, 10⁶].
-        * ``k2``: how many times more probable the latter is than a given value of another part; in [1, 10⁶].
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
         if len(self._attributes) < 2:
             raise ParameterError(
                 f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
             )
-        require_type("multigraph", multigraph, bool)
-        self._multigraph = multigraph
-        self._similarity = {"threshold": number_between("threshold", threshold, 0.0, 1.0), **_weights(c1, c2)}
-        self._k1 = number_between("k1", k1, 1.0, MAX_FACTOR)
-        self._k2 = number_between("k2", k2, 1.0, MAX_FACTOR)
-        self._part_size = whole_number("part_size", part_size, 1, MAX_VICUS_VALUES)
-        self._parts = None if parts is None else whole_number("parts", parts, 1, MAX_VICUS_VALUES)
 
     def partition(self, attribute: str) -> list[list[str]]:
         """Return the parts of an attribute's values in force, as lists of concept ids.
@@ -92,9 +90,11 @@ class PartitionMechanism(MarkovMechanism):
                     f"{name} has {values} values in the window, {self.name} is for at most {MAX_VICUS_VALUES}: with "
                     "more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
                 )
-        graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=self._multigraph)
-        similarities = zip(self._attributes, graph.similarities(**self._similarity), strict=True)
-        parts = {name: divided(similarity, self._part_size, self._parts) for name, similarity in similarities}
+        given = self.parameters
+        graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=given.multigraph)
+        similarities = graph.similarities(threshold=given.threshold, c1=given.c1, c2=given.c2)
+        divisions = [divided(similarity, given.part_size, given.parts) for similarity in similarities]
+        parts = dict(zip(self._attributes, divisions, strict=True))
         return {
             name: {**model, "parts": pack_array(parts[name].astype(np.int32))}
             for name, model in super()._model(counts, statistics).items()
@@ -104,14 +104,7 @@ class PartitionMechanism(MarkovMechanism):
         """Return the part of each value, (v,) int32, and its probability to stay, (v,) float64."""
         labels = _read_parts(model, values)
         sizes = np.bincount(labels)[labels]
-        return labels, stay_probability(self._k1, self._k2, sizes, values - sizes)
-
-
-def _weights(c1: float, c2: float) -> dict[str, float]:
-    weights = {"c1": number_between("c1", c1, 0.0, 1.0), "c2": number_between("c2", c2, 0.0, 1.0)}
-    if not isclose(sum(weights.values()), 1.0):
-        raise ParameterError(f"c1={c1!r} and c2={c2!r} are not allowed: use two numbers from 0 to 1 that sum to 1")
-    return weights
+        return labels, stay_probability(self.parameters.k1, self.parameters.k2, sizes, values - sizes)
 
 
 def _read_parts(model: object, values: int) -> Int32Array:
@@ -156,7 +149,8 @@ class Vicus(PartitionMechanism):
 
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         labels, keep = self._keep(model, values.size)
-        factors = np.where(labels[:, None] == labels[None, :], self._k1, self._k1 * self._k2)
+        k1, k2 = self.parameters.k1, self.parameters.k2
+        factors = np.where(labels[:, None] == labels[None, :], k1, k1 * k2)
         np.fill_diagonal(factors, 1.0)
         return MarkovMatrix.of_rows(values, keep[:, None] / factors, counts.astype(np.float64))
 

@@ -19,20 +19,6 @@ from stream_masker.errors import ParameterError, UnknownConceptError
 
 
 @dataclass(frozen=True, slots=True)
-class TreeTable:
-    """Arrays that only a tree has: the parent of each concept, and its descendants by level as ranges of positions.
-
-    parent: (m,) int32, -1 for the root. The descendants of s that are k levels below it are the positions
-    ``level_lo[level_offsets[s] + k]`` to ``level_hi[level_offsets[s] + k]`` (half open), k = 0 … height of s.
-    """
-
-    parent: Int32Array
-    level_offsets: Int64Array
-    level_lo: Int32Array
-    level_hi: Int32Array
-
-
-@dataclass(frozen=True, slots=True)
 class Closure:
     """The ancestors of each concept, as compressed rows.
 
@@ -167,13 +153,6 @@ class Taxonomy:
         offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents, self.depth)
         return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
-    @cached_property
-    def tree(self) -> TreeTable:
-        """The arrays of a tree. Only for trees (``is_tree``)."""
-        parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
-        offsets, lo, hi = graph.level_ranges(self.child_offsets)
-        return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
-
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
         try:
@@ -302,8 +281,6 @@ NO_POSITION = -1
 def line_parents(taxonomy: Taxonomy) -> Int32Array:
     """Return (m,) int32: of the parents one level above a concept, the one with the least position; ``NO_POSITION`` for
     the root. The line of ancestors that these parents make has one concept at every level."""
-    if taxonomy.is_tree:
-        return taxonomy.tree.parent
     children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
     above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
     linked, first = np.unique(children[above], return_index=True)

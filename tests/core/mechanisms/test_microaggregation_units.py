@@ -79,7 +79,7 @@ def test_records_with_the_same_attributes_of_few_units_become_the_means_of_the_w
 
 def test_a_single_unit_is_too_few(mechanism):
     batch = batches(1, 50, 1)
-    with pytest.raises(ParameterError, match="k=4 needs 4 different units or more to mask together, not 1"):
+    with pytest.raises(ParameterError, match="groups of at least 4 different units, not 1"):
         masked(mechanism, batch)
 
 

@@ -175,7 +175,7 @@ def test_an_attribute_with_too_few_values_is_rejected_by_name(kind, tau):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"k": 1}, "from 2 to 9999"),
+        ({"k": 1}, "of 2 or more"),
         ({"k": 10_000}, "from 2 to 9999"),
         ({"k": 101, "window": 100}, "from 2 to 99"),
         ({"k": 2.5}, "whole number"),

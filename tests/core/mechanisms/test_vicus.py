@@ -113,9 +113,9 @@ def test_vicus_keeps_values_in_their_parts_more_often_than_random():
         ({"k1": 0.5}, "from 1 to"),
         ({"k2": 0}, "from 1 to"),
         ({"k2": float("inf")}, "from 1 to"),
-        ({"part_size": 0}, "whole number from 1"),
+        ({"part_size": 0}, "whole number of 1 or more"),
         ({"part_size": 2.5}, "whole number"),
-        ({"parts": 0}, "whole number from 1"),
+        ({"parts": 0}, "whole number of 1 or more"),
         ({"multigraph": 1}, "bool"),
     ],
 )

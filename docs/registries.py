@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
@@ -30,12 +34,11 @@ from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
-from stream_masker.evaluation.co_occurrence import chi_square, entropy
 from stream_masker.evaluation.dataset import sum_of_squared_errors
 from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
 from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.configuration import configuration_schema, load_schema
+from stream_masker.service.configuration import configuration_schema
 from stream_masker.service.observability.metric_definitions import metrics_table
 from stream_masker.statistics import (
     Statistics,
@@ -74,13 +77,11 @@ __all__ = [
     "Vicus",
     "WindowedMechanism",
     "WuPalmer",
-    "chi_square",
     "configuration_schema",
     "disclosure",
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
-    "entropy",
     "hoeffding_bound",
     "jensen_shannon",
     "levelled",
@@ -98,3 +99,8 @@ __all__ = [
     "stay_probability",
     "sum_of_squared_errors",
 ]
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of a message."""
+    return json.loads((Path(__file__).parents[1] / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8"))

@@ -34,8 +34,6 @@ COMMANDS = {
     "mask": ("stream_masker.cli.mask:command", "Mask a file without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
     "evaluate": ("stream_masker.cli.evaluate:command", "Report utility and risk of methods on a file."),
-    "recommend": ("stream_masker.cli.recommend:command", "Find a method within limits of utility and risk."),
-    "reproduce": ("stream_masker.cli.reproduce:command", "Reproduce the tables of a paper."),
     "topics": ("stream_masker.cli.topics:command", "Create and check the topics."),
     "worker": ("stream_masker.cli.worker:command", "Run a mask worker."),
     "calibrator": ("stream_masker.cli.calibrator:command", "Run the calibrator."),
@@ -55,7 +53,7 @@ EXIT_CODES = {
     0: "done, or stopped in order after SIGTERM or SIGINT",
     1: "an error, such as a topic or file that is missing, or more rejections than limits.rejected_share",
     2: "a mistake in the command line, the configuration, a parameter or an ontology",
-    3: "recommend: no method is within the limits",
+    3: "evaluate: no method is within the limits",
     INTERRUPTED_EXIT_CODE: "interrupted with Ctrl-C",
     CLOSED_EXIT_CODE: "the reader of the output has closed it, as `head` does; without a message",
 }

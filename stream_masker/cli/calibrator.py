@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
+from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import LOG_LEVELS
 
 log = logging.getLogger(__name__)
@@ -29,10 +30,6 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     Of several processes, one is active and the others stand by; /readyz reports the role. Without statistics, a
     calibrator samples its input topics. After a stop or a crash, it continues with the same window.
 
-    It watches the configuration file: changed noise levels, policies and references are published with the next
-    version, which every worker applies at a batch boundary. SIGHUP rereads the file immediately. An invalid file is
-    refused.
-
     If no broker is reachable, the calibrator retries. It exits with 1 if topics are missing and with 2 if the
     configuration cannot be used. A stop takes at most 25 seconds; the exit code is 0, or 1 if it had to be forced.
 
@@ -43,9 +40,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     """
     from stream_masker.service.calibrator.process import run_calibrator
     from stream_masker.service.configuration.parameters.defaults import mechanism_line
-    from stream_masker.service.configuration.reload import ConfigurationFile
 
     configure_process_log(log_level)
-    file = ConfigurationFile(config)
-    log.info(mechanism_line(file.current))
-    run_calibrator(file.current, http_port=http_port, file=file)
+    configuration = load_configuration(config)
+    log.info(mechanism_line(configuration))
+    run_calibrator(configuration, http_port=http_port)

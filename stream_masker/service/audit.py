@@ -28,7 +28,6 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
@@ -75,7 +74,7 @@ class Auditor:
         self._topics = configuration.topics
         self._input = configuration.topics.single
         self._consumer = consumer
-        self._masking = identified(Masking(configuration, format_of=wire_format), [self._input])
+        self._masking = Masking(configuration, format_of=wire_format)
         self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
         self._version = cache(self._read_version)
 
@@ -134,7 +133,7 @@ class Auditor:
         version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
         description = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
         try:
-            under = self._masking_for(version).configuration.hash
+            under = self._masking.configuration.hash
             derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
         except (ConfigurationError, StatisticsError) as error:
             return Finding(location, False, f"{description}, which cannot be derived: {error}")
@@ -165,17 +164,13 @@ class Auditor:
 
         Raises StatisticsError if the group does not contain the record.
         """
-        masking = self._masking_for(version)
+        masking = self._masking
         masking.restore(self._version(version))
         result = masking.masker.mask(self._input, location.partition, records, statistics_version=version)
         derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:
             raise StatisticsError("the group that its headers name does not contain it")
         return derived[0]
-
-    def _masking_for(self, version: int) -> Masking:
-        """Return the masking objects for the version's settings, which the given configuration may have tightened."""
-        return self._masking.under(self._version(version).settings, allow_looser=True)
 
     def _read_version(self, version: int) -> StatisticsMessage:
         """Read a statistics version. Raises StatisticsError if the topic does not contain it."""

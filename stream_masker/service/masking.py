@@ -1,23 +1,19 @@
-"""The objects that mask: plan, mechanism and record maskers of a configuration, also for other settings."""
+"""The objects that mask: plan, mechanism and record maskers of a configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.pipeline.calibration.counting import KeyWeights
 from stream_masker.pipeline.calibration.risk import check_floor
 from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
-from stream_masker.service.configuration.mutable_settings import check_not_looser, mutable_settings, with_settings
 from stream_masker.service.configuration.secret import masking_secret, read_secret
 
 
@@ -28,26 +24,18 @@ class Masking:
         self,
         configuration: Configuration,
         *,
-        baseline: Configuration | None = None,
         format_of: Callable[[Configuration], RecordFormat | None] | None = None,
     ) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing.
 
-        ``baseline``: the configuration of this process, which no settings may loosen; by default this one.
         ``format_of``: returns the format of the records of one input topic's configuration; None for JSON.
         """
         self.configuration = configuration
-        self._baseline = baseline or configuration
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, read_secret(configuration))
         self._format_of = format_of
-        calibration = configuration.calibration
-        self._weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
         self._maskers: dict[str, RecordMasker] = {}
-        self._identities: dict[str, str] = {}
         self._styles: Mapping[str, Style] = {}
-        self._shared: Mapping[str, SharedConcepts] = {}
-        self._level: int | None = None
         for topic in configuration.topics.names:
             self.masker_of(topic)
 
@@ -60,43 +48,18 @@ class Masking:
         """Return the record masker of an input topic.
 
         All have the same plan, mechanism and statistics. Noise and pseudonyms differ unless ``linkage`` is ``shared``.
-        A noise key that occurs in several topics is counted once.
         """
         if topic not in self._maskers:
-            self._maskers[topic] = self._new_masker(topic)
+            configuration, format_of = self.configuration, self._format_of
+            masker = RecordMasker(
+                self.plan,
+                self.mechanism,
+                masking_secret(configuration, topic),
+                record_format=None if format_of is None else format_of(configuration.for_topic(topic)),
+            )
+            masker.set_styles(self._styles)
+            self._maskers[topic] = masker
         return self._maskers[topic]
-
-    def _new_masker(self, topic: str) -> RecordMasker:
-        configuration = self.configuration
-        masker = RecordMasker(
-            self.plan,
-            self.mechanism,
-            masking_secret(configuration, topic),
-            record_format=None if self._format_of is None else self._format_of(configuration.for_topic(topic)),
-            key_weights=self._weights,
-            count_secret=read_secret(configuration) if configuration.topics.several else None,
-        )
-        masker.set_styles(self._styles)
-        masker.set_shared(self._shared)
-        masker.sample_from(self._level)
-        masker.set_identities(self._identities)
-        return masker
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the scanner decodes most records of every topic."""
-        return all(masker.is_compiled for masker in self._maskers.values())
-
-    @property
-    def needs_identity(self) -> bool:
-        """Whether noise depends on the position of a record, and so on its topic or file."""
-        return self.plan.noise_key is None
-
-    def identify(self, topic: str, identity: str) -> None:
-        """Set what tells a topic or file from an earlier one of the same name (``RecordMasker.set_identities``)."""
-        self._identities[topic] = identity
-        for masker in self._maskers.values():
-            masker.set_identities(self._identities)
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:
@@ -111,32 +74,10 @@ class Masking:
     def restore(self, message: StatisticsMessage) -> None:
         """Mask with a statistics version from now on.
 
-        Raises StatisticsError if it is of another mechanism, or if its variances are below the floor of this process's
-        own configuration.
+        Raises StatisticsError if it is of another mechanism, or if its variances are below the configured floor.
         """
-        check_floor(message.statistics, None, build_risk_limits(self._baseline))
+        check_floor(message.statistics, None, build_risk_limits(self.configuration))
         self.mechanism.restore(message.snapshot)
-        self._styles, self._shared = message.styles, message.shared
-        self._level = None if message.sampling is None else message.sampling.level
+        self._styles = message.styles
         for masker in self._maskers.values():
             masker.set_styles(self._styles)
-            masker.set_shared(self._shared)
-            masker.sample_from(self._level)
-
-    def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:
-        """Return the masking for a statistics version's settings, or this one if there are none or they are equal.
-
-        Raises ConfigurationError for settings that cannot be applied, and unless ``allow_looser`` for those that let
-        more fields, keys or headers through than the configuration of this process.
-        """
-        if settings is None or settings == mutable_settings(self.configuration):
-            return self
-        configuration = with_settings(self.configuration, settings)
-        if not allow_looser:
-            check_not_looser(self._baseline, configuration)
-        if configuration.hash == self.configuration.hash:
-            return self
-        other = Masking(configuration, baseline=self._baseline, format_of=self._format_of)
-        for topic, identity in self._identities.items():
-            other.identify(topic, identity)
-        return other

@@ -6,10 +6,8 @@ Starts a broker, writes synthetic discharges to four partitions, and runs each c
 them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
 record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
 measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
-tenths of them. A second worker masks the input again and writes provenance events. Then a calibrator reads the first
-worker's blocks, until the version by which workers count a sample, and a third worker masks the input again under that
-version. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two workers, and
-for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
+tenths of them. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two
+workers, and for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
 """
 
 from __future__ import annotations
@@ -20,16 +18,12 @@ from collections.abc import Iterable, Iterator
 
 from measuring import table
 from peers.harness import INSIDE
-from streaming import HEADERS, Measured, Stream, await_that, broker, child, stream_arguments
-from support.kafka_records import read_all
-from support.sealed_topics import opened_version
+from streaming import HEADERS, Measured, Stream, broker, stream_arguments
 
 from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 
 CLIENT_S_OWN_MS = 1_000
 LOOP = (sys.executable, str(INSIDE / "loop_stream.py"))
-SAMPLING_SECONDS = 60.0
-OWN = ("output", "rejected", "calibration")
 HEAD = ("", "records/s", "of the copy's", "processor, µs a record")
 COPIES: dict[str, dict[str, object]] = {
     "copy": {},
@@ -43,8 +37,6 @@ def main() -> None:
     options = stream_arguments(__doc__)
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, options)
-        if options.records <= (window := stream.configuration.calibration.window_records):
-            sys.exit(f"--records is {options.records}; use more than the {window} of the window, which must overflow")
         size = stream.fill(options.records)
         stream.calibrate()
         title = f"{options.records:,} events of {size:.0f} bytes, transactions of {options.batch:,} records"
@@ -57,22 +49,6 @@ def contest(stream: Stream, options: argparse.Namespace) -> Iterator[tuple[str, 
     for name, settings in COPIES.items():
         yield name, stream.copied(LOOP, options.batch, records, copies=True, **{"pause": FETCH_BACKOFF_MS, **settings})
     yield "worker", stream.masked(records)
-    provenance = stream.with_topics(OWN, "provenance", topics={"provenance": "events"})
-    yield "worker that writes provenance events", provenance.masked(records)
-    await_sampling(stream)
-    yield "worker that counts a sample", stream.with_topics(OWN, "sampling").masked(records)
-
-
-def await_sampling(stream: Stream) -> None:
-    """Run a calibrator until it has published a version by which workers count a sample: the window overflows."""
-    with child(stream.command("calibrator")) as process:
-        await_that(lambda: samples(stream), process, seconds=SAMPLING_SECONDS, every=0.5)
-
-
-def samples(stream: Stream) -> bool:
-    """Whether a version on the statistics topic has workers count a sample."""
-    records = read_all(stream.bootstrap, stream.configuration.topics.statistics)
-    return any(opened_version(stream.configuration, record).sampling for record in records if record.value)
 
 
 def compared(rates: Iterable[tuple[str, Measured]]) -> Iterator[tuple[str | float, ...]]:

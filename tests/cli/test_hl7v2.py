@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 
-import orjson
 import pytest
 import yaml
 from hl7apy.consts import VALIDATION_LEVEL
@@ -13,6 +12,10 @@ from hl7apy.parser import parse_message
 from support.file_commands import run
 from support.hl7_messages import FOLDER, framed, masked_example, message
 from support.small_configuration import write_secret
+
+from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.events.files import file_events
+from stream_masker.service.files.events import open_events
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
 SECRETS = [
@@ -89,15 +92,6 @@ def test_the_frames_of_mllp_are_written_again(tmp_path, proposed, name):
     assert len(frames) == 60
 
 
-def test_the_messages_of_a_folder_are_one_file(tmp_path, proposed):
-    folder = tmp_path / "messages"
-    folder.mkdir()
-    for k, text in enumerate(MESSAGES):
-        (folder / f"{k:03}.hl7").write_text(text, newline="")
-    run("mask", "-c", proposed, folder, tmp_path / "out.hl7")
-    assert len(split((tmp_path / "out.hl7").read_bytes().decode())) == 60
-
-
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.json"])
 def test_messages_are_not_written_as_another_kind_of_file(tmp_path, proposed, name):
     done = run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / name, code=1)
@@ -156,12 +150,8 @@ def test_masked_messages_are_valid_for_another_parser(k):
 
 
 def test_keys_of_published_messages_are_read_by_their_path(tmp_path):
-    from stream_masker.service.configuration.fields.sections import ProduceSection
-    from stream_masker.service.local.tables import open_events
-
     (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
-    with open_events(str(tmp_path / "in.hl7"), ProduceSection(key="PID.3.1")) as (_, events):
-        found = list(events)
+    with open_events(str(tmp_path / "in.hl7"), ProduceSection()) as source:
+        found = list(file_events(source.lines, "PID.3.1", hl7=True))
     assert [one.key for one in found[:3]] == [b"4711", b"4712", b"4713"]
     assert found[0].value == MESSAGES[0].encode()
-    assert orjson.dumps(found[0].key.decode()) == b'"4711"'

@@ -24,8 +24,6 @@ RESULTS = {
     "mask": (("-c", "CONFIG", "EVENTS", "out.jsonl"), {"masked", "rejected", "sentences"}),
     "calibrate": (("-c", "CONFIG", "EVENTS", "-o", "snapshot.json"), {"records", "sentences"}),
     "evaluate": (("-c", "CONFIG", *SHORT, "EVENTS"), {"measurements", "records"}),
-    "recommend": (("-c", "CONFIG", "--max-rmse", "0.9", *SHORT[:2], *SHORT[4:], "EVENTS"), {"met", "best"}),
-    "reproduce": (("2017",), {"paper", "sections"}),
     "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
@@ -33,17 +31,15 @@ RESULTS = {
     "config init": ((), {"attributes", "secret"}),
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
-    "config schema": ((), {"$schema", "properties"}),
     "ontology inspect": ((TREE,), {"root", "leaves"}),
     "ontology map": ((TREE, "codes.txt"), {"line", "concept", "match"}),
 }
 """The arguments of each command, and keys of its result. The tests of the others need Kafka."""
 
-SLOW = {"config init", "reproduce"}
+SLOW = {"config init"}
 """Commands that one test runs without a path, and the others in ``.ci/run``."""
 
 REQUIRED = {
-    "recommend": ("--max-rmse", "0.9"),
     "produce": ("events.jsonl",),
 }
 """The arguments without which a command does not read its configuration."""

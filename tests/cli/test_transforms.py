@@ -104,12 +104,11 @@ def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(
     events[7]["admitted"] = "Ada"
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     shown = run("config", "check", "-c", config, "--events", source).stdout
-    assert "birth     100.0%  generalized; 60 values removed\n" in shown
+    assert "birth     100.0%  generalized\n" in shown
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
-    for text in (shown, done.stderr):
-        assert "60 values of birth were removed, because its treatment does not fit them" in text
-        assert "1 values of admitted were removed" in text
-        assert "Ada" not in text
+    assert "60 values of birth were removed, because its treatment does not fit them" in done.stderr
+    assert "1 values of admitted were removed" in done.stderr
+    assert "Ada" not in shown + done.stderr
     masked = read(tmp_path / "out.jsonl")
     dates = [datetime.datetime.strptime(one["admitted"], "%d.%m.%Y").date() for k, one in enumerate(masked) if k != 7]
     assert all(1 <= abs((date - datetime.date(2024, 3, 1)).days) <= 58 for date in dates)

@@ -110,11 +110,7 @@ def test_a_slow_worker_wrong_noise_wrong_records_and_a_forged_message_are_notice
             for _ in range(20):
                 one.write(topics.input, b"not an event")
 
-        def change_configuration() -> None:
-            one.environment.file.write_text(f"wrong: {time.monotonic()}\n")
-
         noticed = ("TruncationRate", "UtilityOffTarget", "DriftOverThreshold", "RejectionRate", "MessagesRefused")
         one.expect_alerts(*noticed, "LagGrowing", provoke=write_messages)
-        one.expect_alerts("ConfigurationRefused", provoke=change_configuration)
         one.kill("calibrator")
         one.expect_alerts("StatisticsStale", "NoCalibrator")

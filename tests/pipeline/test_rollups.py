@@ -30,7 +30,6 @@ from stream_masker.pipeline.rollups import LevelAncestor, SharedAncestor, Shared
 from stream_masker.pipeline.transforms import FieldTransform
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
 from stream_masker.pipeline.wire.consistency import padded_size
-from stream_masker.service.configuration.mutable_settings import loosened_fields
 
 SECRET = b"a secret of at least sixteen bytes"
 LEAVES = [f"{group}.{leaf}" for group in ("A1", "A2", "B1") for leaf in range(3)]
@@ -229,11 +228,3 @@ def test_only_a_level_can_be_a_context() -> None:
     assert [field.kind_of(value) for value in ("A2.1", "b1", "none", None)] == [0, 1, 2, 2]
     with pytest.raises(ConfigurationError, match="generalized by nothing but their value"):
         context_field(compile_path("a.reason"), attribute, plan_of({"a.reason": FIELD}).fields)
-
-
-def test_other_settings_of_a_field_are_not_looser_only_if_they_are_equal() -> None:
-    fields = plan_of({"a.reason": FIELD}).fields
-    again = plan_of({"a.reason": replace(FIELD, load=lambda: ConceptMap(TAU))}).fields
-    assert list(loosened_fields(fields, again)) == []
-    other = plan_of({"a.reason": replace(FIELD, records=LEAST - 1)}).fields
-    assert list(loosened_fields(fields, other)) == ["fields.generalize"]

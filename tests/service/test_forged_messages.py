@@ -21,10 +21,9 @@ from stream_masker.service.audit import complete_versions
 from stream_masker.service.calibrator.bootstrap import HistoryReader
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
+from stream_masker.service.worker.statistics import ActiveStatistics, VersionBuffer
 
 SECRET = b"the secret of all processes"
 HUGE = 999_999_999_999_999_999
@@ -83,9 +82,8 @@ def loosened(message: StatisticsMessage, configuration: Configuration) -> Statis
         variance=dict.fromkeys(message.statistics.variance, 1e-15),
         covariance=message.statistics.covariance * 1e-15,
     )
-    settings = {**mutable_settings(configuration), "fields": {"unlisted": "keep"}}
     snapshot = {**message.snapshot, "statistics": statistics.to_dict()}
-    return replace(message, version=HUGE, snapshot=snapshot, settings=settings)
+    return replace(message, version=HUGE, snapshot=snapshot)
 
 
 def forgeries(message: StatisticsMessage, configuration: Configuration, seal: TopicSeal) -> dict[str, list[Chunk]]:
@@ -131,13 +129,13 @@ def test_a_forged_version_changes_nothing_in_a_worker(
 ) -> None:
     refused: Counter[str] = Counter()
     buffer = VersionBuffer(MessageOpener(seal), lambda cause: refused.update([cause]))
-    active = ActiveStatistics(Masking(configuration))
+    active = ActiveStatistics(Masking(configuration), None)
     forged = forgeries(genuine[-1], configuration, seal)[kind]
     for message in genuine:
         buffer.add(message.key, seal.seal(message.key, encode_statistics(message)))
     for chunk in forged * 20:
         buffer.add(chunk.key, chunk.value)
-    assert active.consider(buffer.take())
+    active.consider(buffer.take())
     assert (active.version, active.refused) == (genuine[-1].version, None)
     assert active.masking.configuration.fields.unlisted == "drop"
     assert active.masking.mechanism.statistics.variance == genuine[-1].statistics.variance
@@ -145,7 +143,8 @@ def test_a_forged_version_changes_nothing_in_a_worker(
     assert set(refused) <= {*RefusalCause}
     for chunk in forged:
         buffer.add(chunk.key, chunk.value)
-    assert not active.consider(buffer.take())
+    active.consider(buffer.take())
+    assert active.version == genuine[-1].version
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == len(refused), "each cause is logged once"
     assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
@@ -159,16 +158,16 @@ def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
     forged = loosened(genuine[-1], configuration)
     statistics = replace(forged.statistics, version=version)
     snapshot = {**forged.snapshot, "statistics": statistics.to_dict()}
-    message = replace(forged, version=version, snapshot=snapshot, settings=genuine[-1].settings)
-    active = ActiveStatistics(Masking(configuration))
-    assert active.consider([published(genuine[-1])])
-    assert not active.consider([published(message)])
+    message = replace(forged, version=version, snapshot=snapshot)
+    active = ActiveStatistics(Masking(configuration), None)
+    active.consider([published(genuine[-1])])
+    active.consider([published(message)])
     assert active.version == genuine[-1].version
     assert "the window's variance is below risk.min_variance" in (active.refused or "")
 
 
-def published(message: StatisticsMessage) -> PublishedVersion:
-    return PublishedVersion(message.version, encode_statistics(message))
+def published(message: StatisticsMessage) -> tuple[int, bytes]:
+    return (message.version, encode_statistics(message))
 
 
 def history_of(bench: SessionBench, genuine: list[StatisticsMessage], forged: list[Chunk], seal: TopicSeal) -> History:

@@ -24,19 +24,15 @@ from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
-from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.metrics import initialise_counters, set_risk_metrics
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
-from stream_masker.service.kafka.unread_records import SkippedOffsets
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ProcessName
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.batch import TransactionCounts
-from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.starts import EndedWorkers, WorkerStart
+from stream_masker.service.worker.outcomes import TransactionCounts
+from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
@@ -79,17 +75,18 @@ def worker_metrics() -> RecordingMetrics:
     """Return the metrics of a worker that has statistics, partitions, a committed batch and an aborted one."""
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
-    report.start()
+    report.start(dict.fromkeys((*NOMINAL, *NUMERIC), 0.3))
     report.refused_message(RefusalCause.FORGED)
-    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), is_compiled=True)
-    report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
-    skipped = SkippedOffsets(lambda _: 0)
-    skipped.pass_to(PARTITIONS[0], 3, 5)
-    inputs = SimpleNamespace(place_missing=lambda waiting: None)
-    source = {"unreadable": dict, "skipped": skipped, "without_place": set, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}
-    ended = EndedWorkers(SimpleNamespace(take=lambda committed: {one: WorkerStart(3, 2) for one in committed}))
-    ended.take(dict.fromkeys(PARTITIONS, 3))
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), ended=ended, **source), inputs)
+    active = SimpleNamespace(version=3, refusals=1, refused="version 4")
+    report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
+    topics = SimpleNamespace(refused=None, place_missing=lambda waiting: None)
+    source = {
+        "unreadable": dict,
+        "take_skipped": lambda: 2,
+        "waiting": set,
+        "lag": lambda: dict.fromkeys(PARTITIONS, 7),
+    }
+    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source), topics)
     counts = TransactionCounts(
         masked=8,
         tombstones=1,
@@ -98,10 +95,9 @@ def worker_metrics() -> RecordingMetrics:
         suppressed=Counter({NOMINAL[0]: 2}),
         blocks=2,
         blocks_left_out=1,
-        uncounted=3,
     )
-    for outcome in (TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED):
-        report.batch(outcome, counts, 0.3)
+    report.committed(counts, 0.3)
+    report.ended(TransactionOutcome.ABORTED)
     return metrics
 
 
@@ -113,7 +109,6 @@ def calibrator_metrics(folder: Path) -> RecordingMetrics:
     initialise_counters(metrics)
     publish_versions(components, metrics)
     assess_transport(components, metrics)
-    refuse_configuration(components, metrics)
     return metrics
 
 
@@ -127,7 +122,7 @@ def write_configuration(folder: Path) -> Configuration:
         rows="\n".join(["concept,parent", f"{root},", *rows, ""]),
         attributes={**nominal, **numeric},
         internal_topics={"encryption": False},
-        publication={"min_records": 1, "epsilon": 0.5},
+        publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )
     return load_configuration(path, {})
@@ -200,27 +195,3 @@ def counts(seed: int) -> Counts:
     columns = tuple(Column(rng.integers(0, len(CONCEPTS), RECORDS).astype(np.int32)) for _ in NOMINAL)
     numbers = rng.normal(size=(RECORDS, len(NUMERIC)))
     return count_batch(Batch(RECORDS, columns, numeric=numbers), [len(CONCEPTS)] * len(NOMINAL))
-
-
-class RefusingFile:
-    """A configuration file whose every change is refused."""
-
-    refused = "noise_key: a change here needs a restart"
-    refusals = 0
-
-    def reload_if_changed(self, *, force: bool) -> bool:
-        self.refusals += 1
-        return False
-
-
-def refuse_configuration(components: CalibratorComponents, metrics: Metrics) -> None:
-    """Run an engine until it has refused a configuration file."""
-    health, file = Health(), RefusingFile()
-    configuration_file: Any = file
-    engine = CalibratorEngine(components, metrics, health, lambda error: None, configuration_file)
-    engine.start()
-    engine.tick()
-    deadline = time.monotonic() + 30
-    while not health.notes and time.monotonic() < deadline:
-        time.sleep(0.01)
-    engine.stop()

@@ -16,7 +16,6 @@ CALIBRATOR = Dashboard(
             number("Records in the window", "", aggregated("max", "window_records")),
             number("Blocks in the window", "", aggregated("max", "window_blocks")),
             number("Version", "In use by calibrators.", f"max ({metric('statistics_version', SELECTED_SERIES)})"),
-            number("Privacy budget spent", "Since the start.", aggregated("sum", "publication_epsilon_total")),
         ],
         "Work": [
             Panel(
@@ -64,11 +63,10 @@ CALIBRATOR = Dashboard(
                 "ops",
             ),
             Panel(
-                "Refused statistics and configurations",
+                "Refused statistics",
                 "Since the start.",
                 [
                     Query(aggregated("sum", "statistics_refused_total"), "statistics"),
-                    Query(aggregated("sum", "configuration_refused_total"), "configurations"),
                     Query(aggregated("sum", "psd_projections_total"), "projections of Σ"),
                 ],
                 whole=True,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -15,7 +13,6 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import Subject
 from stream_masker.pipeline.calibration.publication import PublicationSettings
@@ -34,8 +31,7 @@ from stream_masker.service.configuration.build import (
     variance_growth,
 )
 from stream_masker.service.configuration.fields.transforms import field_policy
-from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
+from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 from stream_masker.service.kafka.clients import (
     RETRY_PROPERTIES,
     confluent_properties,
@@ -49,7 +45,7 @@ from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.names import publisher_id
 from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
-from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
+from stream_masker.service.kafka.topic_rules import MAX_BLOCK_BYTES as MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
 
 
@@ -95,21 +91,12 @@ def build_components(configuration: Configuration, page: LivePage | None = None)
     )
 
 
-def reconfigure(components: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
-    """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
-    subject = replace(build_subject(configuration), secret_id=components.subject.secret_id)
-    new_mechanism = partial(build_mechanism, configuration)
-    components.page.configure(configuration)
-    return replace(components, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
-
-
 def build_subject(configuration: Configuration) -> Subject:
     """Return the subject of the calibration: mechanism, taxonomies, settings. Raises ConfigurationError."""
     mechanism = build_mechanism(configuration)
     return Subject(
         mechanism=mechanism.name,
         configuration=configuration.hash,
-        settings=mutable_settings(configuration),
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=variance_growth(configuration),
@@ -120,21 +107,18 @@ def build_subject(configuration: Configuration) -> Subject:
 
 
 def publication_settings(configuration: Configuration) -> PublicationSettings:
-    """Return the limits of what is published to people. The noise derives from the secret of the internal topics.
-
-    Without a secret it is random, so a restarted calibrator adds different noise to
-    earlier versions. Raises ConfigurationError.
-    """
-    section = configuration.publication
-    topic_secrets = read_topic_secrets(configuration) or [secrets.token_bytes(32)]
-    key = hashlib.blake2b(digest_size=32, key=checked_secret(topic_secrets[0]), person=b"masker-publish").digest()
-    return PublicationSettings(min_records=section.min_records, epsilon=section.epsilon, key=key)
+    """Return the limits of what is published to people."""
+    return PublicationSettings(min_records=configuration.publication.min_records)
 
 
 def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
     section, names = configuration.calibration, {field.name for field in fields(CalibrationSettings)}
-    given = section.model_dump(include=names) | {"min_new_records": configuration.publication.min_records}
+    given = section.model_dump(include=names) | {
+        "min_new_records": configuration.publication.min_records,
+        "sampling": False,
+        "urgent_divergence": 1.0,
+    }
     return CalibrationSettings(**{**given, "baseline": None if section.baseline == "first" else section.baseline})
 
 

@@ -24,9 +24,8 @@ from confluent_kafka import KafkaException
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.calibration.pace import Pace
 from stream_masker.service.calibrator.bootstrap import Sampler
-from stream_masker.service.calibrator.components import CalibratorComponents, reconfigure
+from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.session import CalibrationSession
-from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
@@ -91,18 +90,13 @@ class CalibratorEngine:
         metrics: Metrics,
         health: Health,
         on_failure: Callable[[BaseException], None],
-        file: ConfigurationFile | None = None,
     ) -> None:
-        """``file``: the watched configuration file, whose changed settings are applied."""
         self._components = components
         self._pace = Pace(components.settings.core_share)
         self._has_computed = False
         self._has_window = False
         self._computing = SerialExecutor("computing", niceness=NICENESS)
-        self._file = file
-        self._reload_due = False
         self._forget_due = False
-        self._reload_requested = False
         self._metrics = metrics
         self._health = health
         self._on_failure = on_failure
@@ -157,11 +151,7 @@ class CalibratorEngine:
 
     def tick(self) -> None:
         """Handle the periodic timer."""
-        self._tick_due = self._reload_due = True
-
-    def reload(self) -> None:
-        """Read the configuration file again, even if it has not changed."""
-        self._reload_requested = True
+        self._tick_due = True
 
     def pulse(self) -> None:
         """Record that the event loop is running."""
@@ -183,7 +173,6 @@ class CalibratorEngine:
 
     def _iterate(self) -> None:
         try:
-            self._reload_configuration()
             self._update_session()
             self._merge_blocks()
             self._advance()
@@ -191,21 +180,6 @@ class CalibratorEngine:
             self._close_session()
         except (ServiceError, KafkaException) as error:
             self._fail_session(error)
-
-    def _reload_configuration(self) -> None:
-        """Apply the settings of a configuration file that has changed."""
-        if self._file is None or not (self._reload_due or self._reload_requested):
-            return
-        requested, self._reload_requested, self._reload_due = self._reload_requested, False, False
-        refusals = self._file.refusals
-        if self._file.reload_if_changed(force=requested):
-            self._components = reconfigure(self._components, self._file.current)
-            log.info("applied the changed configuration: %s", self._file.current.hash)
-            if self._session is not None:
-                self._session.reconfigure(self._components)
-        self._metrics.add("configuration_refused_total", self._file.refusals - refusals)
-        refused = self._file.refused
-        self._health.note("configuration", refused and f"a changed configuration was refused: {refused}")
 
     def _session_obsolete(self) -> bool:
         """Whether the current or next session is obsolete. Called during long reads, so it also records a heartbeat."""
@@ -267,10 +241,6 @@ class CalibratorEngine:
             self._session.tick(time.time())
         if self._session.secret_differs:
             self._compute(self._session.publish_secret)
-        if self._session.settings_differ:
-            with self._charged():
-                self._compute(self._session.publish_settings)
-                self._compute(self._session.assess_risk)
         self._await_more_blocks(self._session)
         if self._session.pending_windows:
             self._compute_statistics(self._session)

@@ -28,10 +28,9 @@ from yarl import URL
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import PropertyValue
+from stream_masker.service.kafka.clients import PropertyValue, refresh_seconds
 from stream_masker.service.kafka.credentials import ClientTokens, ssl_context
 from stream_masker.service.kafka.names import calibrator_group
-from stream_masker.service.kafka.topic_identity import refresh_seconds
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION
 from stream_masker.service.observability.logs import RepeatFilter
 

@@ -156,7 +156,6 @@ def initialise_counters(metrics: Metrics) -> None:
     for outcome in ("computed", "urgent", "skipped"):
         metrics.add("calibration_windows_total", 0, outcome=outcome)
     metrics.add("calibration_processor_seconds_total", 0)
-    metrics.add("configuration_refused_total", 0)
     metrics.add("statistics_withheld_total", 0)
     for topic in ("calibration", "statistics"):
         for cause in RefusalCause:

@@ -22,7 +22,6 @@ from stream_masker.service.calibrator.faust_app import build_app, limit_client_l
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.page import LivePage, fetched_page
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import REQUEST_SECONDS, watched_brokers
@@ -69,16 +68,11 @@ CANCEL_SECONDS = 1.0
 """The time limit for cancelled tasks to end."""
 
 
-def run_calibrator(
-    configuration: Configuration, *, http_port: int | None = None, file: ConfigurationFile | None = None
-) -> None:
+def run_calibrator(configuration: Configuration, *, http_port: int | None = None) -> None:
     """Run the calibrator until SIGTERM or SIGINT.
 
-    ``http_port`` overrides the configuration's port. ``file``: the watched configuration file, whose settings are
-    applied when it changes and on SIGHUP.
-
-    Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
-    or the calibrator failed. If no broker is reachable, it retries.
+    ``http_port`` overrides the configuration's port. Raises ConfigurationError if the configuration or the HTTP port
+    cannot be used, ServiceError if a topic is missing or the calibrator failed. If no broker is reachable, it retries.
     """
     http, health = configuration.http, Health(stale_after=CALIBRATOR_STALE_SECONDS)
     registry = process_registry("calibrator", health)
@@ -103,7 +97,7 @@ def run_calibrator(
         metrics = Metrics(registry, "calibrator")
         metrics.forget_gauges()
         initialise_counters(metrics)
-        process = CalibratorProcess(build_components(configuration, page), metrics, health, file)
+        process = CalibratorProcess(build_components(configuration, page), metrics, health)
         run_and_cancel_rest(run_until_signal(process))
     if process.is_computing:
         exit_at_once()
@@ -116,7 +110,7 @@ async def run_until_signal(process: CalibratorProcess) -> None:
 
 
 def handle_signals(process: CalibratorProcess) -> None:
-    """Stop on SIGTERM and SIGINT, and reread the configuration on SIGHUP; only in the main thread."""
+    """Stop on SIGTERM and SIGINT; only in the main thread."""
 
     def stop(number: signal.Signals) -> None:
         log.info("%s: stopping", number.name)
@@ -127,7 +121,6 @@ def handle_signals(process: CalibratorProcess) -> None:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, stop, number)
-        loop.add_signal_handler(signal.SIGHUP, process.reload)
 
 
 @contextmanager
@@ -179,13 +172,11 @@ def run_and_cancel_rest(main: Coroutine[Any, Any, None]) -> None:
 class CalibratorProcess:
     """Runs the engine and a Faust application, which is replaced by a new one after a crash."""
 
-    def __init__(
-        self, components: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
-    ) -> None:
+    def __init__(self, components: CalibratorComponents, metrics: Metrics, health: Health) -> None:
         self._components = components
         self._health = health
         self._brokers = watched_brokers(components.configuration, health)
-        self._engine = CalibratorEngine(components, metrics, health, self._on_failure, file)
+        self._engine = CalibratorEngine(components, metrics, health, self._on_failure)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._error: BaseException | None = None
@@ -210,10 +201,6 @@ class CalibratorProcess:
     def stop(self) -> None:
         """Stop soon; called in the event loop."""
         self._stop.set()
-
-    def reload(self) -> None:
-        """Read the configuration file again, even if it has not changed."""
-        self._engine.reload()
 
     def _on_failure(self, error: BaseException) -> None:
         """Stop because of an error; called from any thread."""

@@ -6,23 +6,16 @@ alpha, the bounds of the window, and the secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
-from pydantic.json_schema import SkipJsonSchema
 
-from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, PositiveInt, Section
+from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, PositiveInt, Section
 from stream_masker.service.configuration.parameters.matrices import read_matrix
-from stream_masker.service.configuration.parameters.transport import (
-    Certainty,
-    ContextKinds,
-    SensitiveGroup,
-    TransportAlpha,
-)
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 StatisticsDistance: TypeAlias = Annotated[
@@ -65,7 +58,7 @@ class SemanticNoiseSection(MechanismSection):
         "attribute (`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy "
         "and with `pairs`, `mean` for a single attribute, otherwise `root`.",
     )
-    pairs: tuple[tuple[NameText, NameText], ...] | SkipJsonSchema[None] = Field(
+    pairs: tuple[tuple[NameText, NameText], ...] | None = Field(
         default=None,
         description="The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two "
         "attributes.",
@@ -138,7 +131,7 @@ class PartitioningSection(MechanismSection):
         default=True, description="Whether the number of co-occurrences counts, or only that values co-occur."
     )
     part_size: PositiveInt = Field(default=2, description="The minimum number of values in a part; at least 1.")
-    parts: PositiveInt | SkipJsonSchema[None] = Field(
+    parts: PositiveInt | None = Field(
         default=None,
         description="The number of parts of an attribute's values; at least 1. Default: chosen by similarity.",
     )
@@ -184,10 +177,10 @@ class PramSection(MechanismSection):
     """The post-randomisation method (PRAM): replaces a value by a given or estimated Markov matrix."""
 
     name: Literal["pram"] = Field(description="The masking mechanism.")
-    matrices: dict[NameText, NonEmptyText] | SkipJsonSchema[None] = Field(
+    matrices: dict[NameText, NonEmptyText] | None = Field(
         default=None,
-        description="Files of Markov matrices by attribute (.json, .csv or .tsv). The matrix of an attribute without a "
-        "file is estimated.",
+        description="JSON files of Markov matrices by attribute: `{value: {value: probability}}`. The matrix of an "
+        "attribute without a file is estimated.",
     )
     invariant: bool = Field(
         default=False, description="Whether given matrices are made invariant, so that marginals are preserved."
@@ -223,11 +216,41 @@ class ExponentialSection(MechanismSection):
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
 
+Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)]
+
+
+class SensitiveGroup(Section):
+    """The limit of a sensitive group of one's own."""
+
+    limit: Certainty = Field(
+        description="The greatest probability of the group given any masked record; from 0.01 to 1."
+    )
+    roots: tuple[NonEmptyText, ...] = Field(
+        min_length=1, description="Its concepts; their descendants belong to it, too."
+    )
+
+
+def _kind_of_context(given: Any) -> str:
+    texts = isinstance(given, list | tuple) and any(isinstance(kind, str) for kind in given)
+    return "a list of texts" if texts else "a list of bounds"
+
+
+ContextTexts: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)]
+ContextBounds: TypeAlias = Annotated[
+    tuple[Annotated[float, Field(strict=True, allow_inf_nan=False)], ...], Field(min_length=1)
+]
+ContextKinds: TypeAlias = Annotated[
+    Annotated[ContextTexts, Tag("a list of texts")] | Annotated[ContextBounds, Tag("a list of bounds")],
+    Discriminator(_kind_of_context),
+]
+"""The kinds of a field of the context: its texts, or the bounds of its bands."""
+
+
 class SemanticTransportSection(MechanismSection):
     """Semantic transport: moves records by an optimal random map that preserves the joint law of the attributes."""
 
     name: Literal["semantic_transport"] = Field(default="semantic_transport", description="The masking mechanism.")
-    alpha: TransportAlpha | dict[NameText, TransportAlpha] | SkipJsonSchema[None] = Field(
+    alpha: Alpha | dict[NameText, Alpha] | None = Field(
         default=None,
         description="The noise level: the mean squared distance of an attribute is alpha·sdVar, more where the promise "
         "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute if one has "
@@ -244,13 +267,13 @@ class SemanticTransportSection(MechanismSection):
         description="Of how many different noise keys, such as patients, or of records without a noise key, a tuple "
         "must be in the window to be written as such; rarer ones spread within their blocks. At least 1.",
     )
-    sensitive: dict[NameText, Certainty | SensitiveGroup] | SkipJsonSchema[None] = Field(
+    sensitive: dict[NameText, Certainty | SensitiveGroup] | None = Field(
         default=None,
         description="The same for groups of concepts: a limit by the name of a built-in list (`hiv`, "
         "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
         "or its `limit` and `roots` by a name of one's own.",
     )
-    context: dict[FieldPath, ContextKinds] | SkipJsonSchema[None] = Field(
+    context: dict[FieldPath, ContextKinds] | None = Field(
         default=None,
         description="Fields that stay in the record and whose relation to the codes is kept, such as sex and an age "
         "band, by path. Of each the texts that can occur, or the ascending bounds of bands "
@@ -262,12 +285,6 @@ class SemanticTransportSection(MechanismSection):
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
         own = {**super().parameters(resolve), "sensitive": self.model_dump()["sensitive"]}
         return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
-
-
-def mechanism_name(given: Any) -> str | None:
-    """Return the mechanism that a section names."""
-    name = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", None)
-    return name if isinstance(name, str) else None
 
 
 def needs_group(section: MechanismSection) -> bool:
@@ -298,15 +315,15 @@ def _parameters(name: str) -> frozenset[str]:
 
 
 MechanismSettings: TypeAlias = Annotated[
-    Annotated[SemanticNoiseSection, Tag("semantic_noise")]
-    | Annotated[MicroaggregationSection, Tag("microaggregation")]
-    | Annotated[RankSwappingSection, Tag("rank_swapping")]
-    | Annotated[VicusSection, Tag("vicus")]
-    | Annotated[RandomSection, Tag("random")]
-    | Annotated[NaiveDistortionSection, Tag("naive_distortion")]
-    | Annotated[ProbabilisticDistortionSection, Tag("probabilistic_distortion")]
-    | Annotated[PramSection, Tag("pram")]
-    | Annotated[ExponentialSection, Tag("exponential")]
-    | Annotated[SemanticTransportSection, Tag("semantic_transport")],
-    Discriminator(mechanism_name),
+    SemanticNoiseSection
+    | MicroaggregationSection
+    | RankSwappingSection
+    | VicusSection
+    | RandomSection
+    | NaiveDistortionSection
+    | ProbabilisticDistortionSection
+    | PramSection
+    | ExponentialSection
+    | SemanticTransportSection,
+    Field(discriminator="name"),
 ]

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import AdminClient
 
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.clients import confluent_properties, connect_admin
+from stream_masker.service.kafka.clients import confluent_properties, connect_admin, refresh_seconds
 from stream_masker.service.kafka.failures import explained, require_controller
-from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 10.0
 """The timeout of one request."""
-
-REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
-"""The property of ``kafka.properties`` that sets how often topics are looked at, as in Kafka's own clients."""
-
-REFRESH_MS = 30_000
-"""Its default, in milliseconds."""
 
 NO_TOPIC_ID = str(Uuid(0, 0))
 """The id of a topic that has none: brokers before Kafka 2.8 do not give ids."""
@@ -53,20 +46,6 @@ def known_identities(admin: AdminClient, topic: str) -> dict[str, str]:
         if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise
         return {}
-
-
-def identified(masking: Masking, topics: Sequence[str]) -> Masking:
-    """Return the masking, which knows the input topics' ids now if noise depends on them. Raises KafkaException."""
-    if masking.needs_identity:
-        admin = connect_admin(confluent_properties(masking.configuration))
-        for topic, identity in topic_identities(admin, topics).items():
-            masking.identify(topic, identity)
-    return masking
-
-
-def refresh_seconds(properties: Mapping[str, object], default: int = REFRESH_MS) -> float:
-    """Return the seconds between two requests about topics; ``default``: in milliseconds."""
-    return float(str(properties.get(REFRESH_PROPERTY, default))) / 1000
 
 
 class TopicWatch:

@@ -72,10 +72,6 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     gauge("rejected_share", "Share of rejected records among the last 10,000, in [0, 1]; 0 below 100 records."),
     gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
-    counter(
-        "records_uncounted_total",
-        "Masked records that are not counted for calibration, because their noise key has too many (key_share).",
-    ),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
     histogram("batch_records", "Number of records in a batch.", buckets=RECORD_BUCKETS),
@@ -86,21 +82,12 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
 
 STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
-    gauge(
-        "scanner_in_use",
-        "1 if the scanner decodes records; 0 if the slow reference codec decodes all of them.",
-    ),
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("unreadable_partitions", "Assigned partitions whose next record cannot be read."),
-    gauge(
-        "workers_ended_at_offset",
-        "Workers that ended one after another at the committed offset of an assigned partition, the most of all; 0 "
-        "below 2.",
-    ),
     counter(
         "records_skipped_total",
-        "Offsets of the input that were passed without masking, by cause: retention (deleted before) or command.",
+        "Offsets of the input that retention deleted before they were read, on assignment or while reading.",
         ("cause",),
     ),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("topic", "partition")),
@@ -130,7 +117,6 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
     calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
-    calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
     MetricDefinition(
         "histogram",

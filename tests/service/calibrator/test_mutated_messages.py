@@ -23,7 +23,7 @@ from stream_masker.service.calibrator.bootstrap import HistoryReader
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion
+from stream_masker.service.worker.statistics import ActiveStatistics
 
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -187,7 +187,8 @@ def test_a_version_with_any_defect_is_used_or_refused(
     window = bench.session._pending[0]
     assert planner.on_window(window, 1).message.version == reader.history.newest + 1
     active = ActiveStatistics(masking)
-    assert active.consider([PublishedVersion(genuine.version, raw)]) is (active.refused is None)
+    active.consider([(genuine.version, raw)])
+    assert (active.version == genuine.version) is (active.refused is None)
 
 
 def message(key: bytes, value: bytes) -> SimpleNamespace:

@@ -237,9 +237,9 @@ def test_reserved_headers_cannot_be_kept(problems):
     ]
 
 
-@pytest.mark.parametrize("secret", [{}, {"file": "a", "env": "B"}, {"file": "a", "exec": ["b"]}])
+@pytest.mark.parametrize("secret", [{}, {"file": "a", "env": "B"}])
 def test_secret_has_exactly_one_source(problems, secret):
-    assert problems(secret=secret) == ["secret: use exactly one of file, env and exec"]
+    assert problems(secret=secret) == ["secret: use exactly one of file and env"]
 
 
 def test_all_inconsistencies_are_reported(problems):

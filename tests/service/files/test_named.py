@@ -37,11 +37,10 @@ CONTENT = {
             "certificate_key": "registry.key",
         },
     },
-    "produce": {"protobuf": {"descriptors": "events.desc", "message": "example.Visit"}},
 }
 NAMES = {
     *("one.csv", "mapping.csv", "secret", "topics", "earlier", "token", "http.crt", "http.key"),
-    *("credentials", "registry.ca", "registry.crt", "registry.key", "events.desc"),
+    *("credentials", "registry.ca", "registry.crt", "registry.key"),
 }
 
 
@@ -71,7 +70,6 @@ def test_every_file_that_is_read_is_named(configuration: Configuration, monkeypa
 
     monkeypatch.setattr(Configuration, "resolve", recorded)
     section, http = configuration.format.registry, configuration.http
-    assert configuration.event_files.protobuf is not None
     for reader in (
         lambda: build_plan(configuration),
         lambda: read_secret(configuration, {}),
@@ -82,5 +80,5 @@ def test_every_file_that_is_read_is_named(configuration: Configuration, monkeypa
     ):
         with pytest.raises(StreamMaskerError):
             reader()
-    assert {"one.csv", "secret", "topics", "credentials", "token", "events.desc"} <= read
+    assert {"one.csv", "secret", "topics", "credentials", "token"} <= read
     assert read <= NAMES

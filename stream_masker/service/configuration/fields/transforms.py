@@ -11,7 +11,7 @@ from stream_masker.pipeline.fhir.references import ReferencePseudonym
 from stream_masker.pipeline.hl7v2.paths import CONTROL_ID
 from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import FieldPolicy
-from stream_masker.pipeline.rollups import NAMED_LEVELS, LevelAncestor, SharedAncestor
+from stream_masker.pipeline.rollups import NAMED_LEVELS, LevelAncestor
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -21,13 +21,13 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     NumberBands,
 )
-from stream_masker.service.configuration.field_paths import POSITION, LocatedProblem, field_path, key_path, type_paths
+from stream_masker.service.configuration.errors import Problem
+from stream_masker.service.configuration.field_paths import POSITION, field_path, key_path, type_paths
 from stream_masker.service.configuration.fields.sections import (
     BandSection,
     DateUnitSection,
     GeneralizeSection,
     LevelSection,
-    SharedSection,
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import codes_of
@@ -46,7 +46,7 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
     built: dict[str, dict[str, FieldTransform]] = {
         "pseudonyms": {path: FormattedPseudonym(s.prefix, s.digits) for path, s in fields.pseudonyms.items()},
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {path: _generalized(configuration, path, rule) for path, rule in fields.generalize.items()},
+        "generalize": {path: _generalized(configuration, rule) for path, rule in fields.generalize.items()},
         "shift": {**shifts},
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
     }
@@ -66,11 +66,9 @@ def _names_control_id(configuration: Configuration) -> bool:
     return any(text.replace("[*]", "").startswith(CONTROL_ID) for text in texts)
 
 
-def _generalized(configuration: Configuration, text: str, section: GeneralizeSection) -> FieldTransform:
-    if isinstance(section, LevelSection | SharedSection):
+def _generalized(configuration: Configuration, section: GeneralizeSection) -> FieldTransform:
+    if isinstance(section, LevelSection):
         load = partial(codes_of, configuration, section.ontology)
-        if isinstance(section, SharedSection):
-            return SharedAncestor(key_path(configuration, text), section.ontology, section.records, load)
         depth = NAMED_LEVELS[section.level] if isinstance(section.level, str) else section.level
         return LevelAncestor(section.ontology, depth, load)
     if isinstance(section, BandSection):
@@ -90,7 +88,7 @@ def _key(configuration: Configuration, path: str) -> str:
 _NO_KEY = "noise_key is position, so the dates of a person would move apart: use key, with a path such as patient.id"
 
 
-def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+def _format_problems(configuration: Configuration) -> Iterator[Problem]:
     for kind in ("generalize", "shift"):
         for path, section in getattr(configuration.fields, kind).items():
             for pattern in getattr(section, "formats", None) or ():
@@ -98,15 +96,9 @@ def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
                     yield ("fields", kind, path, "formats"), problem
 
 
-def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
-    """Yield the problems of transforms: a shift without a key, a date format, and records of an array."""
+def transform_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Yield the problems of transforms: a shift without a key, and date formats."""
     yield from _format_problems(configuration)
-    for path, generalized in configuration.fields.generalize.items():
-        if isinstance(generalized, SharedSection) and "[*" in path:
-            yield (
-                ("fields", "generalize", path, "records"),
-                "is not allowed for a path with [*], of which a record has several values: use level instead",
-            )
     if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
     if configuration.records == "hl7v2" and configuration.format.value != "json":

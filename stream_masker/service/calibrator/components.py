@@ -47,9 +47,9 @@ from stream_masker.service.kafka.clients import log as client_log
 from stream_masker.service.kafka.failures import require_controller
 from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.names import publisher_id
+from stream_masker.service.kafka.requirements import MAX_BLOCK_BYTES as MAX_SUMMARY_BYTES
 from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
-from stream_masker.service.kafka.topic_rules import MAX_BLOCK_BYTES as MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
 
 

@@ -44,7 +44,6 @@ COMMANDS = {
     "simulate": ("stream_masker.cli.simulate:command", "Publish synthetic events."),
     "show": ("stream_masker.cli.show:command", "Show masked records beside their statistics."),
     "audit": ("stream_masker.cli.audit:command", "Verify the masks of single records."),
-    "reveal": ("stream_masker.cli.reveal:command", "Decrypt encrypted fields of masked events."),
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.calibration.risk import check_floor
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.style import Style
@@ -60,15 +60,6 @@ class Masking:
             masker.set_styles(self._styles)
             self._maskers[topic] = masker
         return self._maskers[topic]
-
-    @property
-    def needs_identity(self) -> bool:
-        """Whether noise depends on the position of a record, and so on its file."""
-        return self.plan.noise_key is None
-
-    def identify(self, topic: str, identity: str) -> None:
-        """Set what tells a file from an earlier one of the same name (``RecordMasker.set_identities``)."""
-        self.masker_of(topic).set_identities({topic: identity})
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:

@@ -33,7 +33,6 @@ from stream_masker.service.configuration.build import (
     build_taxonomies,
     variance_growth,
 )
-from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
 from stream_masker.service.kafka.clients import (
@@ -115,7 +114,6 @@ def build_subject(configuration: Configuration) -> Subject:
         alpha=variance_growth(configuration),
         numeric=tuple(configuration.numeric),
         context=mechanism.context,
-        rolled=field_policy(configuration).rolled,
     )
 
 

@@ -14,7 +14,7 @@ from stream_masker.service.configuration.attributes import (
     configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import path_problems
-from stream_masker.service.configuration.fields.sections import LevelSection, SharedSection
+from stream_masker.service.configuration.fields.sections import LevelSection
 from stream_masker.service.configuration.fields.transforms import transform_problems
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
@@ -72,7 +72,7 @@ def defined_ontologies(configuration: Configuration) -> Problems:
         ("attributes", name): attribute.ontology for name, attribute in configuration.nominal.items()
     }
     for path, section in configuration.fields.generalize.items():
-        if isinstance(section, LevelSection | SharedSection):
+        if isinstance(section, LevelSection):
             used["fields", "generalize", path] = section.ontology
     for place, name in used.items():
         if name not in known:
@@ -174,7 +174,6 @@ def one_secret_source(configuration: Configuration) -> Problems:
 def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:
     section = configuration.internal_topics
     yield ("secret",), configuration.secret
-    yield ("encryption_secret",), configuration.encryption_secret
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fhir.messages import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
-from stream_masker.pipeline.hl7v2.paths import hl7_path, kept_paths
+from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
+from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import FilterStep, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.attributes import AlphaFromPath, AnyAttributeSection, AttributeSection
@@ -79,7 +79,7 @@ def _path_texts(configuration: Configuration) -> Iterator[str]:
     for attribute in configuration.nominal.values():
         yield from (attribute.path, *attribute.also, *attribute.copies)
     fields = configuration.fields
-    yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references, *fields.encrypt)
+    yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references)
     yield from (*fields.pseudonyms, *fields.generalize, *fields.shift, *fields.constant)
 
 
@@ -89,7 +89,7 @@ LocatedPaths: TypeAlias = Mapping[ConfigurationLocation, Path]
 POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
-FIELD_LISTS = ("keep", "drop", "pseudonymize", "references", "encrypt")
+FIELD_LISTS = ("keep", "drop", "pseudonymize", "references")
 WHOLE = ("keep", "drop")
 FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
 

@@ -52,7 +52,7 @@ MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
-ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant", "encrypt")
+ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant")
 """The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
 
 ADDED_DEFAULTS = [("linkage", "topic"), ("records", "json")]
@@ -112,11 +112,6 @@ class Configuration(Section):
         description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "
         "topic learn nothing by sending records of their own, or the same for all deployments with this secret "
         "(`shared`), so that a person has one pseudonym in all topics.",
-    )
-    encryption_secret: SecretSource | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The source of the secret that encrypts the fields of `fields.encrypt`, other than `secret`. Who "
-        "holds it can reveal them.",
     )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())

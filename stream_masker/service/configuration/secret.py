@@ -102,22 +102,6 @@ def masking_secret(configuration: Configuration, topic: str) -> bytes:
     return hashlib.blake2b(name, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
-def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
-    """Read the secret of encrypted fields.
-
-    Raises ConfigurationError if there is none, it is too short, or it is the secret of noise and pseudonyms: people who
-    may reveal fields would then know the noise too.
-    """
-    if configuration.encryption_secret is None:
-        raise ConfigurationError(
-            "encryption_secret: required for encrypted fields: use a mapping with file, env or exec"
-        )
-    encryption = _read(configuration, configuration.encryption_secret, "encryption_secret", environ)
-    if configuration.secret is not None and encryption == read_secret(configuration, environ):
-        raise ConfigurationError("encryption_secret: is the same as secret: use another one")
-    return encryption
-
-
 def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> list[bytes]:
     """Read the secrets of the internal topics, the current one first; none if the topics are not encrypted.
 

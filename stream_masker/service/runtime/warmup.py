@@ -16,7 +16,7 @@ from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockStore
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
-from stream_masker.pipeline.fhir.messages import BUNDLE
+from stream_masker.pipeline.fhir import BUNDLE
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import EachStep, IndexStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.plan import AttributePlan, Plan
@@ -181,7 +181,7 @@ def _received(block: Block, subject: Subject) -> Block:
     """Return a block as the calibrator reads what a worker writes."""
     names = {"configuration": subject.configuration, "context": subject.context.fingerprint}
     raw = encode_block(block, subject.taxonomies, numeric=subject.numeric, **names)
-    return decode_block(raw, subject.taxonomies, subject.numeric, subject.context, subject.fields)
+    return decode_block(raw, subject.taxonomies, subject.numeric, subject.context)
 
 
 def _window(blocks: Sequence[Block]) -> Window:

@@ -57,18 +57,7 @@ class LevelSection(Section):
     )
 
 
-class SharedSection(Section):
-    """Codes become their nearest ancestors, or stay, so that enough records of the calibration window share the result;
-    a value that is not a code of the ontology is removed."""
-
-    ontology: NameText = Field(description="The ontology of the codes: one of the names in `ontologies`.")
-    records: Annotated[int, Field(ge=2)] = Field(
-        description="The minimum number of records of the window, of as many different noise keys, that share a "
-        "result; at least 2."
-    )
-
-
-GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection | LevelSection | SharedSection
+GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection | LevelSection
 
 
 class ShiftSection(Section):
@@ -132,11 +121,6 @@ class FieldsSection(Section):
     )
     constant: dict[FieldPath, ConstantValue] = Field(
         default_factory=dict, description="The paths of fields that get the same value in all records."
-    )
-    encrypt: tuple[FieldPath, ...] = Field(
-        default=(),
-        description="The paths of fields whose values are encrypted with `encryption_secret`; `stream-masker reveal` "
-        "decrypts them.",
     )
 
 

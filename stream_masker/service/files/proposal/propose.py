@@ -15,9 +15,8 @@ import orjson
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.fhir.messages import PATIENT_KEY
-from stream_masker.pipeline.fhir.references import R4_TYPES
+from stream_masker.pipeline.fhir import PATIENT_KEY, R4_TYPES
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
@@ -181,7 +180,7 @@ def _adapted(attributes: Mapping[str, dict[str, Any]], causes: RejectionCauses, 
 
 def _parsed(record: bytes, record_format: RecordFormat | None) -> dict[str, Any] | None:
     try:
-        event = orjson.loads(record if record_format is None else record_format.decode(record)[0])
+        event = document_of(record_format, record)
     except (orjson.JSONDecodeError, RecordRejectedError):
         return None
     return event if isinstance(event, dict) else None

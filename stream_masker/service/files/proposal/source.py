@@ -14,8 +14,8 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.dates import find_date
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.configuration.wording import did_you_mean

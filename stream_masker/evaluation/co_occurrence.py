@@ -27,8 +27,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.markov import MarkovMechanism
-from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
-from stream_masker.core.similarity import ValueGraph
+from stream_masker.core.mechanisms.vicus import RandomTransitions, ValueGraph, Vicus
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError

@@ -13,8 +13,8 @@ from stream_masker.core.batch import MaskedBatch
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.marginality import marginality
 from stream_masker.core.mechanisms.microaggregation import AGGREGATION_VARIANTS
+from stream_masker.core.mechanisms.vicus import ValueGraph
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError, ServiceError, StatisticsError
 from stream_masker.evaluation.candidates import SWAPPING_INTERVALS, Candidate, noise_candidate

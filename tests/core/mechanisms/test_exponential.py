@@ -102,28 +102,6 @@ def test_masked_values_do_not_depend_on_the_window():
     )
 
 
-@pytest.mark.parametrize("tau", [TREE, GRAPH], ids=["tree", "graph"])
-def test_masks_do_not_change_when_the_window_slides(tau):
-    rng = np.random.default_rng(3)
-    mechanism = Exponential({"a": tau, "b": tau}, epsilon=3.0, window=100, seed=b"a seed..........")
-    codes = np.repeat(np.arange(len(tau), dtype=np.int32), 20)
-    masks, means = [], []
-    for first in range(0, len(tau) - 5, 5):
-        window = tau.decode(rng.integers(first, first + 5, 100).astype(np.int32))
-        mechanism.learn_many([{"a": value, "b": value} for value in window])
-        means.append(mechanism.calibrate().mean["a"])
-        masks.append(masked_codes(mechanism, codes).columns[0].codes)
-    assert mechanism.statistics.version == len(masks) > 4
-    assert len(set(means)) > 1
-    np.testing.assert_array_equal(masks, [masks[0]] * len(masks))
-
-
-def test_a_taxonomy_with_a_single_concept():
-    tau = Ontology.from_edges([("c", "root")]).taxonomy(root="c")
-    drawer = ExponentialDrawer(WuPalmer(tau), Candidates.of(tau, "all"), 1.0)
-    assert drawer.draw(np.zeros(3, np.int32), words(3)).tolist() == [0] * 3
-
-
 @pytest.mark.parametrize(
     ("given", "allowed"),
     [

@@ -82,30 +82,6 @@ def test_repeats_with_position_keys_reveal_more(made):
     assert np.mean(CODES[scores.argmax(axis=0)] == originals) > once + 8 * np.sqrt(0.25 / KEYS)
 
 
-@pytest.fixture
-def two_codes(made):
-    """For each key one known code with its mask, and another, different code with its mask."""
-    first = np.full(KEYS, CODES[0], np.int32)
-    second = drawn(KEYS)
-    second[second == CODES[0]] = CODES[1]
-    keys = by_field(np.arange(KEYS))
-    return first, masked(made, first, keys), second, masked(made, second, keys)
-
-
-def test_a_known_value_of_a_key_says_nothing_about_another_one(two_codes):
-    """The best guess with the known mask is as good as with a known mask of another key."""
-    _, known, second, masks = two_codes
-    together = accuracy(second.tolist(), list(zip(known.tolist(), masks.tolist(), strict=True)))
-    shuffled = accuracy(second.tolist(), list(zip(RNG.permutation(known).tolist(), masks.tolist(), strict=True)))
-    assert abs(together - shuffled) < 4 * np.sqrt(0.5 / KEYS)
-
-
-def test_the_distances_of_two_masks_of_a_key_are_uncorrelated(made, two_codes):
-    first, known, second, masks = two_codes
-    d = made.distances[0]
-    assert abs(np.corrcoef(d.pairs(first, known), d.pairs(second, masks))[0, 1]) < 4 / np.sqrt(KEYS)
-
-
 def test_a_value_keeps_its_mask_at_another_index_and_in_another_record(made):
     n = 200
     offsets = np.arange(0, 3 * n + 1, 3)

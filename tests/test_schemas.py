@@ -15,6 +15,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from results import PROTECTION
+from stream_masker.pipeline.rollups import SharedConcepts
 from support.schemas import schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -29,7 +30,6 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message

@@ -52,17 +52,6 @@ def test_equal_values_have_a_variance_of_exactly_0():
     assert merged.mean == 0.1
 
 
-def test_merged_blocks_agree_with_a_direct_computation():
-    values = table(4000)
-    merged = Moments.of(values[:0])
-    for start in range(0, 4000, 37):
-        merged = merged + Moments.of(values[start : start + 37])
-    whole = Moments.of(values)
-    np.testing.assert_array_equal(merged.count, whole.count)
-    np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-13)
-    np.testing.assert_allclose(merged.products, whole.products, rtol=1e-12)
-
-
 def batch(values):
     return Batch(len(values), (Column(np.arange(len(values), dtype=np.int32) % 5),), numeric=values)
 

@@ -80,16 +80,3 @@ def test_repeats_with_position_keys_reveal_more(made):
     scores = np.array([np.log(law[int(c)] / law[int(c)].sum())[masks].sum(axis=1) for c in CODES])
     scores += np.log(LAW)[:, None]
     assert np.mean(CODES[scores.argmax(axis=0)] == originals) > once + 8 * np.sqrt(0.25 / KEYS)
-
-
-def test_a_value_keeps_its_mask_at_another_index_and_in_another_record(made):
-    n = 200
-    offsets = np.arange(0, 3 * n + 1, 3)
-    arrays = np.concatenate([RNG.permutation(CODES)[:3] for _ in range(n)]).astype(np.int32)
-    reversed_ = arrays.reshape(n, 3)[:, ::-1].reshape(-1).copy()
-    keys = by_field(np.arange(n))
-    before = made.mask_batch(Batch(n, (Column(arrays, offsets),)), keys).columns[0].codes.reshape(n, 3)
-    after = made.mask_batch(Batch(n, (Column(reversed_, offsets),)), keys).columns[0].codes.reshape(n, 3)
-    np.testing.assert_array_equal(before, after[:, ::-1])
-    single = Batch(n, (Column(arrays[1::3].copy(), np.arange(n + 1)),))
-    np.testing.assert_array_equal(before[:, 1], made.mask_batch(single, keys).columns[0].codes)

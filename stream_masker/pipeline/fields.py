@@ -241,31 +241,33 @@ class _Compiler:
 
     def _inner(self, nodes: PolicyNodes, action: Action, drop: Treat) -> Treat:
         """Return the treatment of a value that longer paths continue into."""
+        in_objects = [child for node in nodes for child in node.members.values()]
+        in_lists = [child for node in nodes for child in node.children() if child not in in_objects]
+        treat_object = self._only(in_lists, self.object_treatment(nodes, action)) if in_objects else None
+        treat_list = self._only(in_objects, self._list(nodes, action)) if in_lists else None
         misshapen = self._misshapen(nodes, action, drop)
-        is_object, is_list = any(node.members for node in nodes), any(node.enters_lists for node in nodes)
-        treat_object = self.object_treatment(nodes, action)
-        treat_list = self._list(nodes, action)
 
         def treat(container: Any, key: Any) -> None:
             value = container[key]
-            if is_object and type(value) is dict:
+            if type(value) is dict and treat_object is not None:
                 treat_object(value)
-            elif is_list and type(value) is list:
+            elif type(value) is list and treat_list is not None:
                 treat_list(value)
             elif value is not None:
                 misshapen(container, key)
 
         return treat
 
+    def _only(self, others: Sequence[PolicyTrie], treat: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Return the treatment of an object or a list, unless masking needs the other one for ``others``."""
+        path = next(self._masked_below(others), None)
+        return treat if path is None else _rejecting(path)
+
     def _misshapen(self, nodes: PolicyNodes, action: Action, drop: Treat) -> Treat:
         path = next(self._masked_below(child for node in nodes for child in node.children()), None)
         if path is None:
             return self._leaf(max(action, *map(_strongest_action, nodes)), drop)
-
-        def reject(container: Any, key: Any) -> None:
-            raise RecordRejectedError(Reason.WRONG_SHAPE, path.text)
-
-        return reject
+        return _rejecting(path)
 
     def _masked_below(self, nodes: Iterable[PolicyTrie]) -> Iterator[Path]:
         """Yield the paths of values that masking replaces, at nodes or below them."""
@@ -373,6 +375,13 @@ class _Compiler:
     ) -> Treat:
         selecting = tuple(child for node in nodes for child in node.element(position, matches))
         return self.treatment(selecting, action, _mark)
+
+
+def _rejecting(path: Path) -> Callable[..., None]:
+    def reject(*_: Any) -> None:
+        raise RecordRejectedError(Reason.WRONG_SHAPE, path.text)
+
+    return reject
 
 
 def _has_value(value: str | None, step: FilterStep) -> bool:

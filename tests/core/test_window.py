@@ -93,14 +93,6 @@ def keys(window):
     return window.counts().values[0].keys.tolist()
 
 
-def test_a_batch_is_cut_at_the_end_of_the_window():
-    window = SlidingWindow([9], records=3, age=None)
-    window.add(scalars(0, 1, 2, 3))
-    window.add(scalars(4))
-    assert keys(window) == [2, 3, 4]
-    assert len(window) == 3
-
-
 def test_age_is_relative_to_the_newest_record():
     window = SlidingWindow([9], records=None, age=10.0)
     window.add(scalars(0), 100.0)
@@ -121,20 +113,6 @@ def test_a_late_record_is_not_counted_and_a_future_one_excludes_others_temporari
     for code, time in ((3, 101.0), (4, 102.0), (5, 103.0)):
         window.add(scalars(code), time)
     assert keys(window) == [3, 4, 5]
-
-
-def test_memory_is_bounded_by_the_window():
-    window = SlidingWindow([9], records=10, age=None)
-    for _ in range(20):
-        window.add(scalars(*[1] * 5_000))
-    held = sum(batch.size for batch in window._batches)
-    assert held <= 10 + module.PENDING_RECORDS
-
-
-def test_an_empty_window_has_empty_counts():
-    window = SlidingWindow(SIZES, records=5, age=60.0)
-    assert len(window) == 0
-    assert plain(window.counts()) == plain(count_batch(batch_of([]), SIZES))
 
 
 def test_a_window_with_an_age_needs_times():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -12,7 +13,7 @@ from stream_masker.core.anonymity import class_sizes
 from stream_masker.core.batch import Batch, MaskedBatch, presence_patterns
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
+from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.options import MethodCard, parameter
 from stream_masker.core.numeric import Numeric
@@ -69,8 +70,9 @@ class Microaggregation(GroupMechanism[_WindowModel]):
     open; here the records' random words break them.
 
     By equation (7) as printed (``scaling="paper"``), a nominal variance grows with the window, and nominal attributes
-    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, gives all attributes the same weight
-    (see ``core.marginality.SDistance``). Both agree if there are neither numbers nor absent values.
+    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, divides nominal variances by the
+    window's size, so that all attributes have the same weight. Both agree if there are neither numbers nor absent
+    values.
 
     k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
     units of a batch, such as persons; without units it counts records. Only records with the same attributes form
@@ -155,7 +157,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
 
     def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
         if self._semantic:
-            mean, variance = marginality_mean_from_counts(counts, d), marginality_variance_from_counts(counts, d)
+            mean, variance = mean_and_variance(counts, d)
         else:
             mean = int(counts.keys[counts.counts.argmax()])
             variance = counts.rows - float(counts.counts @ counts.counts) / counts.rows
@@ -176,6 +178,11 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         numeric_means = np.where([kind.integer for kind in self._kinds], np.rint(numeric_means), numeric_means)
         of_numbers = weights(squares.tolist())
         return _WindowModel(weights(variances), np.array(means, np.int32), of_numbers, numeric_means)
+
+
+def weights(variances: Sequence[float]) -> Float64Array:
+    """Return 1 / variance of each attribute, its weight in the S-distance (2013: equation 7); 0 for a constant one."""
+    return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances])
 
 
 class _Comparable(NamedTuple):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from math import isclose
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.markov import MarkovMatrix, MarkovMechanism
 from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_array, read_array
 from stream_masker.core.statistics.summary import Statistics
@@ -125,7 +126,7 @@ class Vicus(PartitionMechanism):
     Similar values occur together with the same values of other attributes. Let S be the part of a value among the
     attribute's v values, and S' all other values. The value stays with probability Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) +
     |S'|). It becomes each other value of S with psp = Ps / k1, and each value of S' with pdp = Ps / (k1·k2) (2012:
-    equations 8 to 11). The similarity (``core.similarity``) and the parts (``divided``) are computed from the window.
+    equations 8 to 11). The similarity (``ValueGraph``) and the parts (``divided``) are computed from the window.
 
     Where the paper leaves a choice: the values of an attribute are those of the window; a value that the window does
     not contain becomes one of them by frequency. An attribute with a single value in the window is masked to it.
@@ -176,6 +177,93 @@ class RandomTransitions(PartitionMechanism):
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         _, keep = self._keep(model, values.size)
         return MarkovMatrix(values, keep, np.ones((1, values.size)), counts.astype(np.float64), others=values.size > 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueGraph:
+    """Similarity of the n values of a window by the values that they occur with (2012: section 2). Immutable.
+
+    The vertices of a graph are the values of all attributes. Values that occur in the same record are adjacent: in the
+    simple graph G by one edge, in the multigraph H by one edge for each such record. Values of the same attribute are
+    never adjacent, and similarity is defined between values of the same attribute only.
+
+    * S'ij = Σk √(aik·akj) / √(d(i)·d(j)) (equation 2), in [0, 1], and 1 on the diagonal. aik is the number of edges
+      between i and k, and d(i) the number of edges at i. A value without edges is similar only to itself.
+    * S''ij is S'ij of the graph after merging for i and j: values c and d of another attribute are merged if c is
+      adjacent to i, d is adjacent to j, and S'cd > T; chains of such pairs become one vertex (algorithm 1). Merging
+      keeps parallel edges and therefore the degrees. The paper does not say so, but its Table 2 requires it.
+    * Sij = c1·S'ij + c2·S''ij (equation 1).
+
+    * ``values``: for each attribute j, (v,) int64 positions of its values, ascending; they are the vertices
+      ``firsts[j]`` … ``firsts[j + 1] - 1``.
+    * ``edges``: (n, n) float64, a: the number of edges between two vertices.
+    """
+
+    values: tuple[Int64Array, ...]
+    firsts: Int64Array
+    edges: Float64Matrix
+
+    @classmethod
+    def of(cls, counts: Counts, sizes: tuple[int, ...], *, multigraph: bool) -> ValueGraph:
+        """Build the graph from the counts of a window; ``sizes``: the number of concepts of each taxonomy."""
+        values = tuple(column.keys for column in counts.values)
+        firsts = offsets_from_lengths(np.array([len(found) for found in values]))
+        edges = np.zeros((firsts[-1], firsts[-1]))
+        for (i, j), pair in counts.pairs.items():
+            a, b = np.divmod(pair.keys, sizes[j])
+            u, w = firsts[i] + np.searchsorted(values[i], a), firsts[j] + np.searchsorted(values[j], b)
+            edges[u, w] = edges[w, u] = pair.counts if multigraph else 1.0
+        return cls(values, firsts, edges)
+
+    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Float64Matrix]:
+        """S: for each attribute (v, v) float64, in the order of ``values``."""
+        first = self.direct()
+        second = self.transitive(first, threshold)
+        return [c1 * direct + c2 * transitive for direct, transitive in zip(first, second, strict=True)]
+
+    def direct(self) -> list[Float64Matrix]:
+        """S': for each attribute (v, v) float64."""
+        roots = np.sqrt(self.edges)
+        return [self._scaled(x, roots[block] @ roots[block].T) for x, block in enumerate(self._blocks)]
+
+    def transitive(self, direct: list[Float64Matrix], threshold: float) -> list[Float64Matrix]:
+        """S'': for each attribute (v, v) float64. ``direct``: S'; ``threshold``: T."""
+        similar = [matrix > threshold for matrix in direct]
+        return [self._scaled(x, self._shared(x, similar)) for x in range(len(self.values))]
+
+    def _shared(self, x: int, similar: list[BoolArray]) -> Float64Matrix:
+        """Return Σ √(edges to i · edges to j) over the merged vertices, for each two values of attribute x."""
+        shared, edges = np.zeros((len(self.values[x]),) * 2), self.edges[self._blocks[x]]
+        for y, block in enumerate(self._blocks):
+            for i, j in combinations(range(len(shared)), 2) if y != x else ():
+                to_i, to_j = edges[i, block], edges[j, block]
+                group = merged((to_i > 0)[:, None] & (to_j > 0)[None, :] & similar[y])
+                masses = np.bincount(group, to_i), np.bincount(group, to_j)
+                shared[i, j] += np.sqrt(masses[0] * masses[1]).sum()
+        return shared + shared.T
+
+    def _scaled(self, x: int, shared: Float64Matrix) -> Float64Matrix:
+        """Return the shared edges of values of attribute x over √(d(i)·d(j)), at most 1, and 1 on the diagonal."""
+        degrees = np.sqrt(self.edges[self._blocks[x]].sum(axis=1))
+        scale = np.outer(degrees, degrees)
+        scaled = np.minimum(shared / np.where(scale > 0.0, scale, 1.0), 1.0)
+        np.fill_diagonal(scaled, 1.0)
+        return scaled
+
+    @property
+    def _blocks(self) -> list[slice]:
+        """The vertices of each attribute."""
+        return [slice(a, b) for a, b in zip(self.firsts[:-1].tolist(), self.firsts[1:].tolist(), strict=True)]
+
+
+def merged(linked: BoolArray) -> Int64Array:
+    """Return (v,) int64: the least vertex that each vertex is connected with. ``linked``: (v, v), in either order."""
+    either, group = linked | linked.T, np.arange(len(linked))
+    while True:
+        least = np.minimum(group, np.where(either, group[None, :], len(group)).min(axis=1, initial=len(group)))
+        if np.array_equal(least, group):
+            return group
+        group = least
 
 
 STARTS = 50

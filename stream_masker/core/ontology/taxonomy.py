@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.texts import TextIndex, Texts, encoded
 from stream_masker.errors import ParameterError, UnknownConceptError
@@ -275,38 +275,21 @@ def fold_code(code: str) -> str:
 
 
 NO_POSITION = -1
-"""The position of a parent or an ancestor that does not exist."""
-
-
-def line_parents(taxonomy: Taxonomy) -> Int32Array:
-    """Return (m,) int32: of the parents one level above a concept, the one with the least position; ``NO_POSITION`` for
-    the root. The line of ancestors that these parents make has one concept at every level."""
-    children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
-    above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
-    linked, first = np.unique(children[above], return_index=True)
-    parents = np.full(len(taxonomy), NO_POSITION, np.int32)
-    parents[linked] = taxonomy.parents[above][first]
-    return parents
+"""The position of what does not exist."""
 
 
 @lru_cache(maxsize=16)
 def to_level(taxonomy: Taxonomy, depth: int) -> Int32Array:
-    """Return (m,) int32: the ancestor of each concept at a depth from 1 on; a concept above it is its own."""
-    return nearest(taxonomy, taxonomy.depth <= depth)
+    """Return (m,) int32: the ancestor of each concept at a depth from 1 on; a concept above it is its own.
 
-
-def nearest(taxonomy: Taxonomy, eligible: BoolArray) -> Int32Array:
-    """Return (m,) int32: each concept itself, or the nearest of its ancestors, that is chosen; ``NO_POSITION`` if
-    there is none. ``eligible``: (m,) bool."""
-    parents, ancestors = line_parents(taxonomy), np.full(len(taxonomy), NO_POSITION, np.int32)
-    for level in levels(taxonomy):
-        above = parents[level]
-        inherited = np.where(above == NO_POSITION, NO_POSITION, ancestors[above])
-        ancestors[level] = np.where(eligible[level], level, inherited)
+    Of several parents, the one one level above a concept is followed, of several such the one of least position.
+    """
+    children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
+    above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
+    linked, first = np.unique(children[above], return_index=True)
+    parent = np.arange(len(taxonomy), dtype=np.int32)
+    parent[linked] = taxonomy.parents[above][first]
+    ancestors = np.arange(len(taxonomy), dtype=np.int32)
+    for _ in range(int(taxonomy.depth.max()) - depth):
+        ancestors = np.where(taxonomy.depth[ancestors] > depth, parent[ancestors], ancestors)
     return ancestors
-
-
-def levels(taxonomy: Taxonomy) -> list[Int64Array]:
-    """Return the concepts of each depth, the root first; positions are ordered by depth."""
-    starts = np.searchsorted(taxonomy.depth, np.arange(2, int(taxonomy.depth[-1]) + 1))
-    return np.split(np.arange(len(taxonomy)), starts)

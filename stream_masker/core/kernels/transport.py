@@ -251,7 +251,8 @@ def draw_given(
     """Return (m,) int32: the masks of values that are drawn given the value of their record's root, and its mask.
 
     * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are
-      offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it.
+      offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it: one that is
+      there already is drawn again, from its block if others of that are left, or one level up.
     """
     block, nodes, salts = couplings.block, couplings.nodes, couplings.salts
     chance, total, left = np.empty(nodes.shape), np.empty(nodes.shape), np.empty(nodes.shape)
@@ -278,10 +279,13 @@ def draw_given(
                     weights[x] = np.float64(q[x]) * np.float64(eta[x])
                 chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ AGAIN))
             if unlike and contains(result, offsets[i], k, chosen):
-                for x in range(q.size):
-                    weights[x] = 0.0 if contains(result, offsets[i], k, x) else q[x]
-                if weights.sum() > 0.0:
-                    chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word))
+                for level in range(nodes.shape[0]):
+                    for x in range(q.size):
+                        near = nodes[level, block[x]] == nodes[level, block[chosen]]
+                        weights[x] = q[x] if near and not contains(result, offsets[i], k, x) else 0.0
+                    if weights.sum() > 0.0:
+                        chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word))
+                        break
             result[k] = chosen
     return result
 

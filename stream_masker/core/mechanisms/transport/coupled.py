@@ -9,6 +9,7 @@ that occur with a have p, so sums over the window's pairs give all that is asked
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,7 +25,11 @@ from stream_masker.core.dtypes import (
     Int32Matrix,
     Int64Array,
 )
+from stream_masker.core.kernels.transport import sparse_product
 from stream_masker.core.mechanisms.transport.certainty import SLACK, Excess, Limits
+
+ROUNDING = 1e-6
+"""The relative difference of shares that are equal but for rounding."""
 
 Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
 
@@ -46,15 +51,17 @@ class Level(NamedTuple):
 class Nodes(NamedTuple):
     """The pairs (a, b) of a window in the order of a, chapter, block and b; a value a without any is as all of them.
 
-    ``row``: (k_A,) the number of each a. ``a``, ``b``, ``p``: (m,) each pair, and P(b | a). ``levels``: blocks,
-    chapters, all. ``above``: (k_B,) for each level the node of each value. ``chapter``: the chapter of each block.
+    ``row``: (k_A,) the number of each a. ``source``: P(b | a) of each number. ``a``, ``b``, ``p``: (m,) each pair, and P(b | a). ``levels``: blocks,
+    chapters, all; ``root``: for each level the number of a of its nodes. ``above``: (k_B,) for each level the node of each value. ``chapter``: the chapter of each block.
     """
 
     row: Int64Array
-    a: Int64Array
-    b: Int64Array
+    source: Float32Matrix
+    a: Int32Array
+    b: Int32Array
     p: Float64Array
     levels: tuple[Level, ...]
+    root: tuple[Int64Array, ...]
     above: tuple[Int64Array, ...]
     chapter: Int64Array
 
@@ -74,15 +81,18 @@ class Nodes(NamedTuple):
             starts, of = np.flatnonzero(changed), np.cumsum(changed) - 1
             levels.append(Level(starts, of, second[starts]))
             keys[level + 1 :] = [(x[starts], y[starts]) for x, y in keys[level + 1 :]]
-        return cls(row, a, b, source[some][a, b].astype(np.float64), tuple(levels), above, nodes[1].astype(np.int64))
+        root, chance = tuple(first[level.starts] for (first, _), level in zip(keys, levels, strict=True)), source[some]
+        p, pair = chance[a, b].astype(np.float64), (a.astype(np.int32), b.astype(np.int32))
+        return cls(row, chance, *pair, p, tuple(levels), root, above, nodes[1].astype(np.int64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Coupled:
     """P(b, b* | a*) (``certainty.Told``).
 
-    ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*). ``held``: (m,) min(p, q). ``rates``: for each level
+    ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*); ``chances``: that of each number of a. ``held``: (m,) min(p, q). ``rates``: for each level
     (m,) of b. ``kept``: for blocks and chapters with pairs, the share of q − p that is left for higher levels.
+    ``known``: the posteriors of the masks that were asked for, in the columns ``place``, (k_B,); −1 of others.
     """
 
     nodes: Nodes
@@ -91,6 +101,9 @@ class Coupled:
     held: Float64Array
     rates: tuple[Float64Array, ...]
     kept: tuple[Float64Array, ...]
+    chances: Float64Array
+    known: list[Float32Matrix]
+    place: Int64Array
 
     @classmethod
     def of(cls, nodes: Nodes, chances: Float64Array, target: Float32Array) -> Coupled:
@@ -107,35 +120,55 @@ class Coupled:
             kept.append(ratio(less - matched, less))
             rest = rest * ratio(more - matched, more)[place]
             more, covered = more - matched, covered + matched
-        weights = np.bincount(nodes.row, chances)[nodes.a]
-        return cls(nodes, q[None], weights, held, tuple(rates), tuple(kept))
+        weights = np.bincount(nodes.row, chances)
+        known, place = [np.zeros((q.size, 0), np.float32)], np.full(q.size, -1)
+        return cls(nodes, q[None], weights[nodes.a], held, tuple(rates), tuple(kept), weights, known, place)
+
+    @cached_property
+    def prior(self) -> Float64Array:
+        """(k_B,) float64 P(b | a*)."""
+        return np.bincount(self.nodes.b, self.weights * self.nodes.p, self.chance.size).astype(np.float64)
 
     def mixed(self, weights: NDArray[np.floating]) -> Float64Array:
-        """Return (k_B,) float64: Σ_b* P(b, b* | a*)·weights(b*) / q(b*); ``weights``: (1, k_B)."""
-        return self._through(ratio(weights[0].astype(np.float64), self.chance[0]))
+        """Return (k_B,) float64: Σ_b* P(b, b* | a*)·weights(b*) / q(b*); ``weights``: (1, k_B).
 
-    def posteriors(self, masks: Int64Array) -> Float64Matrix:
-        """Return (k_B, n) float64 P(b | b*, a*) of n masks that have a chance."""
-        q = self.chance[0]
-        columns = np.zeros((q.size, masks.size))
-        for k, mask in enumerate(masks.tolist()):
-            one = np.zeros(q.size)
-            one[mask] = 1.0 / q[mask]
-            columns[:, k] = self._through(one)
-        return columns
+        The least share of all masks is one of the prior.
+        """
+        masks = np.flatnonzero(self.chance[0])
+        shares = weights[0, masks] / self.chance[0, masks]
+        least = float(shares.min())
+        more = shares > least * (1.0 + ROUNDING)
+        self._learn(masks[more])
+        rest = np.zeros(self.known[0].shape[1], np.float32)
+        rest[self.place[masks[more]]] = (shares[more] - least) * self.chance[0, masks[more]]
+        return np.asarray(least * self.prior + self.known[0] @ rest)
 
-    def _through(self, shares: Float64Array) -> Float64Array:
-        nodes, q = self.nodes, self.chance[0]
-        own = self.held * shares[nodes.b]
-        sums, part, place, total = own.copy(), own, np.arange(own.size), q * shares
-        for number, (level, above) in enumerate(zip(nodes.levels, nodes.above, strict=True)):
-            masses = np.bincount(above, total)[level.node]
-            # what nodes without pairs have of q stays whole; from the others goes what p covers, or lower levels took
-            within = masses - np.add.reduceat(part, level.starts)
-            place = level.of[place]
-            sums += self.rates[number] * within[place]
-            part = masses - self.kept[number] * within
-        return np.bincount(nodes.b, self.weights * sums, q.size)
+    def posteriors(self, masks: Int64Array) -> Float32Matrix:
+        """Return (k_B, n) float32 P(b | b*, a*) of n masks that have a chance."""
+        self._learn(masks)
+        return self.known[0][:, self.place[masks]]
+
+    def _learn(self, masks: Int64Array) -> None:
+        new = np.unique(masks[self.place[masks] < 0])
+        if new.size:
+            self.place[new] = np.arange(self.known[0].shape[1], self.known[0].shape[1] + new.size)
+            self.known[0] = np.concatenate([self.known[0], self._columns(new)], axis=1)
+
+    def _columns(self, masks: Int64Array) -> Float32Matrix:
+        nodes, size, chances = self.nodes, self.chance.size, self.chance[0, masks]
+        held = np.minimum(nodes.source[:, masks] / chances.astype(np.float32), np.float32(1.0))
+        left = np.float32(1.0) - held
+        result = np.zeros((size, masks.size), np.float32)
+        for level, rate in enumerate(self.rates):
+            weights = (self.weights * rate).astype(np.float32)
+            found = sparse_product(nodes.b, nodes.a, weights, left, size)
+            result += np.where(nodes.above[level][:, None] == nodes.above[level][masks], found, np.float32(0.0))
+            if level < 2:
+                kept = np.ones((len(left), nodes.above[level].max() + 1), np.float32)
+                kept[nodes.root[level], nodes.levels[level].node] = self.kept[level]
+                left = left * kept[:, nodes.above[level][masks]]
+        result[masks, np.arange(masks.size)] += self.chances.astype(np.float32) @ held
+        return result
 
     def exceeding(self, limits: Limits) -> Excess:
         """Return the posteriors above their limits. Only values whose rates allow it are looked at closely."""

@@ -115,7 +115,7 @@ class Given:
         eta, greatest = np.zeros_like(self.couplings.eta), 0.0
         for new in np.flatnonzero(self.joint.sum(axis=0) > 0.0).tolist():
             told = self.told(new)
-            prior = told.mixed(told.chance)
+            prior = told.prior
             own = limits._replace(values=np.maximum(limits.values, prior * (1.0 + SLACK)))
             own = own._replace(of_groups=np.maximum(own.of_groups, limits.masses(prior)[prior.size :] * (1.0 + SLACK)))
             found, surest = Redraw.least((told,), (own,), floor)

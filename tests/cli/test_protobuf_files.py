@@ -106,13 +106,6 @@ def test_protobuf_without_its_suffix_is_said_to_be_binary(tmp_path, config, sour
     assert "binary data of an unknown kind (the name of a Protobuf file ends in .pb or .binpb)" in done.stderr
 
 
-def test_reveal_refuses_files_that_are_no_text(tmp_path, config, source):
-    amend(config, encryption_secret={"env": "KEY"})
-    done = run("reveal", "-c", config, source, tmp_path / "out.jsonl", code=1, env={"KEY": "another sixteen bytes"})
-    assert "in.pb is not a text" in done.stderr
-    assert not (tmp_path / "out.jsonl").exists()
-
-
 def test_init_needs_both_the_descriptors_and_the_message(config, source):
     done = run("config", "init", "--events", source, "--message", MESSAGE, code=2)
     assert "use --descriptors and --message together" in done.stderr

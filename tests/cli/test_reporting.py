@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import pytest
 from support.file_commands import LINES, run, write
-from support.small_configuration import write_secret
 
 from stream_masker.cli import main
 from stream_masker.service.calibrator import process
@@ -32,7 +31,6 @@ RESULTS = {
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "simulate": (("-c", "CONFIG", "--records", "10", "--out", "simulated.jsonl"), {"events", "file"}),
-    "reveal": (("-c", "CONFIG", "EVENTS", "revealed.jsonl"), {"revealed"}),
     "config init": ((), {"attributes", "secret"}),
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
@@ -72,9 +70,6 @@ CONFIGURED = [path for path, command in COMMANDS.items() if "--config" in {n for
 @pytest.fixture
 def here(tmp_path, config, monkeypatch):
     """A folder with events and codes, and processes of the service that only log."""
-    content = config.read_text() + "encryption_secret: {file: encryption}\n"
-    config.write_text(content.replace("  - id\n", "  - id\n  encrypt:\n  - name\n"))
-    write_secret(tmp_path, "encryption", b"fedcba9876543210")
     write(tmp_path / "events.jsonl", LINES)
     (tmp_path / "codes.txt").write_text("A1\nnothing\n")
     monkeypatch.chdir(tmp_path)

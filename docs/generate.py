@@ -70,7 +70,7 @@ def configuration_keys() -> str:
 def mechanism_parameters() -> str:
     """Return the parameters of every mechanism."""
     schema = code.configuration_schema()
-    sections = [_resolved(option, schema) for option in schema["properties"]["mechanism"]["oneOf"]]
+    sections = [_resolved(option, schema) for option in schema["properties"]["mechanism"]["anyOf"]]
     return "\n".join(_mechanism(section, schema) for section in sections)
 
 
@@ -265,12 +265,6 @@ def _first_sentence(folder: Path) -> str:
     return re.split(r"(?<=\.) ", paragraph)[0].replace("``", "`")
 
 
-def worker_states() -> str:
-    """Return the state machine of the worker, from the docstring of its module; indented tables become blocks."""
-    paragraphs = _docstring(PACKAGE / "service" / "worker" / "states.py").split("\n\n")[1:]
-    return "\n\n".join(_block(text) if text.startswith("    ") else text.replace("``", "`") for text in paragraphs)
-
-
 def _block(text: str) -> str:
     return f"```text\n{textwrap.dedent(text)}\n```"
 
@@ -312,9 +306,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "methods": methods,
     "metrics": code.metrics_table,
     "notebook": executed,
-    "provenance": message("provenance"),
     "reasons": reasons,
     "rejection": message("rejection"),
     "statistics": message("statistics"),
-    "worker-states": worker_states,
 }

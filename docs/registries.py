@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.marginality import (
-    SDistance,
     marginality,
-    marginality_covariance,
     marginality_mean,
     marginality_variance,
 )
@@ -21,21 +23,19 @@ from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import Redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.mechanisms.vicus import stay_probability
+from stream_masker.core.mechanisms.vicus import ValueGraph, stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.records import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
-from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
-from stream_masker.evaluation.co_occurrence import chi_square, entropy
 from stream_masker.evaluation.dataset import sum_of_squared_errors
 from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
 from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.configuration import configuration_schema, load_schema
+from stream_masker.service.configuration import configuration_schema
 from stream_masker.service.observability.metric_definitions import metrics_table
 from stream_masker.statistics import (
     Statistics,
@@ -66,7 +66,6 @@ __all__ = [
     "Reason",
     "Redraw",
     "Replacer",
-    "SDistance",
     "SemanticTransport",
     "Statistics",
     "Taxonomy",
@@ -74,19 +73,16 @@ __all__ = [
     "Vicus",
     "WindowedMechanism",
     "WuPalmer",
-    "chi_square",
     "configuration_schema",
     "disclosure",
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
-    "entropy",
     "hoeffding_bound",
     "jensen_shannon",
     "levelled",
     "load_schema",
     "marginality",
-    "marginality_covariance",
     "marginality_mean",
     "marginality_variance",
     "mdav",
@@ -98,3 +94,8 @@ __all__ = [
     "stay_probability",
     "sum_of_squared_errors",
 ]
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of a message."""
+    return json.loads((Path(__file__).parents[1] / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8"))

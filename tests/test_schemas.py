@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
-from support.schemas import schema_validator
+from support.schemas import load_schema, schema_names, schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
@@ -23,7 +22,6 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.utility import utility
-from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.messages import (
     BlockRange,
     DriftReport,
@@ -38,13 +36,7 @@ from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.service.configuration import schema as schemas
-from stream_masker.service.configuration.schema import (
-    configuration_schema_text,
-    load_schema,
-    schema_names,
-)
-from stream_masker.service.observability import runbooks
+from stream_masker.service.configuration.schema import configuration_schema_text
 
 ROOT = Path(__file__).parents[1]
 NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejection", "statistics"]
@@ -90,29 +82,6 @@ def parts(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
 def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
     reference = value.get("$ref", "").removeprefix("#/$defs/")
     return bool(value.get("description") or (reference and reference in root["$defs"]))
-
-
-def test_unknown_schema_lists_the_known_ones():
-    with pytest.raises(ParameterError, match="unknown schema 'x': use one of calibration-block, configuration"):
-        load_schema("x")
-
-
-def test_wheel_contains_the_schemas_and_the_runbooks():
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    installed, checkout = (file.relative_to(runbooks.HERE.parents[3]).as_posix() for file in runbooks.RUNBOOK_FILES)
-    assert build["force-include"] == {"schemas": "stream_masker/schemas", checkout: installed}
-
-
-def test_schemas_in_the_package_come_first(monkeypatch, tmp_path):
-    (tmp_path / "configuration.schema.json").write_text("{}")
-    monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, ROOT / "schemas"))
-    assert schema_names() == ["configuration"]
-
-
-def test_missing_schemas_are_an_error(monkeypatch, tmp_path):
-    monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, tmp_path / "none"))
-    with pytest.raises(ServiceError, match="no JSON Schemas in"):
-        schema_names()
 
 
 ONTOLOGY = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c")])

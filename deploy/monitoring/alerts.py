@@ -152,7 +152,6 @@ def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
     records, rejected = (found.rate(name, at.window) for name in ("records_in_total", "records_rejected_total"))
     lag = found.sum("consumer_lag_assigned")
     trend = f"sum by ({_joined()}) (deriv({found.series('consumer_lag_assigned')}[{at.lag_window}]))"
-    ended = found.series("workers_ended_at_offset")
     return (
         Alert(
             "NotMasking",
@@ -176,18 +175,11 @@ def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
             "A partition of the input cannot be read on: its records wait, and no error passes by itself.",
         ),
         Alert(
-            "WorkersEnd",
-            "critical",
-            "0s",
-            f"max by ({_joined()}) (max_over_time({ended}[{found.at.idle_window}])) > 0",
-            "Workers end one after another at the same records of the input, usually for lack of memory.",
-        ),
-        Alert(
             "RecordsSkipped",
             "critical",
             "0s",
             found.increased("records_skipped_total"),
-            "Records were passed without masking: retention has deleted them, or a person has skipped them.",
+            "Records were passed without masking: retention has deleted them.",
         ),
         Alert(
             "RejectionRate",

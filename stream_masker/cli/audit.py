@@ -1,4 +1,4 @@
-"""``stream-masker audit``: verification of the masks of single records."""
+"""``stream-masker audit``: verification of the masks of single records, and a look at the latest ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, for_topic, summarise, topic_option
-from stream_masker.service.configuration import load_configuration
+from stream_masker.cli.options import (
+    ReportingCommand,
+    config_option,
+    for_topic,
+    output,
+    summarise,
+    tell,
+    topic_option,
+)
+from stream_masker.service.configuration import Configuration, load_configuration
+
+VERDICTS = {True: "matches", False: "DOES NOT MATCH"}
 
 
 @click.command(cls=ReportingCommand)
@@ -17,28 +27,58 @@ from stream_masker.service.configuration import load_configuration
     "--offset",
     "locations",
     multiple=True,
-    required=True,
     metavar="PARTITION:OFFSET",
     help="The partition and offset of a record in the input topic. Can be repeated.",
 )
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Without --offset: the number of masked records to show.",
+)
 @topic_option
-def command(config: Path, locations: tuple[str, ...], topic: str) -> None:
-    """Derive the masks of input records again and compare them with what was written.
+def command(config: Path, locations: tuple[str, ...], records: int, topic: str) -> None:
+    """Show the latest masked records, or verify single ones with --offset.
 
-    A mask is derived from the input record, the secret, the key and the statistics version that the headers of the
-    masked record name; a rejection is derived from the record and the configuration. No value is shown. Exits with 1 if
-    a record does not match.
+    Without --offset, prints sMean, sVar and sdCor of the statistics that masked the latest records, and below them the
+    records. Figures are rounded as section `publication` says. Nothing is committed.
+
+    With --offset, derives the masks of input records again and compares them with what was written. A mask is derived
+    from the input record, the secret, the key and the statistics version that the headers of the masked record name; a
+    rejection is derived from the record and the configuration. No value is shown. Exits with 1 if a record does not
+    match.
 
     \b
     Examples:
+      stream-masker audit --config discharges.yaml --records 3
       stream-masker audit --config discharges.yaml --offset 0:1234
       stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
     """
+    configuration = for_topic(load_configuration(config), topic)
+    if locations:
+        raise SystemExit(0 if _verify(configuration, locations) else 1)
+    _show(configuration, records)
+
+
+def _verify(configuration: Configuration, locations: tuple[str, ...]) -> bool:
     from stream_masker.service.audit import RecordLocation, audit
 
-    configuration = for_topic(load_configuration(config), topic)
     results = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
-    verdict = {True: "matches", False: "DOES NOT MATCH"}
-    lines = (f"{check.location}: {verdict[check.matches]}: {check.description}" for check in results)
+    lines = (f"{check.location}: {VERDICTS[check.matches]}: {check.description}" for check in results)
     summarise("\n".join(lines), {"records": [asdict(check) for check in results]})
-    raise SystemExit(0 if all(check.matches for check in results) else 1)
+    return all(check.matches for check in results)
+
+
+def _show(configuration: Configuration, records: int) -> None:
+    from stream_masker.service.latest import latest_lines, latest_records
+
+    latest, versions = latest_records(configuration, records)
+    figures = {
+        "records": [asdict(record) for record in latest],
+        "statistics": [version.to_dict() for version in versions.values()],
+    }
+    output("\n".join(latest_lines(latest, versions)), figures)
+    if not latest:
+        tell(f"{configuration.topics.output} has no records yet: see `stream-masker worker`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shlex
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from stream_masker.cli import SuggestingGroup
 from stream_masker.cli.options import config_option, information, summarise, warn
 from stream_masker.cli.options import output as write_output
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
+from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.display import redacted_configuration, redacted_yaml
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 
@@ -39,7 +38,6 @@ def command() -> None:
       stream-masker config init --events events.jsonl -o stream-masker.yaml
       stream-masker config check --config discharges.yaml
       stream-masker config show --config discharges.yaml
-      stream-masker config schema
     """
 
 
@@ -107,17 +105,18 @@ def _masking_lines(configuration: Configuration) -> Iterator[str]:
 def _coverage(configuration: Configuration, events: str) -> list[str]:
     from stream_masker.pipeline.masker import RecordMasker
     from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.files.coverage import coverage_report
+    from stream_masker.service.files.events import open_events
     from stream_masker.service.formats.wire_format import file_format
-    from stream_masker.service.local.coverage import coverage_report
-    from stream_masker.service.local.records import open_records
     from stream_masker.service.observability.progress import shown_activity
 
     plan = build_plan(configuration)
     of_records = file_format(configuration)
     masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32), record_format=of_records)
-    with shown_activity(information()) as show, open_records(configuration, events) as (lines, _):
+    opened = open_events(events, configuration.produce, configuration.records)
+    with shown_activity(information()) as show, opened as file:
         show(f"reading {Path(events).name}")
-        values = (value for _, value in islice(lines, SAMPLE_EVENTS))
+        values = (value for _, value in islice(file.lines, SAMPLE_EVENTS))
         return list(coverage_report(plan, masker, values, of_records))
 
 
@@ -141,27 +140,6 @@ def _internal_topics(key_ids: list[str]) -> str:
         return "internal topics: not encrypted"
     current, *previous = key_ids
     return f"internal topics: encrypted, key {current}" + (f", also read: {', '.join(previous)}" if previous else "")
-
-
-@command.command()
-@click.argument("name", default="configuration", metavar="[NAME]")
-def schema(name: str) -> None:
-    """Print a JSON Schema.
-
-    Prints the JSON Schema (2020-12) of the configuration (default) or of the message NAME.
-
-    \b
-    Names: configuration, masked-event, rejection, calibration-block, statistics, drift, provenance
-
-    \b
-    Examples:
-      stream-masker config schema > configuration.schema.json
-      stream-masker config schema rejection
-    """
-    if name not in schema_names():
-        raise click.BadParameter(f"unknown schema {name!r}: use {', '.join(schema_names())}", param_hint="NAME")
-    content = load_schema(name)
-    write_output(json.dumps(content, indent=2, ensure_ascii=False), content)
 
 
 @command.command()
@@ -203,8 +181,7 @@ def show(config: Path) -> None:
 @click.option(
     "--registry-credentials", default="", metavar="FILE", help="A file with user:password for the schema registry."
 )
-@click.option("--descriptors", default="", metavar="FILE", help="The descriptor set of a Protobuf file of --events.")
-@click.option("--message", default="", metavar="NAME", help="The message type of a Protobuf file of --events.")
+@click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
 def init(
     events: str,
@@ -214,8 +191,7 @@ def init(
     sources: tuple[str, ...],
     registry: str,
     registry_credentials: str,
-    descriptors: str,
-    message: str,
+    encoding: str,
     output: str,
 ) -> None:
     """Propose a configuration for your events.
@@ -230,31 +206,26 @@ def init(
     Examples:
       stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
-      stream-masker config init --events messages.hl7 -o stream-masker.yaml
       stream-masker config init --topic discharges --bootstrap-servers kafka:9092
       stream-masker config init --topic discharges --registry https://registry:8081
-      stream-masker config init --events visits.pb --descriptors visits.desc --message example.Visit
     """
     from stream_masker.service.configuration.strict_yaml import parse_yaml
     from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
-    from stream_masker.service.local.proposal import proposed_configuration
-    from stream_masker.service.local.sampling import file_sample, simulated_sample, topic_sample
+    from stream_masker.service.files.proposal import proposed_configuration
+    from stream_masker.service.files.proposal.source import file_sample, simulated_sample, topic_sample
     from stream_masker.service.observability.progress import shown_activity
 
     if events and topic:
         raise click.UsageError("use --events or --topic, not both")
-    if bool(descriptors) != bool(message):
-        raise click.UsageError("use --descriptors and --message together")
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
     of_kafka = _pairs(properties, "--property")
     kafka = {"bootstrap_servers": bootstrap_servers, "properties": of_kafka}
-    read = {"--events": events, "--descriptors": descriptors, "--registry-credentials": registry_credentials}
+    read = {"--events": events, "--registry-credentials": registry_credentials}
     pairs = {"--ontology": ontologies, "--property": of_kafka}
     named = {f"{option} {key}": value for option, given in pairs.items() for key, value in given.items()}
     refuse_same_file({**read, **named}, {"--output": output})
     if events:
-        protobuf = {"descriptors": descriptors, "message": message} if descriptors or message else None
-        sample = file_sample(events, SAMPLE_EVENTS, protobuf)
+        sample = file_sample(events, SAMPLE_EVENTS, encoding)
     elif topic:
         access: dict[str, Any] = {"credentials": {"file": registry_credentials}} if registry_credentials else {}
         sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **access} if registry else None)
@@ -262,9 +233,7 @@ def init(
         sample = simulated_sample(SAMPLE_EVENTS // 10)
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
-        proposal = proposed_configuration(
-            sample.events, ontologies, sample.sections, sample.records, sample.record_format
-        )
+        proposal = proposed_configuration(sample.events, ontologies, sample.sections, sample.record_format)
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
     else:

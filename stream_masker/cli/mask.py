@@ -26,13 +26,11 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
-from stream_masker.service.configuration.secret import masking_secret
-from stream_masker.service.files.lines import WriteLine
+from stream_masker.service.files.events import open_events, open_writer, written_kind
+from stream_masker.service.files.masking import Assessment, FileMasking, FileTotals
 from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
-from stream_masker.service.local import files as local
-from stream_masker.service.local.records import open_records
-from stream_masker.service.local.tables import open_writer, written_kind
+from stream_masker.service.files.text import WriteLine
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
 
@@ -50,13 +48,6 @@ from stream_masker.service.runtime.process import infrequent_collections
     "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
 @click.option(
-    "--run-id",
-    default="",
-    metavar="TEXT",
-    help="Text that noise depends on if noise_key is position; default: a digest of IN, or a random text for standard "
-    "input or a pipe, which is written to standard error.",
-)
-@click.option(
     "--explain",
     type=click.IntRange(1),
     metavar="N",
@@ -69,7 +60,6 @@ def command(
     config: Path,
     snapshot: Path | None,
     rejected: str,
-    run_id: str,
     explain: int | None,
     topic: str,
     source: str,
@@ -77,22 +67,19 @@ def command(
 ) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
-    IN has JSON lines, a JSON array, a single JSON document, CSV or HL7 v2 messages, each plain or compressed with
-    gzip or zstd, or is a Parquet file (which needs the extra `parquet`) or an Avro object container file (extra
-    `registry`); its content decides which. It is a Protobuf file (extra `registry`) if its name ends in .pb or
-    .binpb, and may be a folder of JSON files or of HL7 v2 messages. The section `produce` of the configuration says
-    which column of a table is which field, and the message type of a Protobuf file. The name of OUT decides its
-    format: .jsonl or .ndjson for JSON lines, .json for a document, .hl7 for HL7 v2 messages, and .csv, .parquet,
-    .avro or .pb for a table of the kind of IN, without the columns that the configuration drops; Avro and Protobuf
-    files keep their schema. A name that ends in .gz or .zst is compressed. OUT appears when it is complete: after an
-    error, a file that was there before is unchanged.
+    IN has JSON lines, a JSON array, a single JSON document, CSV, Parquet (which needs the extra `parquet`) or HL7 v2
+    messages, plain or compressed with gzip; its content decides which. The section `produce` of the configuration says
+    which column of a table is which field, and the encoding of a CSV file. The name of OUT decides its format: .jsonl
+    for JSON lines, .hl7 for HL7 v2 messages, and .csv, .tsv or .parquet for a table of the kind of IN, without the
+    columns that the configuration drops. A name that ends in .gz is compressed. OUT appears when it is complete: after
+    an error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
     values. A summary is written to standard error. If more than limits.rejected_share of the records are rejected, the
     exit code is 1 and the message names the reasons and the configured paths. If noise_key is position, a record's
-    noise depends on the file's name, its content (or --run-id) and the line number, so that tomorrow's file of the same
-    name has other noise.
+    noise depends on the file's name, its content and the line number, so that tomorrow's file of the same name has
+    other noise.
 
     --explain shows value, concept, reference, noise, candidates, replacement and risk of each code of one event. Treat
     its output like the events themselves.
@@ -118,47 +105,39 @@ def command(
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         show = files.enter_context(shown_activity(information()))
         show("loading the ontologies")
-        masking = local.FileMasking(configuration)
-        if masking.needs_run_id and not run_id:
-            run_id = local.content_id(source)
-        if explain is not None:
-            _explain(masking, configuration, explain, source, run_id)
-            return
+        masking = FileMasking(configuration)
         show("reading and calibrating")
-        lines, table = files.enter_context(open_records(configuration, source))
+        events = files.enter_context(open_events(source, configuration.produce, configuration.records))
+        lines = events.lines
+        if explain is not None:
+            explained = list(masking.explain(lines, explain, source=source))
+            output("\n".join(explained), {"event": explain, "explanation": explained})
+            return
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
             lines, version = masking.calibrate_on_first_window(lines)
-        writer = open_writer(target, table, masking.plan, masking_secret(configuration, configuration.topics.single))
-        write = files.enter_context(writer)
+        write = files.enter_context(open_writer(target, events, masking.plan))
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
         show("masking")
         totals = masking.mask(
             lines,
-            source=_name(source),
+            source=source,
             version=version,
             write=write,
             reject=reject,
-            run_id=run_id,
             report=lambda totals: show(f"masking, {totals.records:,} records so far"),
         )
         seconds = time.perf_counter() - start
         show("assessing the risk")
         assessment = masking.assessment(totals)
-    _summarise(totals, assessment, version, seconds, "" if Path(source).is_file() else run_id, target)
+    _summarise(totals, assessment, version, seconds, target)
     _tell(assessment, configuration, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
 
-def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
-    with open_records(configuration, source) as (lines, _):
-        explained = list(masking.explain(lines, number, source=_name(source), run_id=run_id))
-    output("\n".join(explained), {"event": number, "explanation": explained})
-
-
-def _tell(assessment: local.Assessment, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
+def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
     """Write the three sentences, the mechanism and all warnings to standard error."""
     for sentence in assessment.sentences:
         tell(sentence)
@@ -173,19 +152,15 @@ def _standard_error() -> WriteLine:
     return CheckedStream(click.get_binary_stream("stderr"), "standard error").write
 
 
-def _summarise(
-    totals: local.FileTotals, assessment: local.Assessment, version: int, seconds: float, run_id: str, target: str
-) -> None:
+def _summarise(totals: FileTotals, assessment: Assessment, version: int, seconds: float, target: str) -> None:
     rate = totals.records / max(seconds, 1e-9)
-    again = f"; --run-id {run_id} gives the same noise again" if run_id else ""
     figures = {
         **totals.to_dict(),
         "sentences": list(assessment.sentences),
         "version": version,
         "seconds": round(seconds, 3),
-        "run_id": run_id,
     }
-    summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", figures, beside=target)
+    summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s", figures, beside=target)
 
 
 @click.command(cls=ReportingCommand)
@@ -217,11 +192,12 @@ def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: st
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"--output": snapshot})
     tell_if_waiting(source)
-    with shown_activity(information()) as show, open_records(configuration, source) as (lines, _):
+    opened = open_events(source, configuration.produce, configuration.records)
+    with shown_activity(information()) as show, opened as events:
         show("loading the ontologies")
-        masking = local.FileMasking(configuration)
+        masking = FileMasking(configuration)
         show("reading and calibrating")
-        message = masking.snapshot(lines)
+        message = masking.snapshot(events.lines)
         show("assessing the risk")
         assessment = masking.assessment()
     version = _publish(configuration, message) if publish else None
@@ -251,7 +227,3 @@ def _read_snapshot(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ServiceError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _name(source: str) -> str:
-    return Path(source).name

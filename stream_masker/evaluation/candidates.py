@@ -37,11 +37,7 @@ SWAPPING_VARIANTS: Mapping[str, Mapping[str, Any]] = {
 }
 """The algorithms of 2019, as parameters of rank swapping."""
 
-SWAPPING_INTERVALS = (2, 5, 10, 20, 50, 100)
-"""The intervals of 2019's tables."""
-
-INTERVALS_COMPARED = (2, 10, 50)
-"""Those that are compared with other methods: each takes about as long as ten settings of noise."""
+SWAPPING_INTERVALS = (2, 10, 50)
 
 GROUP_SIZES = (2, 5, 10, 20)
 TRANSITION_RATIOS = ((2.0, 20.0), (5.0, 20.0), (10.0, 10.0), (10.0, 20.0), (10.0, 50.0))
@@ -69,10 +65,6 @@ class Candidate:
         """The method, without the names that only 2017 has, and its setting."""
         method = PLAIN_NAMES.get(self.method, self.method)
         return f"{method}, {self.setting}" if self.setting else method
-
-    def is_noise(self, method: str, rounding: str) -> bool:
-        """Return whether this is a method of 2017 with a rounding, at any noise level."""
-        return self.method == method and self.options.get("rounding") == rounding
 
     def build(self, data: DataSet) -> WindowedMechanism[Any]:
         """Build and calibrate the mechanism on a data set.
@@ -119,7 +111,7 @@ def _by(method: str, parameter: str, symbol: str, values: Sequence[float]) -> Gr
 GRIDS: Mapping[str, Grid] = {
     "rank_swapping": [
         (f"Rank swapping {method}", f"k = {k}", {**options, "k": k})
-        for (method, options), k in product(SWAPPING_VARIANTS.items(), INTERVALS_COMPARED)
+        for (method, options), k in product(SWAPPING_VARIANTS.items(), SWAPPING_INTERVALS)
     ],
     "microaggregation": [
         (f"Microaggregation ({variant})", f"k = {k}", {"variant": variant, "k": k})

@@ -27,7 +27,6 @@ from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet, semantic_errors, sum_of_squared_errors, utility_of
-from stream_masker.evaluation.downstream import Prediction, predictions
 
 REPEATS = 20
 """The number of times that the attacker masks the records."""
@@ -162,7 +161,6 @@ class Measurement:
       attributes are ignored.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
-    * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
     * ``promise``: that of the mechanism (``Mechanism.promise``); ``incomplete``: whether records lack one of their
       scalar codes, for which it does not hold.
@@ -177,7 +175,6 @@ class Measurement:
     unique: Mapping[str, float]
     sse: Mapping[str, float]
     unchanged_records: float
-    predictions: tuple[Prediction, ...]
     unmasked: Mapping[str, float]
     promise: float | None
     incomplete: bool
@@ -218,7 +215,6 @@ class Measurement:
             "utility": self.utility.to_dict(),
             "mean": dict(self.means),
             **{name: getattr(self, name) for name in PLAIN_MEASURES},
-            "predictions": [asdict(prediction) for prediction in self.predictions],
         }
 
 
@@ -242,7 +238,6 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         unique={"original": unique_share(data.whole), "masked": unique_share(released)},
         sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
-        predictions=tuple(predictions(data, masked.columns)),
         unmasked={a: d.share(d.truncated) for a, d in zip(data.attributes, masked.distortions, strict=True)},
         promise=mechanism.promise,
         incomplete=data.whole.lacks_codes,

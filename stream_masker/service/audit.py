@@ -26,7 +26,6 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
@@ -73,7 +72,7 @@ class Auditor:
         self._topics = configuration.topics
         self._input = configuration.topics.single
         self._consumer = consumer
-        self._masking = identified(Masking(configuration, format_of=wire_format), [self._input])
+        self._masking = Masking(configuration, format_of=wire_format)
         self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
         self._version = cache(self._read_version)
 
@@ -163,8 +162,9 @@ class Auditor:
 
         Raises StatisticsError if the group does not contain the record.
         """
-        self._masking.restore(self._version(version))
-        result = self._masking.masker.mask(self._input, location.partition, records, statistics_version=version)
+        masking = self._masking
+        masking.restore(self._version(version))
+        result = masking.masker.mask(self._input, location.partition, records, statistics_version=version)
         derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:
             raise StatisticsError("the group that its headers name does not contain it")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import StatisticsMessage
 from stream_masker.pipeline.plan import Plan
@@ -35,7 +35,6 @@ class Masking:
         self.mechanism: Mechanism = build_mechanism(configuration, read_secret(configuration))
         self._format_of = format_of
         self._maskers: dict[str, RecordMasker] = {}
-        self._identities: dict[str, str] = {}
         self._styles: Mapping[str, Style] = {}
         for topic in configuration.topics.names:
             self.masker_of(topic)
@@ -51,37 +50,17 @@ class Masking:
         All have the same plan, mechanism and statistics. Noise and pseudonyms differ unless ``linkage`` is ``shared``.
         """
         if topic not in self._maskers:
-            self._maskers[topic] = self._new_masker(topic)
+            configuration, format_of = self.configuration, self._format_of
+            masker = RecordMasker(
+                self.plan,
+                self.mechanism,
+                masking_secret(configuration, topic),
+                record_format=None if format_of is None else format_of(configuration.for_topic(topic)),
+                count_secret=read_secret(configuration) if configuration.topics.several else None,
+            )
+            masker.set_styles(self._styles)
+            self._maskers[topic] = masker
         return self._maskers[topic]
-
-    def _new_masker(self, topic: str) -> RecordMasker:
-        configuration = self.configuration
-        masker = RecordMasker(
-            self.plan,
-            self.mechanism,
-            masking_secret(configuration, topic),
-            record_format=None if self._format_of is None else self._format_of(configuration.for_topic(topic)),
-            count_secret=read_secret(configuration) if configuration.topics.several else None,
-        )
-        masker.set_styles(self._styles)
-        masker.set_identities(self._identities)
-        return masker
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the scanner decodes most records of every topic."""
-        return all(masker.is_compiled for masker in self._maskers.values())
-
-    @property
-    def needs_identity(self) -> bool:
-        """Whether noise depends on the position of a record, and so on its topic or file."""
-        return self.plan.noise_key is None
-
-    def identify(self, topic: str, identity: str) -> None:
-        """Set what tells a topic or file from an earlier one of the same name (``RecordMasker.set_identities``)."""
-        self._identities[topic] = identity
-        for masker in self._maskers.values():
-            masker.set_identities(self._identities)
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:
@@ -96,8 +75,7 @@ class Masking:
     def restore(self, message: StatisticsMessage) -> None:
         """Mask with a statistics version from now on.
 
-        Raises StatisticsError if it is of another mechanism, or if its variances are below the floor of this process's
-        own configuration.
+        Raises StatisticsError if it is of another mechanism, or if its variances are below the configured floor.
         """
         check_floor(message.statistics, None, build_risk_limits(self.configuration))
         self.mechanism.restore(message.snapshot)

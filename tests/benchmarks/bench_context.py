@@ -20,16 +20,16 @@ import numpy as np
 from measuring import arguments, once, table
 from peers.measures import LONG_STAY, area
 from support.data import discharges_with_sex, icd9cm, sex_of_code
-from support.real_codes import real_codes, real_rows
-
-from stream_masker import SemanticTransport, measure_utility
-from stream_masker.evaluation.downstream import (
+from support.downstream import (
     AncestorFeatures,
     FeatureChances,
     NaiveBayes,
     ancestor_features,
     chapters,
 )
+from support.real_codes import real_codes, real_rows
+
+from stream_masker import SemanticTransport, measure_utility
 
 NAMES = ("principal", "secondary")
 KINDS = {"sex": ["F", "M"], "age": list(range(10, 100, 10)), "readmitted": ["NO", ">30", "<30"]}

@@ -52,7 +52,7 @@ stream-masker config init --topic $TOPIC --bootstrap-servers $SERVERS -o own.yam
 export STREAM_MASKER_CONFIG=own.yaml
 stream-masker topics --replication-factor 1
 stream-masker calibrator & stream-masker worker --http-port 9465 &
-until stream-masker show --records 1 | grep offset; do sleep 0.1; done
+until stream-masker audit --records 1 | grep offset; do sleep 0.1; done
 kill %1 %2; wait
 """
 
@@ -109,7 +109,6 @@ class Newcomer:
         return {
             "demo": [tool, "demo", "--records", str(RECORDS)],
             "Python example": [str(self._binaries / "python"), "-P", "-c", example],
-            "prepare": [tool, "prepare"],
             **{name: ["bash", "-ec", script] for name, script in of_files.items()},
         }
 

@@ -6,10 +6,8 @@ Starts a broker, writes synthetic discharges to four partitions, and runs each c
 them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
 record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
 measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
-tenths of them. A second worker masks the input again and writes provenance events. Then a calibrator reads the first
-worker's blocks, until the version by which workers count a sample, and a third worker masks the input again under that
-version. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two workers, and
-for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
+tenths of them. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two
+workers, and for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +24,6 @@ from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 
 CLIENT_S_OWN_MS = 1_000
 LOOP = (sys.executable, str(INSIDE / "loop_stream.py"))
-SAMPLING_SECONDS = 60.0
-OWN = ("output", "rejected", "calibration")
 HEAD = ("", "records/s", "of the copy's", "processor, µs a record")
 COPIES: dict[str, dict[str, object]] = {
     "copy": {},

@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 import orjson
 from measuring import ResultT, arguments, table, timed
+from stream_masker.pipeline.codec.fallback import fastest_codec
+from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 from support.small_configuration import write_secret
 
 from stream_masker.core.random import FieldKeys
-from stream_masker.pipeline.codec.fallback import fastest_codec
-from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret, topic_seal
 from stream_masker.service.events.synthetic import synthetic_discharges
-from stream_masker.service.local.files import FileMasking
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000
@@ -45,7 +45,6 @@ FIELDS: dict[str, dict[str, Any]] = {
     "pseudonyms": {"keep": [*KEPT, "age"], "pseudonyms": {"patient.id": {"prefix": "p-"}}},
     "generalize": {"keep": KEPT, "pseudonymize": ["patient.id"], "generalize": {"age": {"width": 5, "top": 90}}},
     "constant": {"keep": KEPT, "pseudonymize": ["patient.id"], "constant": {"age": 0}},
-    "encrypt": {"keep": [*KEPT, "age"], "pseudonymize": ["patient.id"], "encrypt": ["patient.name"]},
 }
 """Treatments of fields; the first is that of the other rows' base."""
 
@@ -128,7 +127,7 @@ def measured(shape: str, rounds: int, sample: int = SAMPLE, **sections: object) 
 def print_fields(rounds: int) -> None:
     times = {}
     for name, fields in FIELDS.items():
-        sections = {"fields": {**fields, "unlisted": "drop"}, "encryption_secret": {"file": "encryption-secret"}}
+        sections = {"fields": {**fields, "unlisted": "drop"}}
         times[name] = float(np.median(measured("nested", rounds, **sections).times["mask, counting a sample"]))
     rows = [[name, spent, spent / times[next(iter(FIELDS))]] for name, spent in times.items()]
     table("Treatment of fields", ("fields", "µs per record", "times"), rows)

@@ -2,7 +2,7 @@
 
 Run by hand: ``python tests/benchmarks/bench_start.py [--quick] [--runs 5] [--broker-defaults]``.
 
-Starts a broker, prepares a configuration (``stream-masker prepare``), publishes statistics, and writes records to the
+Starts a broker, publishes statistics, and writes records to the
 input topic. Then it starts a worker several times, each in a new consumer group that reads everything. Prints a
 Markdown table of medians; all times count from the start of the process. ``--quick``: a smaller RF2 release.
 
@@ -34,7 +34,7 @@ ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 RECORDS = 5_000
 LIMIT = 60.0
 DEFAULT_DELAY = 3_000
-HEAD = ["ontology", "prepare again, s", "serving, s", "ready, s", "first record, s", "CPU until then, s", "MB resident"]
+HEAD = ["ontology", "serving, s", "ready, s", "first record, s", "CPU until then, s", "MB resident"]
 
 
 def main() -> None:
@@ -52,11 +52,10 @@ def row(folder: Path, bootstrap: str, name: str, source: str, options: argparse.
     """Return medians over the starts with one ontology; each has its own output topic and consumer group."""
     prepared = Stream.prepared(folder, bootstrap, options, RECORDS, ontologies={"icd": {"source": source}})
     stream = prepared.with_topics(ROLES)
-    again = stream.run("prepare")
     stream.fill(RECORDS)
     stream.calibrate()
     starts = [start(stream.with_topics(("output",))) for _ in range(options.runs)]
-    return [name, again, *(median(column) for column in zip(*starts, strict=True))]
+    return [name, *(median(column) for column in zip(*starts, strict=True))]
 
 
 def start(stream: Stream) -> list[float]:

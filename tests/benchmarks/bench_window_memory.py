@@ -34,7 +34,7 @@ from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.window import CalibrationSettings, WindowLog
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
-from stream_masker.service.local.files import FileMasking
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 RATES = (1, 20, 300, 30_000)

@@ -32,7 +32,6 @@ from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.warmup import warm_up
 
 PARTITIONS = 4
 SAMPLE = 20_000
@@ -98,12 +97,11 @@ class Stream:
     def prepared(
         cls, folder: Path, bootstrap: str, options: argparse.Namespace, sample: int = SAMPLE, **sections: object
     ) -> Stream:
-        """Write a configuration and a sample of its events, compile its kernels, and create its topics."""
+        """Write a configuration and a sample of its events, and create its topics."""
         configuration = configured(folder, bootstrap, options.batch, options.shape, **sections)
-        warm_up(configuration)
         prepare_topics(configuration, partitions=PARTITIONS)
         made = cls(folder / "stream-masker.yaml", configuration)
-        made.run("simulate", "--records", str(sample), "--out", str(folder / "sample.jsonl"))
+        made.run("produce", "--synthetic", str(sample), "--out", str(folder / "sample.jsonl"))
         return made
 
     @property

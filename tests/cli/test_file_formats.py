@@ -7,12 +7,12 @@ from pathlib import Path
 import orjson
 import pytest
 import yaml
-from support.event_files import COMPRESSIONS, FORMATS, MESSAGE, descriptor_set
+from support.event_files import COMPRESSIONS, FORMATS
 from support.file_commands import changed, event, read, run, write_configuration
 from support.kafka_records import mock_broker, read_all
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.local.tables import open_lines
+from stream_masker.service.files.events import open_events
 
 EVENTS = [event(k) for k in range(1, 121)]
 SUFFIXES = [form + packed for form in FORMATS for packed in COMPRESSIONS]
@@ -33,12 +33,7 @@ def here(tmp_path_factory, broker):
     with changed(config) as content:
         content["noise_key"] = "patient"
         content["kafka"] = {"bootstrap_servers": broker}
-        content["produce"] = {
-            "numbers": ["id"],
-            "key": "patient",
-            "protobuf": {"descriptors": "events.desc", "message": MESSAGE},
-        }
-    (folder / "events.desc").write_bytes(descriptor_set())
+        content["produce"] = {"numbers": ["id"], "key": "patient"}
     for form, write in FORMATS.items():
         for packed, compress in COMPRESSIONS.items():
             (folder / f"in{form}{packed}").write_bytes(compress(write(EVENTS)))
@@ -63,9 +58,9 @@ def test_mask(here, suffix):
 def test_mask_to_the_same_format(here, suffix):
     target = here / f"out{suffix}"
     run("mask", "-c", config_of(here), here / f"in{suffix}", target)
-    with open_lines(str(target), load_configuration(config_of(here)).event_files) as (lines, table):
-        masked = [orjson.loads(line) for _, line in lines]
-    assert table is not None
+    with open_events(str(target), load_configuration(config_of(here)).produce) as source:
+        masked = [orjson.loads(line) for _, line in source.lines]
+    assert source.table is not None
     assert [{key: value for key, value in one.items() if value is not None} for one in masked] == read(
         here / "expected.jsonl"
     )
@@ -132,22 +127,10 @@ def test_config_check(here, suffix):
     assert shown == run("config", "check", "-c", config_of(here), "--events", here / "in.jsonl").stdout
 
 
-FITTING = {
-    ".avro": {"pseudonymize": ["patient"], "constant": {"id": 0}},
-    ".pb": {"pseudonymize": ["patient"], "drop": ["id", "name"]},
-}
-"""How fields are proposed whose pseudonyms do not fit the schema of a file: ``id`` is a number."""
-
-
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_config_init(here, suffix):
-    protobuf = ("--descriptors", here / "events.desc", "--message", MESSAGE) if ".pb" in suffix else ()
-    options = ("--ontology", f"tree={here / 'tree.csv'}", *protobuf)
+    options = ("--ontology", f"tree={here / 'tree.csv'}")
     proposed = yaml.safe_load(run("config", "init", "--events", here / f"in{suffix}", *options).stdout)
-    produce = proposed.pop("produce", None)
-    expected = {".pb": {"protobuf": {"descriptors": str(here / "events.desc"), "message": MESSAGE}}}
-    assert produce == {".csv": {"numbers": ["id"]}, **expected}.get("." + suffix.split(".")[1])
-    expected = yaml.safe_load(run("config", "init", "--events", here / "in.jsonl", *options[:2]).stdout)
-    expected["fields"].update(FITTING.get("." + suffix.split(".")[1], {}))
-    assert proposed == expected
+    assert proposed.pop("produce", None) == ({"numbers": ["id"]} if suffix == ".csv" else None)
+    assert proposed == yaml.safe_load(run("config", "init", "--events", here / "in.jsonl", *options).stdout)
     assert list(proposed["attributes"]) == ["a", "b"]

@@ -8,24 +8,21 @@ from pathlib import Path
 import pytest
 import yaml
 from support.file_commands import LINES, run, write, write_configuration
-from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.files import outputs
 
-NAMED = ("secret", "encryption", "tree.csv", "mapping.csv", "stream-masker.yaml")
+NAMED = ("secret", "tree.csv", "mapping.csv", "stream-masker.yaml")
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A configuration that names files of every kind that a masking command reads."""
     path = write_configuration(tmp_path)
-    write_secret(tmp_path, "encryption", b"fedcba9876543210")
     (tmp_path / "mapping.csv").write_text("value,concept\nX,A1\n")
     content = yaml.safe_load(path.read_text())
     content["attributes"]["a"]["mapping"] = "mapping.csv"
-    content["fields"]["encrypt"] = ["name"]
-    path.write_text(yaml.safe_dump({**content, "encryption_secret": {"file": "encryption"}}))
+    path.write_text(yaml.safe_dump(content))
     return path
 
 
@@ -36,11 +33,8 @@ def config(tmp_path: Path) -> Path:
         ("mask", "IN", "TARGET"),
         ("mask", "--rejected", "TARGET", "IN", "OUT"),
         ("calibrate", "IN", "-o", "TARGET"),
-        ("reveal", "IN", "TARGET"),
         ("evaluate", "IN", "--output", "TARGET"),
-        ("evaluate", "IN", "--output", "OUT", "--json-file", "TARGET"),
-        ("recommend", "IN", "--max-rmse", "0.5", "-o", "TARGET"),
-        ("simulate", "--records", "2", "--out", "TARGET"),
+        ("produce", "--synthetic", "2", "--out", "TARGET"),
     ],
     ids=" ".join,
 )
@@ -55,24 +49,6 @@ def test_no_command_writes_to_a_file_that_its_configuration_names(
     assert (tmp_path / name).read_bytes() == before
 
 
-def test_reveal_does_not_write_to_an_earlier_secret(config: Path, tmp_path: Path) -> None:
-    source, earlier = write(tmp_path / "in.jsonl", LINES), tmp_path / "earlier"
-    earlier.write_bytes(b"an earlier secret of encryption")
-    done = run("reveal", "-c", config, "--previous-secret", earlier, source, earlier, code=1)
-    assert "--previous-secret 1 and OUT are the same file" in done.stderr
-    assert earlier.read_bytes() == b"an earlier secret of encryption"
-
-
-def test_no_command_writes_to_a_file_of_a_folder_that_its_configuration_names(config: Path, tmp_path: Path) -> None:
-    """A release of SNOMED CT is a folder."""
-    release = tmp_path / "release"
-    release.mkdir()
-    member = write(release / "sct2_Concept_Snapshot.txt", LINES)
-    outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(release / "new.jsonl")})
-    with pytest.raises(ServiceError, match=r"is a file of ontologies\.sct\.source"):
-        outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(member)})
-
-
 def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     for given in ({"--output": str(tmp_path)}, {"OUT": str(tmp_path), "--rejected": ""}):
         with pytest.raises(ServiceError, match="is a folder: name a file in it"):
@@ -80,13 +56,9 @@ def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path:
 
 
 def test_commands_without_a_configuration_do_not_write_to_what_they_read(tmp_path: Path) -> None:
-    data = write(tmp_path / "mushrooms.csv", LINES)
     certificate = write(tmp_path / "ca.pem", LINES)
-    for command in (
-        ("reproduce", "2012", "--data", data, "-o", data),
-        ("config", "init", "--property", f"ssl.ca.location={certificate}", "-o", certificate),
-    ):
-        assert "are the same file" in run(*command, code=1).stderr
+    done = run("config", "init", "--property", f"ssl.ca.location={certificate}", "-o", certificate, code=1)
+    assert "are the same file" in done.stderr
 
 
 @pytest.mark.exhaustive
@@ -100,11 +72,10 @@ def test_a_configuration_with_properties_of_kafka_is_for_its_owner_only(tmp_path
 
 def test_outputs_of_values_are_for_their_owner_only(config: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "in.jsonl", LINES)
-    snapshot, masked, rejected, revealed = (tmp_path / name for name in ("s.json", "m.jsonl", "r.jsonl", "v.jsonl"))
+    snapshot, masked, rejected = (tmp_path / name for name in ("s.json", "m.jsonl", "r.jsonl"))
     run("calibrate", "-c", config, source, "-o", snapshot)
     run("mask", "-c", config, "--statistics", snapshot, "--rejected", rejected, source, masked)
-    run("reveal", "-c", config, masked, revealed)
-    for path in (snapshot, masked, rejected, revealed):
+    for path in (snapshot, masked, rejected):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 

@@ -10,6 +10,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from support.schemas import load_schema
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, mechanism
@@ -17,7 +18,6 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
-from stream_masker.service.configuration.schema import load_schema
 
 SEED = b"the seed of the contract"
 SIZE = 60

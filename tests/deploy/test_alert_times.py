@@ -28,7 +28,6 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "NotMasking": {metric("held", JOB): "1"},
     "SecretsDiffer": {metric("held_because", JOB, reason="other_secret"): "1"},
     "PartitionUnreadable": {metric("unreadable_partitions", JOB): "1"},
-    "WorkersEnd": {metric("workers_ended_at_offset", JOB): "2"},
     "RecordsSkipped": {metric("records_skipped_total", JOB, cause="retention"): "0+5"},
     "RejectionRate": {metric("records_rejected_total", JOB, reason="missing"): "0+3000"},
     "LagGrowing": {metric("consumer_lag_assigned", JOB): "150000+5000"},

@@ -35,7 +35,6 @@ SILENT: Mapping[str, list[Series]] = {
     ],
     "SecretsDiffer": [{metric("held_because", JOB, BEHIND, reason="version_refused"): f"1x{MINUTES}"}],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"0x{MINUTES - 3} 1 0 0"}],
-    "WorkersEnd": [{metric("workers_ended_at_offset", JOB): f"2x9 0x{MINUTES - 10}"}],
     "StatisticsRefused": [{}],
     "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"2x{MINUTES}"}],
     "RecordsSkipped": [{}],

@@ -112,11 +112,3 @@ def test_every_folder_of_the_picture_exists():
     shown = [one.text for one in root.iter() if "folder" in one.get("class", "").split()]
     assert len(shown) > 20
     assert [name for name in shown if not any(PACKAGE.glob(name)) and not any(PACKAGE.glob(f"*/{name}"))] == []
-
-
-def test_the_states_of_the_worker_are_shown_in_full():
-    shown = generator().worker_states()
-    phases = {name.partition(".")[2] for name in definitions(PACKAGE / "service/worker/states.py") if "Phase." in name}
-    assert len(phases) > 5
-    assert sorted(name for name in phases if name not in shown) == []
-    assert shown.count("```text") >= 3

@@ -18,7 +18,7 @@ from support.small_configuration import write_secret
 
 GROUPS = ("config", "ontology")
 LARGE = ("docs/evaluation.md", "docs/kafka/sizing.md")
-FEWER = ("--records 3000", "--records 1200")
+FEWER = ("--synthetic 3000", "--synthetic 1200")
 """What a run of ``.ci/run`` replaces: the page for a start runs eight commands on its events."""
 
 LOCAL = sorted({b.page for b in blocks("sh") if not b.needs_kafka and not b.runs_elsewhere})

@@ -17,11 +17,13 @@ from support.documented import (
     FETCH_BACKOFF_MS,
     LINGER_MS,
     LONGEST_RETRY_BACKOFF_MS,
+    MAX_BLOCK_BYTES,
     MAX_FENCINGS,
     MAX_GROWTH,
-    MAX_SUMMARY_BYTES,
+    MAX_VERSION_BYTES,
     MIN_SECRET_BYTES,
     OVERLAPPED_RECORDS,
+    PRODUCER_BYTES,
     QUEUED_MESSAGES,
     RECONNECT_MS,
     RETRY_BACKOFF_MS,
@@ -35,7 +37,7 @@ from support.documented import (
     Health,
     Ontology,
     candidates,
-    max_masked_bytes,
+    masked_bytes,
     semantic_errors,
 )
 from support.real_codes import as_batch, real_pairs
@@ -72,9 +74,10 @@ def test_properties_of_the_worker():
 def test_settings_of_the_topics():
     text, whole = page("kafka/index.md"), Configuration.model_validate(SMALLEST)
     assert f"`--partitions`, {DEFAULT_PARTITIONS} by default" in text
-    extra = max_masked_bytes(whole) - 2 * whole.limits.record_bytes
-    assert f"twice `limits.record_bytes` and {extra:,} bytes" in text
-    assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {MAX_SUMMARY_BYTES >> 20} MiB" in text
+    extra = masked_bytes(whole) - 2 * whole.limits.record_bytes
+    assert f"twice `limits.record_bytes` and {extra:,} bytes for the headers, at least {PRODUCER_BYTES:,}" in text
+    assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {MAX_BLOCK_BYTES >> 20} MiB" in text
+    assert f"`cleanup.policy=compact`, `max.message.bytes` {MAX_VERSION_BYTES >> 20} MiB" in text
 
 
 def test_time_limits():

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     )
     for name, section in zip(("noise", "calibrated"), noise, strict=True):
         (path / f"{name}.yaml").write_text(yaml.safe_dump(yaml.safe_load(shown.text) | section))
-    command(path, "simulate", "--records", str(RECORDS), "--seed", "1", "--out", "events.jsonl")
+    command(path, "produce", "--synthetic", str(RECORDS), "--seed", "1", "--out", "events.jsonl")
     return path
 
 

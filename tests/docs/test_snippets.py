@@ -19,11 +19,11 @@ from support.documented import (
     build_mechanism,
     build_plan,
     consumer_group_id,
-    load_schema,
     parse_configuration,
     required_topics,
     schema_validator,
 )
+from support.schemas import load_schema
 
 SECRET = b"a secret of the tests"
 EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A CloudEvent"]
@@ -96,7 +96,7 @@ def test_every_message_fits_its_schema(block):
 
 
 def test_every_json_block_is_an_event_a_message_or_a_response():
-    known = {*EVENTS, "FHIR Bundles", "Provenance", "Rejections"}
+    known = {*EVENTS, "FHIR Bundles", "Rejections"}
     assert {block.heading for block in blocks("json") if not block.title.startswith("/readyz")} == known
 
 
@@ -114,14 +114,14 @@ def test_every_python_example_runs(block, capsys):
 def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
     """``tests/deploy`` renders the chart with the files of values, and checks the alerts."""
     values = [
-        "alerts.yaml",
+        "credentials.yaml",
         "keda.yaml",
         "monitoring.yaml",
         "network.yaml",
         "new-secret.yaml",
+        "ontologies.yaml",
         "openshift.yaml",
         "registry.yaml",
-        "strimzi.yaml",
         "values.yaml",
     ]
     assert sorted(OTHER) == sorted(["prometheus.yml", *values, "shared.yaml", *RELEASES])

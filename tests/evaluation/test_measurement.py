@@ -1,4 +1,4 @@
-"""Measurements of candidates: utility, downstream models, and data that do not allow a candidate."""
+"""Measurements of candidates, samples, and data that do not allow a candidate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from support.evaluating import TAU, dataset
+from support.evaluating import dataset
 
-from stream_masker.core.batch import Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import NO_SLOT
@@ -19,7 +18,6 @@ from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import Candidate, candidates, noise_candidate
 from stream_masker.evaluation.dataset import sampled
-from stream_masker.evaluation.downstream import NaiveBayes, ancestors_at, predictions
 from stream_masker.evaluation.measurement import measure
 
 
@@ -58,7 +56,6 @@ def test_every_mechanism_is_measured(name):
     found = measure(first, data, repeats=2)
     assert 0 < found.rmse < 1
     assert 0 < found.vulnerability <= 1
-    assert {p.target for p in found.predictions} == {"a", "b"}
 
 
 def test_the_statistics_of_a_data_set_are_computed_once(monkeypatch):
@@ -107,31 +104,6 @@ def test_samples_keep_the_noise_keys_of_their_records():
     half = joined([known, whole]).slots
     assert half.tolist() == [*known.slots.tolist(), *[NO_SLOT] * whole.size]
     assert joined([whole]).slots is None
-
-
-def test_naive_bayes_by_hand():
-    """Classes 0, 0, 1 with features 0, 0, 1 of two values: P(1 | class 1) = 2/3 and P(1 | class 0) = 1/4."""
-    model = NaiveBayes.fit([np.array([0, 0, 1])], np.array([0, 0, 1]), [2])
-    np.testing.assert_allclose(np.exp(model.chances[0].of(np.array([0, 1]))), [[3 / 4, 1 / 3], [1 / 4, 2 / 3]])
-    np.testing.assert_allclose(np.exp(model.prior), [3 / 5, 2 / 5])
-    assert model.predict([np.array([0, 1])]).tolist() == [0, 1]
-    rare = NaiveBayes.fit([np.array([0, 0, 1])], np.array([0, 0, 1]), [98_000]).chances[0]
-    np.testing.assert_allclose(np.exp(rare.of(np.array([7]))), [[1 / 98_002, 1 / 98_001]])
-
-
-def test_models_of_dependent_attributes_are_better_than_the_most_frequent_chapter():
-    data = dataset(2000, numeric=False)
-    same = next(predictions(data, data.whole.columns))
-    assert same.masked == same.original > same.majority + 0.3
-    rng = np.random.default_rng(1)
-    shuffled = [Column(rng.permutation(column.codes)) for column in data.whole.columns]
-    assert next(predictions(data, shuffled)).masked < same.majority + 0.1
-
-
-def test_ancestors_at_a_depth():
-    found = ancestors_at(TAU, 2)
-    assert [TAU.ids[found[TAU.position(one)]] for one in ("C1", "C12", "C120")] == ["C1"] * 3
-    assert found[TAU.position("root")] == -1
 
 
 STARTED = """

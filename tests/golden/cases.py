@@ -190,7 +190,7 @@ CASES: Mapping[str, Case] = {
     ),
     "naive-distortion-values": flat("values", mechanism("naive_distortion")),
     "probabilistic-distortion-dag": flat("dag", mechanism("probabilistic_distortion", distance="log_taxonomic")),
-    "pram-invariant": flat("tree", mechanism("pram", matrices={"a": "matrix.csv", "b": "matrix.json"}, invariant=True)),
+    "pram-invariant": flat("tree", mechanism("pram", matrices={"a": "a.json", "b": "b.json"}, invariant=True)),
     "vicus-parts": flat("values", mechanism("vicus", parts=4, multigraph=False)),
     "random-values": flat("values", mechanism("random", k1=2.0, k2=4.0)),
     "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),

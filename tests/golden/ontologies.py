@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from random import Random
@@ -66,11 +67,15 @@ def write_files(folder: Path) -> Path:
     (folder / "secret").write_bytes(SECRET)
     (folder / "secret").chmod(0o600)
     (folder / "mapping.csv").write_text("value,concept\nlocal-1,A00\nlocal-2,D01.0\nhyper tension,B01\n")
-    (folder / "matrix.csv").write_text(
-        ",A00,A01,B00,D01,D02\nA00,0.6,0.2,0.1,0.1,0\nA01,0.1,0.7,0.1,0.05,0.05\n"
-        "B00,0.25,0.25,0.25,0.25,\nD01,0,0.1,0.1,0.7,0.1\nD02,0.2,0,0.2,0.1,0.5\n"
-    )
-    (folder / "matrix.json").write_text(
+    matrix = {
+        "A00": {"A00": 0.6, "A01": 0.2, "B00": 0.1, "D01": 0.1},
+        "A01": {"A00": 0.1, "A01": 0.7, "B00": 0.1, "D01": 0.05, "D02": 0.05},
+        "B00": {"A00": 0.25, "A01": 0.25, "B00": 0.25, "D01": 0.25},
+        "D01": {"A01": 0.1, "B00": 0.1, "D01": 0.7, "D02": 0.1},
+        "D02": {"A00": 0.2, "B00": 0.2, "D01": 0.1, "D02": 0.5},
+    }
+    (folder / "a.json").write_text(json.dumps(matrix))
+    (folder / "b.json").write_text(
         '{"A00": {"A00": 0.5, "B00": 0.5}, "B00": {"A00": 0.25, "B00": 0.75}, "C00": {"C00": 0.9, "A00": 0.1}}'
     )
     shutil.copy(ICD9_FILE, folder)

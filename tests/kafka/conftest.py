@@ -20,7 +20,6 @@ from secured_kafka import secured_kafka as running_secured
 from service import Service
 from service import service as new_service
 from support.shared import run_folder, shared
-from workers import Setting, setting
 
 clusters = pytest.StashKey[list[Cluster]]()
 T = TypeVar("T")
@@ -95,14 +94,6 @@ def kafka_cluster(three_brokers: Cluster) -> Cluster:
 def topics(kafka: str) -> Iterator[Topics]:
     """Creates topics on ``kafka``, which are deleted after the test."""
     made = Topics(kafka)
-    yield made
-    made.remove()
-
-
-@pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    """A setting whose topics a test creates; they are deleted after it."""
-    made = setting(kafka, tmp_path)
     yield made
     made.remove()
 

@@ -1,4 +1,4 @@
-"""``stream-masker produce`` and ``simulate`` with a real broker, and with the real discharges if available."""
+"""``stream-masker produce`` with a real broker, and with the real discharges if available."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_real_discharge_is_published_once_with_its_patient_as_key(here: Se
 
 def test_simulated_discharges_are_published(here: Service) -> None:
     here.create()
-    here.command("simulate", "--records", "5000", "--seed", "3")
+    here.command("produce", "--synthetic", "5000", "--seed", "3")
     records = here.read("input")
     assert len({r.json["encounter_id"] for r in records}) == len(records) == 5_000
 

@@ -83,7 +83,7 @@ def test_the_key_of_a_block_is_its_place() -> None:
     assert block_key(block(30, partition=2)) == b"discharges:2:30"
 
 
-REMOVED = object()
+REMOVED = "removed"
 
 BROKEN: list[tuple[tuple[str | int, ...], object]] = [
     (("format",), 9),

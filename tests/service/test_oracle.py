@@ -13,7 +13,7 @@ from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord, Masked
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.local.files import FileMasking
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 SECRET = b"the secret of all deployments"

@@ -8,12 +8,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.worker.batch import BatchLimits
-from stream_masker.service.worker.batcher import LoadBatcher
-from stream_masker.service.worker.partition_source import PartitionSource
+from stream_masker.service.worker.batch import LoadBatcher
+from stream_masker.service.worker.source import Source
 
 TOPIC = "in"
-LIMITS = BatchLimits(records=4, size=10_000, delay=1)
 
 
 class FakeMessage:
@@ -62,16 +60,12 @@ class FakeClient:
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.member = "one"
         self.paused: set[int] = set()
-        self.assigned: set[int] = set()
+        self.starts: dict[int, int] = {}
         self.seeks: list[tuple[int, int]] = []
         self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
-        self.requested: list[int] = []
-        self.silent = False
         self.seek_failures = 0
         self.committed_failures = 0
-        self.closed = False
-        self.on_close: Callable[[], None] | None = None
 
     def subscribe(self, topics, **callbacks) -> None:
         self.callbacks = callbacks
@@ -97,10 +91,11 @@ class FakeClient:
         return delivered
 
     def incremental_assign(self, partitions) -> None:
-        self.assigned |= {p.partition for p in partitions}
+        self.starts |= {p.partition: p.offset for p in partitions}
 
     def incremental_unassign(self, partitions) -> None:
-        self.assigned -= {p.partition for p in partitions}
+        for one in partitions:
+            self.starts.pop(one.partition, None)
 
     def pause(self, partitions) -> None:
         self.paused |= {p.partition for p in partitions}
@@ -120,31 +115,21 @@ class FakeClient:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
         return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
-    def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
-        if not cached:
-            self.requested.append(partition.partition)
-            if self.silent:
-                self.now += timeout
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+    def get_watermark_offsets(self, partition, timeout: float = 0.0, cached: bool = False) -> tuple[int, int]:
         return self.watermarks.get(partition.partition, (-1001, -1001))
 
     def consumer_group_metadata(self) -> object:
         return f"metadata of {self.member}"
 
     def memberid(self) -> str:
-        assert not self.closed, "memberid() of a closing client hangs"
         return self.member
 
-    def close(self) -> None:
-        self.closed = True
-        if self.on_close is not None:
-            self.on_close()
 
-
-def source_of(client: FakeClient, *, running: bool = True, **more: Any) -> PartitionSource:
+def source_of(client: FakeClient, **more: Any) -> Source:
     """Return a source that reads from the client, with the client's clock."""
-    parts = {"batcher": LoadBatcher(LIMITS), "beat": lambda: running, "clock": lambda: client.now, **more}
-    return PartitionSource(client=client, connect=lambda: client, topics=[TOPIC], **parts)
+    parts = {"running": lambda: True, "has_place": lambda _: True, "before_revoke": lambda: None, **more}
+    batcher = LoadBatcher(records=4, size=10_000, delay=1.0)
+    return Source(client, batcher, clock=lambda: client.now, **parts)
 
 
 def part(number: int) -> Partition:

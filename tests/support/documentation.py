@@ -21,7 +21,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 KAFKA = re.compile(
-    r"stream-masker (topics|worker|calibrator|produce|audit|show)|simulate (?!.*--out)|--publish|"
+    r"stream-masker (topics|worker|calibrator|audit|produce (?!.*--out))|--publish|"
     r"kafka-[a-z-]+\.sh|curl "
 )
 ELSEWHERE = re.compile(

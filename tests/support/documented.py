@@ -17,7 +17,6 @@ from stream_masker.service.calibrator.process import STALE_SECONDS as CALIBRATOR
 from stream_masker.service.configuration import (
     Configuration,
     configuration_schema,
-    load_schema,
     parse_configuration,
 )
 from stream_masker.service.configuration.build import build_mechanism, build_plan
@@ -29,20 +28,22 @@ from stream_masker.service.kafka.clients import (
     RETRY_BACKOFF_MS,
 )
 from stream_masker.service.kafka.names import consumer_group_id
-from stream_masker.service.kafka.topics import (
-    DEFAULT_PARTITIONS,
-    MAX_SUMMARY_BYTES,
+from stream_masker.service.kafka.requirements import (
+    MAX_BLOCK_BYTES,
+    MAX_VERSION_BYTES,
+    PRODUCER_BYTES,
     WEEK_MS,
-    max_masked_bytes,
-    required_topics,
+    masked_bytes,
 )
-from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
+from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, required_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
-from stream_masker.service.worker.batcher import MAX_GROWTH, OVERLAPPED_RECORDS
-from stream_masker.service.worker.client_properties import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.batch import OVERLAPPED_RECORDS
+from stream_masker.service.worker.groups import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
+from stream_masker.service.worker.run import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.worker import FENCING_SECONDS, MAX_FENCINGS
 
 __all__ = [
     "ALL_METRICS",
@@ -54,11 +55,13 @@ __all__ = [
     "FETCH_BACKOFF_MS",
     "LINGER_MS",
     "LONGEST_RETRY_BACKOFF_MS",
+    "MAX_BLOCK_BYTES",
     "MAX_FENCINGS",
     "MAX_GROWTH",
-    "MAX_SUMMARY_BYTES",
+    "MAX_VERSION_BYTES",
     "MIN_SECRET_BYTES",
     "OVERLAPPED_RECORDS",
+    "PRODUCER_BYTES",
     "QUEUED_MESSAGES",
     "RECONNECT_MS",
     "RETRY_BACKOFF_MS",
@@ -81,9 +84,8 @@ __all__ = [
     "candidates",
     "configuration_schema",
     "consumer_group_id",
-    "load_schema",
     "main",
-    "max_masked_bytes",
+    "masked_bytes",
     "parse_configuration",
     "required_topics",
     "schema_validator",

@@ -25,14 +25,11 @@ from stream_masker.service.calibrator.components import CalibratorComponents, bu
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
-from stream_masker.service.kafka.unread_records import SkippedOffsets
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ProcessName
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.batch import TransactionCounts
-from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.starts import EndedWorkers, WorkerStart
+from stream_masker.service.worker.outcomes import TransactionCounts
+from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
@@ -75,17 +72,18 @@ def worker_metrics() -> RecordingMetrics:
     """Return the metrics of a worker that has statistics, partitions, a committed batch and an aborted one."""
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
-    report.start()
+    report.start(dict.fromkeys((*NOMINAL, *NUMERIC), 0.3))
     report.refused_message(RefusalCause.FORGED)
-    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), is_compiled=True)
-    report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
-    skipped = SkippedOffsets(lambda _: 0)
-    skipped.pass_to(PARTITIONS[0], 3, 5)
-    inputs = SimpleNamespace(place_missing=lambda waiting: None)
-    source = {"unreadable": dict, "skipped": skipped, "without_place": set, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}
-    ended = EndedWorkers(SimpleNamespace(take=lambda committed: {one: WorkerStart(3, 2) for one in committed}))
-    ended.take(dict.fromkeys(PARTITIONS, 3))
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), ended=ended, **source), inputs)
+    active = SimpleNamespace(version=3, refusals=1, refused="version 4")
+    report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
+    topics = SimpleNamespace(refused=None, place_missing=lambda waiting: None)
+    source = {
+        "unreadable": dict,
+        "take_skipped": lambda: 2,
+        "waiting": set,
+        "lag": lambda: dict.fromkeys(PARTITIONS, 7),
+    }
+    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source), topics)
     counts = TransactionCounts(
         masked=8,
         tombstones=1,
@@ -95,8 +93,8 @@ def worker_metrics() -> RecordingMetrics:
         blocks=2,
         blocks_left_out=1,
     )
-    for outcome in (TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED):
-        report.batch(outcome, counts, 0.3)
+    report.committed(counts, 0.3)
+    report.ended(TransactionOutcome.ABORTED)
     return metrics
 
 

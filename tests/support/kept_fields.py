@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from support.data import icd9cm
+from support.downstream import ancestors_at
 from support.real_codes import as_batch, real_codes
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch
 from stream_masker.core.risk.records import Tuples
 from stream_masker.core.statistics import count_batch
-from stream_masker.evaluation.downstream import ancestors_at
 
 PAIR = ("diag_1", "diag_2")
 FIELDS = ("age", "time_in_hospital", "num_medications", "readmitted")

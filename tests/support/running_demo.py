@@ -15,7 +15,6 @@ from stream_masker.service.configuration import load_configuration
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
 from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
 from stream_masker.service.demo.watch import TopicWatcher
-from stream_masker.service.runtime.warmup import warm_up
 
 EVENTS = 1_000_000
 """Far more events than a test processes before it ends."""
@@ -47,15 +46,14 @@ def running_demo(
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker()).address
         environment = changed(prepare_demo(folder, bootstrap_servers=broker, records=records, port=0), changes or {})
-        warm_up(environment.configuration)
         TopicWatcher(environment.configuration).close()  # its requests create the topics
         children = stack.enter_context(ChildProcesses(folder))
         demo, config = RunningDemo(environment, children), ["--config", str(environment.file)]
         children.start("calibrator", config)
         children.start("worker", [*config, "--http-port", str(environment.worker_port)])
         await_served(demo)
-        events = ["--records", str(EVENTS), "--rate", str(rate), "--drift-after", str(drift_after)]
-        children.start("simulate", [*config, *events])
+        events = ["--synthetic", str(EVENTS), "--rate", str(rate), "--drift-after", str(drift_after)]
+        children.start("produce", [*config, *events])
         yield demo
 
 

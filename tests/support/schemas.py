@@ -1,12 +1,26 @@
-"""Validators of the JSON Schemas of messages."""
+"""The JSON Schemas of the repository, and their validators."""
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from stream_masker.service.configuration import load_schema
+FOLDER = Path(__file__).parents[2] / "schemas"
+
+
+def schema_names() -> list[str]:
+    """The names of all schemas."""
+    return sorted(path.name.removesuffix(".schema.json") for path in FOLDER.glob("*.schema.json"))
+
+
+@cache
+def load_schema(name: str) -> dict[str, Any]:
+    """Return a schema by name."""
+    return json.loads((FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
 
 
 @cache

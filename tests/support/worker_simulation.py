@@ -1,77 +1,320 @@
-"""A worker on a simulated broker: rebalances, failed, lost and stuck transactions at random, in one thread.
+"""A worker on a simulated group and broker: rebalances, failed, lost and stuck transactions at random, in one thread.
 
-The worker's loop, state machine, source and batchers are the real ones.
+The worker's sessions, source and batchers are the real ones. The broker keeps committed offsets and committed output by
+partition, and checks them whenever a transaction is committed. Another member of the group processes records of the
+partitions that the worker does not own.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
-from typing import Any, ClassVar
 
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from consumer import FakeMessage, at
 from prometheus_client import CollectorRegistry
 from results import result_of
-from simulated_kafka import SimulatedBroker, SimulatedConsumer, SimulatedPipeline
-from worker_bench import OUTPUTS
 
 from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.pipeline.runs import GroupTooSmallError
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.background import Liveness
-from stream_masker.service.worker.batch import BatchLimits
-from stream_masker.service.worker.batcher import LoadBatcher, MicroWindowBatcher, MicroWindowLimits
-from stream_masker.service.worker.input_topics import TopicIds
-from stream_masker.service.worker.loop import Worker, WorkerComponents
-from stream_masker.service.worker.partition_source import PartitionSource
-from stream_masker.service.worker.refusals import RefusedRecords
+from stream_masker.service.worker.batch import Batcher, LoadBatcher
+from stream_masker.service.worker.groups import GroupBatcher, GroupLimits
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError
+from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
-READS = 4_000
+PARTITIONS = 3
+RECORDS = 200
+"""Records of each partition."""
+
+READS = 6_000
 """Reads after which a worker that has not ended makes no progress."""
 
 
-class SimulatedBackground:
-    """Runs tasks in the calling thread, at a random time while it reads ahead or polls the group.
+@dataclass(eq=False)
+class Transaction:
+    """A transaction: partitions and offsets of its records, the offsets to commit, and the metadata of the group."""
 
-    ``abandoned``: how often a revocation abandoned the transaction that the worker was waiting for.
+    records: list[tuple[int, int]]
+    offsets: dict[int, int]
+    group: object
+    future: Future[TransactionCounts] = field(default_factory=Future)
+
+
+class SimulatedBroker:
+    """The group, its committed offsets, and the committed output: by partition, the offsets of the masked records.
+
+    ``prepared``: transactions whose offsets the brokers have accepted; they may be committed even after the member has
+    been removed, and the next owners of their partitions wait for them. ``lost``: those whose producers are lost.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.generation = 0
+        self.owned: set[int] = set()
+        self.committed = dict.fromkeys(range(PARTITIONS), 0)
+        self.output: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+        self.lost: list[Transaction] = []
+        self.prepared: list[Transaction] = []
+
+    def metadata(self) -> object:
+        """The metadata of the present member and generation."""
+        return f"generation {self.generation}"
+
+    def commit(self, transaction: Transaction) -> bool:
+        """Commit a transaction, unless its member has been fenced. All its effects are atomic and exactly once."""
+        if transaction in self.prepared:
+            self.prepared.remove(transaction)
+        elif transaction.group != self.metadata():
+            return False
+        for partition, offset in transaction.records:
+            assert offset == len(self.output[partition]), f"record {offset} of {partition} is not the next"
+            self.output[partition].append(offset)
+        self.committed |= transaction.offsets
+        self.check()
+        return True
+
+    def check(self) -> None:
+        """Every record before the committed offset is in the output, once and in order; no other is."""
+        for partition, offset in self.committed.items():
+            assert self.output[partition] == list(range(offset))
+
+    def resolve(self) -> None:
+        """The coordinator ends the transactions whose producers are lost: it commits or aborts each."""
+        lost, self.lost = self.lost, []
+        for transaction in lost:
+            if self.random.random() < 0.5:
+                self.commit(transaction)
+            else:
+                self.abort(transaction)
+
+    def prepare(self, transaction: Transaction) -> None:
+        """Accept a transaction's offsets, unless its member has been fenced."""
+        if transaction not in self.prepared and transaction.group == self.metadata():
+            self.prepared.append(transaction)
+
+    def abort(self, transaction: Transaction) -> None:
+        if transaction in self.prepared:
+            self.prepared.remove(transaction)
+
+    def is_stable(self, partition: int) -> bool:
+        """Whether no prepared transaction may still change the partition's committed offset."""
+        return not any(partition in transaction.offsets for transaction in self.prepared)
+
+    def remove(self, partitions: Iterable[int]) -> None:
+        """Partitions get another owner, which processes some of their records."""
+        self.generation += 1
+        self.owned -= set(partitions)
+        for partition in filter(self.is_stable, partitions):
+            start = self.committed[partition]
+            end = min(RECORDS, start + self.random.choice([0, 0, 1, 3]))
+            self.output[partition].extend(range(start, end))
+            self.committed[partition] = end
+            self.check()
+
+    @property
+    def complete(self) -> bool:
+        return all(offset == RECORDS for offset in self.committed.values())
+
+
+class SimulatedConsumer:
+    """A consumer whose group rebalances at random within ``consume``, and sometimes removes it without notice.
+
+    ``reassigned``: the partitions assigned in the present ``consume``, which returns no older messages of them.
     """
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
-        self.random = simulation.random
-        self.poll: Callable[[], None] = lambda: None
-        self.abandoned = 0
+        self.random, self.broker = simulation.random, simulation.broker
+        self.callbacks: dict[str, Callable[..., None]] = {}
+        self.next: dict[int, int] = {}
+        self.paused: set[int] = set()
+        self.reassigned: set[int] = set()
+        self.quiet = 0
+        self.removed = self.closed = False
 
-    def run(self, task: Callable[[], Any], meanwhile: Callable[[Callable[[], bool]], None] = lambda _: None) -> Any:
-        results: list[Any] = []
+    def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
+        self.callbacks = callbacks
 
-        def done() -> bool:
-            self.simulation.pipeline.progress()
-            if not results and self.random.random() < 0.3:
-                results.append(task())
-            return bool(results)
+    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
+        assert not self.closed
+        self.simulation.tick(max(timeout, 0.001))
+        early = self.read(num_messages) if self.random.random() < 0.2 else []
+        self.reassigned.clear()
+        failed = self.rebalance()
+        current = [message for message in early if message.partition() not in self.reassigned]
+        if failed:
+            return [*current, FakeMessage(0, 0, error=KafkaError(KafkaError._FATAL, "fenced"))]
+        return current or self.read(num_messages)
 
-        meanwhile(done)
-        while not done():
-            self.poll()
-        return results[0]
+    def read(self, limit: int) -> list[FakeMessage]:
+        """Some of the next records of the assigned partitions that are not paused; none in quiet periods."""
+        found: list[FakeMessage] = []
+        self.quiet = 10 if self.random.random() < 0.05 else max(0, self.quiet - 1)
+        if self.quiet:
+            return found
+        for partition in self.random.sample(sorted(self.next), len(self.next)):
+            start = self.next[partition]
+            end = start if partition in self.paused else min(RECORDS, start + self.random.choice([0, 1, 3]))
+            end = min(end, start + limit - len(found))
+            found += [FakeMessage(partition, offset) for offset in range(start, end)]
+            self.next[partition] = max(start, end)
+        return found
 
-    def wait_until_done(self, future: Future[Any], limit: Callable[[], float]) -> bool:
-        for _ in range(30):
-            self.simulation.pipeline.progress()
-            if future.done():
-                return True
-            if self.random.random() < 0.3:
-                self.poll()
-            if not future.done() and self.simulation.pipeline.idle:
-                assert limit() == 0.0, "the worker waits for a transaction that it has abandoned"
-                self.abandoned += 1
-                return False
-        return future.done()
+    def rebalance(self) -> bool:
+        """Perhaps change the assignment; return whether the client has failed for good."""
+        if self.removed:
+            self.lose()
+        if self.random.random() < 0.2:
+            self.broker.resolve()
+        chance = self.random.random() if self.simulation.faulty else 1.0
+        if chance < 0.01:
+            self.removed = True
+            self.broker.remove(set(self.broker.owned))
+        elif chance < 0.05 and self.next:
+            self.revoke(self.random.sample(sorted(self.next), self.random.randint(1, len(self.next))))
+        elif chance < 0.055:
+            return True
+        elif chance < 0.4 or not self.simulation.faulty:
+            self.assign()
+        return False
+
+    def assign(self) -> None:
+        free = filter(self.broker.is_stable, set(range(PARTITIONS)) - self.next.keys())
+        chosen = [partition for partition in free if not self.simulation.faulty or self.random.random() < 0.7]
+        if chosen and self.callbacks and not self.removed:
+            self.broker.generation += 1
+            self.broker.owned |= set(chosen)
+            self.callbacks["on_assign"](self, at(*sorted(chosen)))
+
+    def revoke(self, partitions: Iterable[int]) -> None:
+        """A cooperative revocation: the next owner starts after the callback."""
+        self.callbacks["on_revoke"](self, at(*sorted(partitions)))
+        assert self.simulation.pending is None, "a commit is pending after a revocation"
+        self.broker.remove(set(partitions))
+
+    def lose(self) -> None:
+        self.removed = False
+        if self.next:
+            self.callbacks["on_lost"](self, at(*sorted(self.next)))
+            assert self.simulation.pending is None, "a commit is pending after a loss"
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            committed = self.broker.committed[one.partition]
+            assert one.offset in {committed, TopicPartition("", 0).offset, -1000}
+            self.next[one.partition] = committed
+            self.reassigned.add(one.partition)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            del self.next[one.partition]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused |= {one.partition for one in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.paused -= {one.partition for one in partitions}
+
+    def seek(self, partition: TopicPartition) -> None:
+        assert partition.partition in self.next, "seek of a partition that is not assigned"
+        self.next[partition.partition] = partition.offset
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        unstable = not all(self.broker.is_stable(one.partition) for one in partitions)
+        if unstable or (self.simulation.faulty and self.random.random() < 0.2):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+        return [TopicPartition("in", one.partition, self.broker.committed[one.partition]) for one in partitions]
+
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False
+    ) -> tuple[int, int]:
+        return 0, RECORDS
+
+    def consumer_group_metadata(self) -> object:
+        """Renewed in the background: always that of the present generation."""
+        return self.broker.metadata()
+
+    def memberid(self) -> str:
+        return "" if self.removed else "member"
+
+    def close(self) -> None:
+        if self.next and not self.removed:
+            self.revoke(list(self.next))
+        self.broker.remove(set(self.broker.owned))
+        self.closed = True
+
+
+class SimulatedTransactions:
+    """Transactions that fail, are lost, or get stuck at random; it checks how they are used."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.random, self.broker = simulation.random, simulation.broker
+        self.opened = self.stuck = self.lost = False
+
+    def fails(self, chance: float) -> bool:
+        return self.simulation.faulty and self.random.random() < chance
+
+    def open(self) -> None:
+        assert self.simulation.pending is None
+        self.broker.resolve()
+        self.opened = True
+
+    def write(
+        self, results: Mapping[Partition, Result], offsets: Mapping[Partition, int], group: object
+    ) -> Future[TransactionCounts]:
+        assert self.opened
+        assert not self.lost, "written on a lost producer"
+        assert self.simulation.pending is None, "two transactions at a time"
+        records = [(p.number, offset) for p, result in results.items() for offset in result.offsets]
+        transaction = Transaction(records, {p.number: offset for p, offset in offsets.items()}, group)
+        self.simulation.pending, self.stuck = transaction, self.fails(0.05)
+        return transaction.future
+
+    def progress(self) -> None:
+        """Advance the pending transaction by a step: its offsets are prepared, or it ends."""
+        transaction = self.simulation.pending
+        if transaction is None or self.stuck or self.random.random() < 0.5:
+            return
+        if self.random.random() < 0.5:
+            self.broker.prepare(transaction)
+            return
+        self.simulation.pending = None
+        if self.fails(0.1):
+            self.broker.lost.append(transaction)
+            self.lost = True
+            transaction.future.set_exception(SessionLostError("lost"))
+        elif self.fails(0.1) or not self.broker.commit(transaction):
+            self.broker.abort(transaction)
+            transaction.future.set_exception(AbortedError("aborted"))
+        else:
+            transaction.future.set_result(TransactionCounts(masked=len(transaction.records)))
+
+    def is_stuck(self, waited: float, limit: float) -> bool:
+        """A transaction that is given up may still end in the brokers."""
+        self.progress()
+        if not self.stuck:
+            return False
+        assert self.simulation.pending is not None
+        self.broker.lost.append(self.simulation.pending)
+        self.simulation.pending, self.stuck, self.lost = None, False, True
+        return True
+
+    def hurry(self) -> None:
+        self.progress()
+
+    def close(self) -> None:
+        assert self.simulation.pending is None, "closed while a transaction commits"
 
 
 class SimulatedMasker:
@@ -98,31 +341,19 @@ class ImpatientLiveness(Liveness):
         return self.beat()
 
 
-class NoStatisticsConsumer:
-    at_end = True
-
-    def poll(self) -> list[Any]:
-        return []
-
-    def close(self) -> None:
-        """Close nothing."""
-
-
 class Simulation:
     """One run of a worker: ``faulty_reads`` reads with faults. It stops then, or when all records are processed."""
 
-    alpha: ClassVar[dict[str, float]] = {}
-
     def __init__(self, random: Random, *, faulty_reads: int, until_complete: bool, grouped: bool) -> None:
         self.random = random
-        self.faulty_reads, self.until_complete = faulty_reads, until_complete
+        self.faulty_reads, self.until_complete, self.grouped = faulty_reads, until_complete, grouped
         self.reads, self.now = 0, 0.0
         self.stop = threading.Event()
         self.broker = SimulatedBroker(random)
-        self.pipeline = SimulatedPipeline(self)
-        self.background = SimulatedBackground(self)
-        self.metrics = Metrics(CollectorRegistry(), "worker")
+        self.pending: Transaction | None = None
+        self.transactions: list[SimulatedTransactions] = []
         self.consumers: list[SimulatedConsumer] = []
+        self.metrics = Metrics(CollectorRegistry(), "worker")
         self.worker = self._worker(SimulatedMasker(random, needs_group=grouped))
 
     @property
@@ -133,14 +364,14 @@ class Simulation:
         """Advance the clock by a read; stop the worker when it is time."""
         self.reads, self.now = self.reads + 1, self.now + seconds
         assert self.reads < READS, "the worker makes no progress"
+        self.transactions[-1].progress()
         if not self.faulty and (not self.until_complete or self.broker.complete):
             self.stop.set()
 
     def run_and_check(self) -> None:
         """Run the worker to its end, and check that nothing is open and that every record was processed once."""
         self.worker.run()
-        assert self.pipeline.closed
-        assert self.pipeline.pending is self.pipeline.open_transaction is None
+        assert self.pending is None
         assert all(consumer.closed for consumer in self.consumers)
         self.broker.resolve()
         self.broker.check()
@@ -150,50 +381,42 @@ class Simulation:
         """A metric of the worker."""
         return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
 
-    def connect(self) -> SimulatedConsumer:
+    def connect(self, batcher: Batcher, before_revoke: Callable[[], None]) -> Source:
         self.consumers.append(SimulatedConsumer(self))
-        return self.consumers[-1]
+        return Source(
+            self.consumers[-1],  # type: ignore[arg-type]
+            batcher,
+            running=self.liveness.beat,
+            has_place=lambda _: True,
+            before_revoke=before_revoke,
+            clock=lambda: self.now,
+        )
+
+    def _batcher(self) -> Batcher:
+        limits = GroupLimits(records=4, size=1_000, delay=0.5, short="hold", batch=8)
+        if self.grouped:
+            return GroupBatcher(limits, lambda: 2 if self.faulty else 1)
+        return LoadBatcher(records=6, size=1_000, delay=0.2)
+
+    def _transactions(self) -> SimulatedTransactions:
+        self.transactions.append(SimulatedTransactions(self))
+        return self.transactions[-1]
 
     def _worker(self, masker: SimulatedMasker) -> Worker:
         health = Health()
-        liveness = ImpatientLiveness(health, self.stop)
-        source, may_hold = self._source(liveness, grouped=masker.needs_group)
-        self.background.poll = source.poll
-        configuration = SimpleNamespace(hash="0" * 16)
-        masking = SimpleNamespace(
-            masker_of=lambda _: masker, is_compiled=True, alpha=self.alpha, configuration=configuration
-        )
+        self.liveness = ImpatientLiveness(health, self.stop)
+        masking = SimpleNamespace(masker_of=lambda _: masker)
+        active = SimpleNamespace(version=1, refused=None, refusals=0, masking=masking)
+        nothing = lambda: None  # noqa: E731
         return Worker(
-            WorkerComponents(
-                source=source,
-                pipeline=self.pipeline,
-                background=self.background,
-                statistics_consumer=NoStatisticsConsumer(),
-                statistics_topic=SimpleNamespace(due=False),
-                active_statistics=SimpleNamespace(version=1, published=0, refused=None, refusals=0, masking=masking),
-                inputs=SimpleNamespace(due=False, place_missing=lambda waiting: None),
-                topic_ids=TopicIds(lambda _: True),
-                outputs=lambda _: OUTPUTS,
-                liveness=liveness,
+            WorkerParts(
+                connect=self.connect,
+                transactions=self._transactions,  # type: ignore[arg-type]
+                batcher=self._batcher,
+                statistics=SimpleNamespace(active=active, held=None, age=0.0, poll=nothing, close=nothing),  # type: ignore[arg-type]
+                topics=SimpleNamespace(names=["in"], refused=None, refresh=nothing, place_missing=lambda _: None),  # type: ignore[arg-type]
+                liveness=self.liveness,
                 health=health,
                 report=WorkerReport(self.metrics, health, lambda: self.now),
-                refused=RefusedRecords(),
-                may_hold=may_hold,
-            ),
-            clock=lambda: self.now,
+            )
         )
-
-    def _source(self, liveness: Liveness, *, grouped: bool) -> tuple[PartitionSource, Callable[..., bool]]:
-        limits = MicroWindowLimits(records=4, size=1_000, delay=0.5, batch=8)
-        windows = MicroWindowBatcher(limits, minimum=lambda: 2 if self.faulty else 1)
-        batcher = windows if grouped else LoadBatcher(BatchLimits(records=6, size=1_000, delay=0.2))
-        source = PartitionSource(
-            client=self.connect(),
-            connect=self.connect,
-            topics=["in"],
-            batcher=batcher,
-            beat=liveness.beat,
-            put_back=windows.put_back,
-            clock=lambda: self.now,
-        )
-        return source, limits.may_hold

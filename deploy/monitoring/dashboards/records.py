@@ -28,7 +28,7 @@ RECORDS = Dashboard(
     {
         "Outcomes": [
             number(
-                "Rejected records", "Since the start.", aggregated("sum", "records_rejected_total"), "short", columns=5
+                "Rejected records", "Since the start.", aggregated("sum", "records_rejected_total"), "short", columns=6
             ),
             number(
                 "Rejected share",
@@ -36,7 +36,7 @@ RECORDS = Dashboard(
                 aggregated("max", "rejected_share"),
                 SHARE,
                 (float(AT.rejected), "orange"),
-                columns=5,
+                columns=6,
             ),
             number(
                 "Skipped records",
@@ -44,7 +44,7 @@ RECORDS = Dashboard(
                 aggregated("sum", "records_skipped_total"),
                 "short",
                 (1, "red"),
-                columns=5,
+                columns=6,
             ),
             number(
                 "Unreadable partitions",
@@ -52,15 +52,7 @@ RECORDS = Dashboard(
                 aggregated("sum", "unreadable_partitions"),
                 "short",
                 (1, "red"),
-                columns=5,
-            ),
-            number(
-                "Workers that ended",
-                "Workers that ended one after another at the committed offset of a partition.",
-                aggregated("max", "workers_ended_at_offset"),
-                "short",
-                (1, "red"),
-                columns=4,
+                columns=6,
             ),
             Panel(
                 "Rejections by reason",

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import BlockRange, StatisticsSource, decode_statistics
 from stream_masker.pipeline.seal import SealError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field, Tag
 
 from stream_masker.service.configuration.base import (
     Alpha,
@@ -13,6 +12,7 @@ from stream_masker.service.configuration.base import (
     NameText,
     NonEmptyText,
     Section,
+    by_key,
 )
 
 
@@ -50,6 +50,15 @@ class AlphaFromHeader(Section):
     default: Alpha = Field(default=0.3, description="The alpha of records without the header; in [0.01, 10].")
 
 
+AnyAlpha: TypeAlias = Annotated[
+    Annotated[Alpha, Tag("a value")]
+    | Annotated[AlphaFromPath, Tag("a mapping")]
+    | Annotated[AlphaFromHeader, Tag("a header")],
+    by_key({"header": "a header"}),
+]
+"""A noise level, or where each record carries its own."""
+
+
 class StyleSection(Section):
     """The style of an attribute's written codes: how they differ from the concepts' ids in the ontology.
 
@@ -68,11 +77,16 @@ class StyleSection(Section):
     )
 
 
+AnyStyle: TypeAlias = Annotated[
+    Annotated[Literal["learned"], Tag("a value")] | Annotated[StyleSection, Tag("a mapping")], by_key({})
+]
+
+
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
     path: FieldPath = Field(description="The path of the code. A path with [*] makes it an array attribute.")
-    label: FieldPath | SkipJsonSchema[None] = Field(
+    label: FieldPath | None = Field(
         default=None,
         description="The path of the code's label, which is replaced by the masked concept's label; `.display` is the "
         "member `display` beside each code. Default: no label.",
@@ -85,10 +99,10 @@ class AttributeSection(Section):
         default=(), description="The paths of copies of the code, which are replaced by the same masked code."
     )
     ontology: NameText = Field(description="The attribute's ontology: one of the names in `ontologies`.")
-    root: NonEmptyText | SkipJsonSchema[None] = Field(
+    root: NonEmptyText | None = Field(
         default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
-    alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
+    alpha: AnyAlpha = Field(
         default=0.3,
         description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
         "in [0.01, 10]; or the place where each record carries its own.",
@@ -103,12 +117,12 @@ class AttributeSection(Section):
         description="A record without the attribute, or with null or an empty text in its place: reject it "
         "(`reject`), or mask its other attributes and write null in its place (`keep`).",
     )
-    mapping: NonEmptyText | SkipJsonSchema[None] = Field(
+    mapping: NonEmptyText | None = Field(
         default=None,
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
     )
-    style: Literal["learned"] | StyleSection = Field(
+    style: AnyStyle = Field(
         default="learned",
         description="The style of the written codes and copies, the same for all records: that of most codes in the "
         "calibration window (`learned`), or a fixed one.",
@@ -118,12 +132,8 @@ class AttributeSection(Section):
 class NumericRange(Section):
     """The range of a numeric attribute; records with other numbers are rejected."""
 
-    minimum: float | int | SkipJsonSchema[None] = Field(
-        default=None, description="The smallest allowed value. Default: no bound."
-    )
-    maximum: float | int | SkipJsonSchema[None] = Field(
-        default=None, description="The largest allowed value. Default: no bound."
-    )
+    minimum: float | int | None = Field(default=None, description="The smallest allowed value. Default: no bound.")
+    maximum: float | int | None = Field(default=None, description="The largest allowed value. Default: no bound.")
     integer: bool = Field(default=False, description="Whether only integers are allowed.")
 
 
@@ -132,20 +142,22 @@ class NumericAttributeSection(Section):
 
     path: FieldPath = Field(description="The path of the number, without [*].")
     numeric: NumericRange = Field(description="The range of the numbers.")
-    alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
-        default=0.3,
-        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10]; or the place where each record carries its own.",
-    )
     missing: Literal["reject", "keep"] = Field(
         default="reject",
         description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
     )
 
 
-AnyAttributeSection: TypeAlias = AttributeSection | NumericAttributeSection
+AnyAttributeSection: TypeAlias = Annotated[
+    Annotated[AttributeSection, Tag("a mapping")] | Annotated[NumericAttributeSection, Tag("a number")],
+    by_key({"numeric": "a number"}, scalar="a mapping"),
+]
+AnyOntology: TypeAlias = Annotated[
+    Annotated[OntologySource, Tag("a mapping")] | Annotated[OntologyValues, Tag("a flat list")],
+    by_key({"values": "a flat list"}, scalar="a mapping"),
+]
 
 
-def configured_alpha(attribute: AnyAttributeSection) -> float:
+def configured_alpha(attribute: AttributeSection) -> float:
     """Return the attribute's noise level; if records bring their own, the default one."""
     return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default

@@ -3,33 +3,64 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    ModelWrapValidatorHandler,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from stream_masker.service.configuration.errors import ALLOWED, PROBLEM, did_you_mean, join_options
 
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
-TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
-TEMPLATE_PATTERN = r"^\.*([A-Za-z0-9_-]|\{topic\})([A-Za-z0-9._-]|\{topic\})*$"
-EXPRESSION_PATTERN = r"^\^."
-URL_PATTERN = r"^https?://[^@\s]+$"
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-PATTERN_MEANINGS = {
-    DURATION_PATTERN: "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds",
-    NAME_PATTERN: "a name of at most 100 letters, digits, - and _ that starts with a letter or _",
-    TOPIC_PATTERN: "a topic name of at most 249 letters, digits, ., - and _",
-    TEMPLATE_PATTERN: "a topic name of letters, digits, ., - and _, in which {topic} stands for the input topic",
-    EXPRESSION_PATTERN: "a regular expression that starts with ^",
-    URL_PATTERN: "a URL that starts with http:// or https:// and has no user or password",
-}
-"""The meaning of each pattern in the schema, for error messages."""
 
 
 def parse_duration(value: Any) -> Any:
-    """Convert ``24h``, ``60s`` or ``500ms`` to seconds; return anything else unchanged, for pydantic to validate."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)", value) if isinstance(value, str) else None
-    return float(match[1]) * SECONDS_PER_UNIT[match[2]] if match else value
+    """Convert ``24h``, ``60s`` or ``500ms`` to seconds; numbers stay. Raises an error that says what is allowed."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?", value) if isinstance(value, str) else None
+    seconds = float(match[1]) * SECONDS_PER_UNIT[match[2] or "s"] if match else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        raise PydanticCustomError(ALLOWED, "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or seconds")
+    return seconds
+
+
+def matching(pattern: str, meaning: str, max_length: int = 1000) -> BeforeValidator:
+    """Return a validator of texts that match a pattern; ``meaning`` says in errors what is allowed."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or len(value) > max_length or re.fullmatch(pattern[1:-1], value) is None:
+            raise PydanticCustomError(ALLOWED, meaning)
+        return value
+
+    return BeforeValidator(check)
+
+
+def by_key(tags: Mapping[str, str], mapping: str = "a mapping", scalar: str = "a value") -> Discriminator:
+    """Return the choice between alternatives by their keys, so that errors are those of the alternative that is meant.
+
+    ``tags``: the tag of a mapping that has a key. ``mapping``, ``scalar``: the tags of other mappings and of other
+    values. No tag may be a key of the configuration.
+    """
+
+    def tag(value: Any) -> str:
+        if not isinstance(value, Mapping | BaseModel):
+            return scalar
+        found = (tags[key] for key in tags if (key in value if isinstance(value, Mapping) else hasattr(value, key)))
+        return next(found, mapping)
+
+    return Discriminator(tag)
 
 
 Duration: TypeAlias = Annotated[
@@ -43,20 +74,18 @@ Duration: TypeAlias = Annotated[
 Alpha: TypeAlias = Annotated[float, Field(ge=0.01, le=10, allow_inf_nan=False)]
 """A noise level in [0.01, 10]: the noise's variance divided by the attribute's variance."""
 
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NonEmptyText: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 FieldPath: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 """Dotted names, ``[0]``, ``[*]`` and filters such as ``coding[?system=http://hl7.org/fhir/sid/icd-10-cm]``."""
 
-NameText: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+NameText: TypeAlias = Annotated[
+    str,
+    matching(NAME_PATTERN, "a name of at most 100 letters, digits, - and _ that starts with a letter or _"),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN}),
+]
 """The user-defined name of an attribute or ontology. It becomes a metric label."""
-
-TopicName: TypeAlias = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=249)]
-TopicTemplate: TypeAlias = Annotated[str, StringConstraints(pattern=TEMPLATE_PATTERN, max_length=249)]
-"""A topic name in which ``{topic}`` stands for the name of the input topic."""
-
-TopicExpression: TypeAlias = Annotated[str, StringConstraints(pattern=EXPRESSION_PATTERN, max_length=1000)]
-"""A regular expression that starts with ``^`` and matches whole topic names."""
 
 
 class Section(BaseModel):
@@ -64,9 +93,56 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    @field_validator("*", mode="before")
+    hides_keys: ClassVar[bool] = False
+    """Whether errors name no unknown key, because it may be a secret in the wrong place."""
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _require_value(cls, given: Any) -> Any:
-        if given is None:
-            raise ValueError("nothing is given")
-        return given
+    def _explain(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse what pydantic would take for something else, and say which keys there are where one is wrong."""
+        refused = dict(cls._refused(data)) if isinstance(data, Mapping) else {}
+        problems: list[InitErrorDetails] = [
+            {"type": PydanticCustomError(PROBLEM, text), "loc": (key,), "input": None} for key, text in refused.items()
+        ]
+        try:
+            made = handler({key: value for key, value in data.items() if key not in refused} if refused else data)
+        except ValidationError as error:
+            found = error.errors(include_url=False)
+            problems += [cls._explained(one) for one in found if not (one["loc"] and one["loc"][0] in refused)]
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return made
+
+    @classmethod
+    def _refused(cls, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Yield the keys with an empty value, and with a truth value where pydantic would read it as 1 or 0."""
+        for key, value in data.items():
+            if key not in cls.model_fields:
+                continue
+            if value is None:
+                yield key, "nothing is given: leave the key out, or give it a value"
+            elif isinstance(value, bool) and not _allows_truth(cls.model_fields[key].annotation):
+                yield key, f"{str(value).lower()} is not allowed: use another value, or quotes to make it text"
+
+    @classmethod
+    def _explained(cls, error: ErrorDetails) -> InitErrorDetails:
+        kind, location = error["type"], error["loc"]
+        details: InitErrorDetails = {"type": kind, "loc": location, "input": error["input"]}
+        if "ctx" in error:
+            details["ctx"] = error["ctx"]
+        if kind in {ALLOWED, PROBLEM}:
+            details["type"] = PydanticCustomError(kind, error["msg"])
+        elif len(location) == 1 and kind == "extra_forbidden":
+            known, key = list(cls.model_fields), str(location[0])
+            advice = join_options(known) + ("" if cls.hides_keys else did_you_mean(key, known))
+            details["type"] = PydanticCustomError(PROBLEM, f"unknown key: use {advice}")
+            details["loc"] = () if cls.hides_keys else location
+        elif len(location) == 1 and kind == "missing":
+            meaning, _, _ = str(cls.model_fields[str(location[0])].description).partition(". ")
+            text = f"required: {meaning[:1].lower()}{meaning[1:].removesuffix('.')}"
+            details["type"] = PydanticCustomError(PROBLEM, text)
+        return details
+
+
+def _allows_truth(annotation: Any) -> bool:
+    return annotation is bool or any(map(_allows_truth, get_args(annotation)))

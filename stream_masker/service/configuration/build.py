@@ -111,8 +111,7 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     if "pairs" in parameters:
         parameters["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        levels = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
-        parameters |= {"alpha": levels}
+        parameters["alpha"] = {name: configured_alpha(attribute) for name, attribute in configuration.nominal.items()}
     if configuration.numeric:
         parameters["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return parameters
@@ -121,7 +120,8 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
 def noise_levels(configuration: Configuration) -> dict[str, float]:
     """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
-    return {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
+    levels = {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.nominal.items()}
+    return levels | dict.fromkeys(configuration.numeric, 0.0)
 
 
 def stated_alpha(configuration: Configuration) -> dict[str, float | None]:
@@ -208,7 +208,7 @@ def _concept_map(configuration: Configuration, name: str, ontology: Ontology, ta
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:
     """Return where a record's own alpha is found; it is the same for every attribute (``checks.same_alpha_source``)."""
     least = configuration.risk.min_alpha
-    match next(iter(configuration.attributes.values())).alpha:
+    match next(iter(configuration.nominal.values())).alpha:
         case AlphaFromPath(path=path):
             return AlphaSource(path=key_path(configuration, path), least=least)
         case AlphaFromHeader(header=header):

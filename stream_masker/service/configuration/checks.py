@@ -9,12 +9,13 @@ from typing import TypeAlias
 from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
-    AnyAttributeSection,
+    AttributeSection,
     OntologyValues,
     configured_alpha,
 )
+from stream_masker.service.configuration.errors import Location, Problem, did_you_mean, join_options
 from stream_masker.service.configuration.field_paths import path_problems
-from stream_masker.service.configuration.fields.sections import LevelSection, SharedSection
+from stream_masker.service.configuration.fields.sections import LevelSection
 from stream_masker.service.configuration.fields.transforms import transform_problems
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
@@ -25,9 +26,8 @@ from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import context_problems, pairing_problems
 from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.configuration.topics import section_problems
-from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
-Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
+Problems: TypeAlias = Iterable[Problem]
 
 RESERVED_PROPERTIES = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
@@ -42,7 +42,7 @@ RESERVED_PROPERTIES = {
 HEADER_PREFIX = "stream-masker-"
 
 
-def consistency_problems(configuration: Configuration) -> list[tuple[ConfigurationLocation, str]]:
+def consistency_problems(configuration: Configuration) -> list[Problem]:
     """Return every problem between values that are valid on their own, in the order of ``CHECKS``."""
     return [problem for check in CHECKS for problem in check(configuration)]
 
@@ -68,11 +68,11 @@ def static_member_instance(configuration: Configuration) -> Problems:
 def defined_ontologies(configuration: Configuration) -> Problems:
     """The ontology of each attribute, and of each generalized field that has one, is defined in ``ontologies``."""
     known = list(configuration.ontologies)
-    used: dict[ConfigurationLocation, str] = {
+    used: dict[Location, str] = {
         ("attributes", name): attribute.ontology for name, attribute in configuration.nominal.items()
     }
     for path, section in configuration.fields.generalize.items():
-        if isinstance(section, LevelSection | SharedSection):
+        if isinstance(section, LevelSection):
             used["fields", "generalize", path] = section.ontology
     for place, name in used.items():
         if name not in known:
@@ -84,7 +84,7 @@ def defined_ontologies(configuration: Configuration) -> Problems:
 
 def same_alpha_source(configuration: Configuration) -> Problems:
     """A record's own alpha applies to all attributes, so every attribute names the same source, or none does."""
-    sources = {name: _alpha_source(attribute) for name, attribute in configuration.attributes.items()}
+    sources = {name: _alpha_source(attribute) for name, attribute in configuration.nominal.items()}
     first = next(filter(None, sources.values()), None)
     for name, source in sources.items():
         if source != first:
@@ -114,11 +114,12 @@ def supported_attributes(configuration: Configuration) -> Problems:
     from stream_masker.core.mechanisms import MECHANISMS
 
     given = configuration.mechanism
-    for name, attribute in configuration.attributes.items():
-        if name in configuration.numeric and not MECHANISMS[given.name].method_card.numeric:
-            supporting = [other for other, kind in MECHANISMS.items() if kind.method_card.numeric]
-            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(supporting)}"
-        if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
+    if not MECHANISMS[given.name].method_card.numeric:
+        supporting = join_options(other for other, kind in MECHANISMS.items() if kind.method_card.numeric)
+        for name in configuration.numeric:
+            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {supporting}"
+    for name, attribute in configuration.nominal.items():
+        if attribute.alpha != AttributeSection.model_fields["alpha"].default and not takes_alpha(given):
             problem = "has an alpha of its own" if isinstance(given, SemanticTransportSection) else "has no noise level"
             yield ("attributes", name, "alpha"), f"{given.name} {problem}: remove it"
         elif not isinstance(attribute.alpha, float) and not takes_record_alpha(given):
@@ -127,9 +128,9 @@ def supported_attributes(configuration: Configuration) -> Problems:
 
 def sufficient_alpha(configuration: Configuration) -> Problems:
     """No noise level is below ``risk.min_alpha``."""
-    levels: dict[ConfigurationLocation, float] = {}
+    levels: dict[Location, float] = {}
     if takes_alpha(configuration.mechanism):
-        levels = {("attributes", name, "alpha"): configured_alpha(a) for name, a in configuration.attributes.items()}
+        levels = {("attributes", name, "alpha"): configured_alpha(a) for name, a in configuration.nominal.items()}
     own = getattr(configuration.mechanism, "alpha", None)
     if own is not None:
         levels["mechanism", "alpha"] = min(own.values()) if isinstance(own, dict) else own
@@ -138,7 +139,7 @@ def sufficient_alpha(configuration: Configuration) -> Problems:
             yield location, f"{alpha:g} is below risk.min_alpha, {configuration.risk.min_alpha:g}: use a higher one"
 
 
-def _alpha_source(attribute: AnyAttributeSection) -> str | None:
+def _alpha_source(attribute: AttributeSection) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
             return f"path {path}"
@@ -165,16 +166,15 @@ def unreserved_headers(configuration: Configuration) -> Problems:
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
-    """Each secret has exactly one source: a file, an environment variable or a command."""
+    """Each secret has exactly one source: a file or an environment variable."""
     for location, secret in _secret_sources(configuration):
         if secret is not None and len(secret.given) != 1:
-            yield location, "use exactly one of file, env and exec"
+            yield location, "use exactly one of file and env"
 
 
-def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:
+def _secret_sources(configuration: Configuration) -> Iterator[tuple[Location, SecretSource | None]]:
     section = configuration.internal_topics
     yield ("secret",), configuration.secret
-    yield ("encryption_secret",), configuration.encryption_secret
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source

@@ -8,13 +8,13 @@ from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fhir.messages import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
-from stream_masker.pipeline.hl7v2.paths import hl7_path, kept_paths
+from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
+from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import FilterStep, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.attributes import AlphaFromPath, AnyAttributeSection, AttributeSection
+from stream_masker.service.configuration.errors import Location, Problem, format_location
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.wording import ConfigurationLocation, format_location
 
 
 def field_path(configuration: Configuration, text: str, *, whole: bool = False) -> Path:
@@ -79,25 +79,24 @@ def _path_texts(configuration: Configuration) -> Iterator[str]:
     for attribute in configuration.nominal.values():
         yield from (attribute.path, *attribute.also, *attribute.copies)
     fields = configuration.fields
-    yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references, *fields.encrypt)
+    yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references)
     yield from (*fields.pseudonyms, *fields.generalize, *fields.shift, *fields.constant)
 
 
-LocatedProblem: TypeAlias = tuple[ConfigurationLocation, str]
-LocatedPaths: TypeAlias = Mapping[ConfigurationLocation, Path]
+LocatedPaths: TypeAlias = Mapping[Location, Path]
 
 POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
-FIELD_LISTS = ("keep", "drop", "pseudonymize", "references", "encrypt")
+FIELD_LISTS = ("keep", "drop", "pseudonymize", "references")
 WHOLE = ("keep", "drop")
 FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
 
 
-def path_problems(configuration: Configuration) -> list[LocatedProblem]:
+def path_problems(configuration: Configuration) -> list[Problem]:
     """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
-    paths: dict[ConfigurationLocation, Path] = {}
-    problems: list[LocatedProblem] = []
+    paths: dict[Location, Path] = {}
+    problems: list[Problem] = []
     for location, read in _path_readers(configuration):
         try:
             paths[location] = read()
@@ -118,7 +117,7 @@ def is_array(configuration: Configuration, attribute: AnyAttributeSection) -> bo
         return False
 
 
-def _path_readers(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, Callable[[], Path]]]:
+def _path_readers(configuration: Configuration) -> Iterator[tuple[Location, Callable[[], Path]]]:
     """Yield the location of every configured path, with a function that reads it."""
     for name, attribute in configuration.attributes.items():
         for rest, read in _attribute_path_readers(configuration, attribute):
@@ -139,7 +138,7 @@ def _path_readers(configuration: Configuration) -> Iterator[tuple[ConfigurationL
 
 def _attribute_path_readers(
     configuration: Configuration, attribute: AnyAttributeSection
-) -> Iterator[tuple[ConfigurationLocation, Callable[[], Path]]]:
+) -> Iterator[tuple[Location, Callable[[], Path]]]:
     yield ("path",), partial(field_path, configuration, attribute.path)
     if isinstance(attribute, AttributeSection):
         for i, text in enumerate(attribute.also):
@@ -148,8 +147,8 @@ def _attribute_path_readers(
             yield ("label",), partial(_label, configuration, attribute, attribute.path)
         for i, copy in enumerate(attribute.copies):
             yield ("copies", i), partial(field_path, configuration, copy)
-    if isinstance(attribute.alpha, AlphaFromPath):
-        yield ("alpha", "path"), partial(key_path, configuration, attribute.alpha.path)
+        if isinstance(attribute.alpha, AlphaFromPath):
+            yield ("alpha", "path"), partial(key_path, configuration, attribute.alpha.path)
 
 
 def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:
@@ -159,14 +158,14 @@ def _label(configuration: Configuration, attribute: AttributeSection, code: str)
     return path
 
 
-def rewritten_paths(paths: LocatedPaths) -> dict[ConfigurationLocation, Path]:
+def rewritten_paths(paths: LocatedPaths) -> dict[Location, Path]:
     """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
     return {
         location: path for location, path in paths.items() if location[0] == "attributes" and location[2] != "alpha"
     }
 
 
-def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _array_problems(paths: LocatedPaths) -> Iterator[Problem]:
     for location, path in rewritten_paths(paths).items():
         code = path if location[2] == "also" else paths[(*location[:2], "path")]
         yield from ((location, text) for text in _rewritten_path_problems(path, code))
@@ -177,7 +176,7 @@ def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
             yield location, f"{path.text!r} needs a [*], and so does path: only array attributes have several paths"
 
 
-def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+def _numeric_array_problems(configuration: Configuration) -> Iterator[Problem]:
     for name, attribute in configuration.numeric.items():
         if not is_array(configuration, attribute):
             continue
@@ -194,7 +193,7 @@ def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:
         yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
 
 
-def _overlapping_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _overlapping_paths(paths: LocatedPaths) -> Iterator[Problem]:
     for (first, this), (second, that) in combinations(rewritten_paths(paths).items(), 2):
         if this.may_meet(that):
             yield (
@@ -203,14 +202,14 @@ def _overlapping_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
             )
 
 
-def _duplicate_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
-    first: dict[Path, ConfigurationLocation] = {}
+def _duplicate_paths(paths: LocatedPaths) -> Iterator[Problem]:
+    first: dict[Path, Location] = {}
     for location, path in paths.items():
         if location[0] == "fields" and first.setdefault(path, location) != location:
             yield location, f"{path.text!r} is also {format_location(first[path])}: list it once"
 
 
-def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _masked_fields(paths: LocatedPaths) -> Iterator[Problem]:
     masked = rewritten_paths(paths)
     for location, path in paths.items():
         owners = [
@@ -225,7 +224,7 @@ def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
             )
 
 
-def _fields_in_references(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _fields_in_references(paths: LocatedPaths) -> Iterator[Problem]:
     """Yield the fields inside a Reference, which would be left empty: longer paths decide what becomes of its parts."""
     references = [(location, path) for location, path in paths.items() if location[:2] == ("fields", "references")]
     for location, path in paths.items():

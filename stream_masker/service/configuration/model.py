@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
-from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
+    AnyOntology,
     AttributeSection,
     NumericAttributeSection,
-    OntologySource,
-    OntologyValues,
 )
 from stream_masker.service.configuration.base import (
     FieldPath,
@@ -52,23 +50,12 @@ MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
-ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant", "encrypt")
-"""The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
-
-ADDED_DEFAULTS = [("linkage", "topic"), ("records", "json")]
-ADDED_MECHANISM_DEFAULTS = [("context", None)]
-ADDED_ATTRIBUTE_DEFAULTS = [("style", "learned"), ("also", [])]
-"""Keys and values that ``Configuration.hash`` leaves out, because the keys were added later."""
-
-
 class Configuration(Section):
     """The configuration of stream-masker: one YAML file."""
 
     kafka: KafkaSection = Field(default=KafkaSection())
     topics: TopicsSection = Field(default=TopicsSection())
-    ontologies: dict[NameText, OntologySource | OntologyValues] = Field(
-        min_length=1, description="The ontologies by name; at least one."
-    )
+    ontologies: dict[NameText, AnyOntology] = Field(min_length=1, description="The ontologies by name; at least one.")
     attributes: dict[NameText, AnyAttributeSection] = Field(
         min_length=1, description="The attributes to mask, by name; at least one nominal. Their order is significant."
     )
@@ -96,11 +83,11 @@ class Configuration(Section):
         "the path of a field such as `patient.id` (equal codes of a patient have the same noise). With `records: fhir` "
         "also `patient`: the id of the patient that the message is about. Required.",
     )
-    secret: SecretSource | SkipJsonSchema[None] = Field(
+    secret: SecretSource | None = Field(
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
     )
-    secret_id: str | SkipJsonSchema[None] = Field(
+    secret_id: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{16}$",
         description="The id of `secret`, as `stream-masker config check` prints it. A process with another secret does "
@@ -112,11 +99,6 @@ class Configuration(Section):
         description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "
         "topic learn nothing by sending records of their own, or the same for all deployments with this secret "
         "(`shared`), so that a person has one pseudonym in all topics.",
-    )
-    encryption_secret: SecretSource | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The source of the secret that encrypts the fields of `fields.encrypt`, other than `secret`. Who "
-        "holds it can reveal them.",
     )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())
@@ -148,15 +130,6 @@ class Configuration(Section):
     def resolve(self, name: str) -> Path:
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
-
-    @property
-    def event_files(self) -> ProduceSection:
-        """The section ``produce`` with the path of the descriptor set of Protobuf files."""
-        protobuf = self.produce.protobuf
-        if protobuf is None:
-            return self.produce
-        resolved = protobuf.model_copy(update={"descriptors": str(self.resolve(protobuf.descriptors))})
-        return self.produce.model_copy(update={"protobuf": resolved})
 
     def for_topic(self, topic: str) -> Configuration:
         """Return the configuration of one input topic, with the names of its own topics.
@@ -190,37 +163,15 @@ class Configuration(Section):
         return hashlib.sha256(canonical_form(self.masking_sections())).hexdigest()[:16]
 
     def masking_sections(self) -> dict[str, Any]:
-        """Return the content of ``MASKING_SECTIONS``, with attributes as a list because their order is significant.
+        """Return the content of ``MASKING_SECTIONS``, with mappings whose order is significant as lists.
 
-        Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
+        Mechanisms that mask records in groups add the section ``groups``, which determines masked records too.
         """
-        data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
-        data = {key: value for key, value in data.items() if (key, value) not in ADDED_DEFAULTS}
-        data["fields"] = {k: _without_formats(v) for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
-        data["mechanism"] = {
-            k: list(v.items()) if k == "context" else v
-            for k, v in data["mechanism"].items()
-            if (k, v) not in ADDED_MECHANISM_DEFAULTS
-        }
-        attributes = [
-            (name, {k: v for k, v in attribute.items() if (k, v) not in ADDED_ATTRIBUTE_DEFAULTS})
-            for name, attribute in data["attributes"].items()
-        ]
-        return {**data, "attributes": attributes, **self._group_settings()}
-
-    def _group_settings(self) -> dict[str, Any]:
-        """Return the group settings if the mechanism masks records in groups; they determine masked records too."""
-        return {"groups": self.groups.model_dump(mode="json", exclude_none=True)} if needs_group(self.mechanism) else {}
-
-
-def _without_formats(treatments: Any) -> Any:
-    """Return treatments by path without the key ``formats`` where it is not given: it was added later."""
-    if not isinstance(treatments, dict):
-        return treatments
-    return {
-        path: {k: v for k, v in rule.items() if (k, v) != ("formats", None)} if isinstance(rule, dict) else rule
-        for path, rule in treatments.items()
-    }
+        sections = {*MASKING_SECTIONS, *(["groups"] if needs_group(self.mechanism) else [])}
+        data = self.model_dump(mode="json", include=sections)
+        context = data["mechanism"].get("context")
+        data["mechanism"] |= {} if context is None else {"context": list(context.items())}
+        return {**data, "attributes": list(data["attributes"].items())}
 
 
 def canonical_form(data: Any) -> bytes:

@@ -1,18 +1,14 @@
 """The secrets from which noise, pseudonyms and the keys of the internal topics derive. They appear in no message.
 
-A variable with a secret is removed from the environment once it has been read, and overwritten where it stands in
-memory: child processes inherit the environment, and the kernel shows the one that a process started with below /proc.
+A variable with a secret is removed from the environment once it has been read, because child processes inherit it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import logging
 import os
-import signal
 import stat
-import subprocess
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
@@ -35,16 +31,10 @@ SECRET_ID_COST = 2**14
 """The cost of an id of a secret (scrypt, RFC 7914): 16 MiB and about 50 ms. A guess of the secret is checked with one
 BLAKE2b by a pseudonym whose original is known, so the id must be slower than that by orders of magnitude."""
 
-COMMAND_SECONDS = 30.0
-"""The maximum duration of a command that provides a secret."""
-
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
 
 _taking = threading.Lock()
-
-_provided: dict[tuple[str, ...], bytes] = {}
-"""The commands that have provided a secret, with what they wrote."""
 
 
 def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
@@ -54,7 +44,7 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     is shorter than ``MIN_SECRET_BYTES``, or if other users have access to the file.
     """
     if configuration.secret is None:
-        raise ConfigurationError("secret: required for masking: use a mapping with file, env or exec")
+        raise ConfigurationError("secret: required for masking: use a mapping with file or env")
     return _read(configuration, configuration.secret, "secret", environ)
 
 
@@ -102,22 +92,6 @@ def masking_secret(configuration: Configuration, topic: str) -> bytes:
     return hashlib.blake2b(name, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
-def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
-    """Read the secret of encrypted fields.
-
-    Raises ConfigurationError if there is none, it is too short, or it is the secret of noise and pseudonyms: people who
-    may reveal fields would then know the noise too.
-    """
-    if configuration.encryption_secret is None:
-        raise ConfigurationError(
-            "encryption_secret: required for encrypted fields: use a mapping with file, env or exec"
-        )
-    encryption = _read(configuration, configuration.encryption_secret, "encryption_secret", environ)
-    if configuration.secret is not None and encryption == read_secret(configuration, environ):
-        raise ConfigurationError("encryption_secret: is the same as secret: use another one")
-    return encryption
-
-
 def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> list[bytes]:
     """Read the secrets of the internal topics, the current one first; none if the topics are not encrypted.
 
@@ -130,7 +104,7 @@ def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] 
     source, key = (configuration.secret, "secret") if separate is None else (separate, "internal_topics.secret")
     if source is None:
         raise ConfigurationError(
-            "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file, env or exec"
+            "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file or env"
         )
     previous = enumerate(section.previous_secrets)
     return [
@@ -181,8 +155,6 @@ def _raw(configuration: Configuration, source: SecretSource, key: str, environ: 
     """Return the key of a secret's source, and what the source holds."""
     if source.file is not None:
         return f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
-    if source.exec is not None:
-        return f"{key}.exec", _from_command(f"{key}.exec", source.exec)
     return f"{key}.env", _from_environment(f"{key}.env", str(source.env), environ)
 
 
@@ -216,39 +188,6 @@ def _from_environment(key: str, name: str, environ: Mapping[str, str]) -> bytes:
     return value
 
 
-def _from_command(key: str, command: tuple[str, ...]) -> bytes:
-    """Return what a command writes to standard output. The command runs once: later calls return the same bytes."""
-    if command not in _provided:
-        _provided[command] = _run(key, command)
-    return _provided[command]
-
-
-def _run(key: str, command: tuple[str, ...]) -> bytes:
-    """Run a command without a shell. Messages name the command, never its arguments or what it writes."""
-    try:
-        process = subprocess.Popen(  # noqa: S603 - the command of the configuration's owner
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else "an argument has a null character"
-        raise ConfigurationError(f"{key}: {command[0]} cannot be run: {cause}") from None
-    with process:
-        try:
-            output, _ = process.communicate(timeout=COMMAND_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            text = f"{key}: {command[0]} did not end within {COMMAND_SECONDS:g} seconds: run it by hand to see why"
-            raise ConfigurationError(text) from None
-    if process.returncode:
-        ended = f"exit code {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
-        raise ConfigurationError(f"{key}: {command[0]} ended with {ended}: run it by hand to see why")
-    return output
-
-
 def _checked(key: str, raw: bytes) -> bytes:
     secret = raw.removesuffix(b"\n").removesuffix(b"\r")
     if len(secret) < MIN_SECRET_BYTES:
@@ -267,15 +206,5 @@ def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
     with _taking:
         if name in os.environ:
             _taken[name] = os.environb[os.fsencode(name)]
-            _overwrite(name)
             del os.environ[name]
         return _taken.get(name)
-
-
-def _overwrite(name: str) -> None:
-    """Overwrite the value of a variable in the memory of the C library."""
-    library = ctypes.CDLL(None)
-    library.getenv.restype = ctypes.c_void_p
-    value = library.getenv(os.fsencode(name))
-    if value:
-        ctypes.memset(value, 0, len(ctypes.string_at(value)))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import Field, StringConstraints
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from stream_masker.service.configuration.base import (
-    URL_PATTERN,
     Alpha,
     Duration,
     FieldPath,
     NonEmptyText,
     PositiveInt,
     Section,
+    matching,
 )
+
+URL_PATTERN = r"^https?://[^@\s]+$"
 
 
 class KafkaSection(Section):
@@ -105,7 +106,7 @@ class GroupsSection(Section):
         description="A group with too few records after the delay: wait until it has just enough "
         "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
     )
-    unit: FieldPath | SkipJsonSchema[None] = Field(
+    unit: FieldPath | None = Field(
         default=None,
         description="The path of the field, such as `patient.id`, whose different values k-anonymity counts; records "
         "without it count as one. Only for microaggregation. Default: it counts records.",
@@ -113,18 +114,15 @@ class GroupsSection(Section):
 
 
 class SecretSource(Section):
-    """The source of the secret: exactly one of the three."""
+    """The source of the secret: exactly one of the two."""
 
-    file: NonEmptyText | SkipJsonSchema[None] = Field(
+    hides_keys: ClassVar[bool] = True
+
+    file: NonEmptyText | None = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
     )
-    env: NonEmptyText | SkipJsonSchema[None] = Field(
+    env: NonEmptyText | None = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
-    )
-    exec: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="A command and its arguments that writes at least 16 bytes to standard output, such as "
-        "`[vault, kv, get, -field=secret, kv/stream-masker]`. It runs once, without a shell, for at most 30 seconds.",
     )
 
     @property
@@ -133,28 +131,35 @@ class SecretSource(Section):
         return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
 
+Url: TypeAlias = Annotated[
+    str,
+    matching(URL_PATTERN, "a URL that starts with http:// or https:// and has no user or password"),
+    WithJsonSchema({"type": "string", "pattern": URL_PATTERN}),
+]
+
+
 class RegistrySection(Section):
     """The schema registry of the Confluent wire format. Its secrets come from files or environment variables."""
 
-    url: Annotated[str, StringConstraints(pattern=URL_PATTERN)] = Field(
+    url: Url = Field(
         default="http://localhost:8081",
         description="The URL of the schema registry, without user and password; several, separated by commas, are "
         "tried in turn.",
     )
-    credentials: SecretSource | SkipJsonSchema[None] = Field(
+    credentials: SecretSource | None = Field(
         default=None, description="The source of user and password, as `user:password`."
     )
-    token: SecretSource | SkipJsonSchema[None] = Field(default=None, description="The source of a bearer token.")
+    token: SecretSource | None = Field(default=None, description="The source of a bearer token.")
     logical_cluster: str = Field(
         default="", description="The logical cluster that a bearer token is for, in Confluent Cloud."
     )
-    ca: NonEmptyText | SkipJsonSchema[None] = Field(
+    ca: NonEmptyText | None = Field(
         default=None, description="A file of CA certificates to verify the registry with. Default: certifi's."
     )
-    certificate: NonEmptyText | SkipJsonSchema[None] = Field(
+    certificate: NonEmptyText | None = Field(
         default=None, description="A file with the client's certificate, for mutual TLS."
     )
-    certificate_key: NonEmptyText | SkipJsonSchema[None] = Field(
+    certificate_key: NonEmptyText | None = Field(
         default=None, description="A file with the key of `certificate`, if it is not in the same file."
     )
 
@@ -192,7 +197,7 @@ class InternalTopicsSection(Section):
         description="Whether messages are encrypted and authenticated. Turn it `off` only for debugging: anyone who "
         "may write to the topics then decides how records are masked.",
     )
-    secret: SecretSource | SkipJsonSchema[None] = Field(
+    secret: SecretSource | None = Field(
         default=None,
         description="The source of the secret from which the keys of the topics are derived, the same for workers and "
         "calibrators. Default: `secret`. With one of its own, calibrators need no `secret`.",
@@ -229,7 +234,7 @@ class RiskSection(Section):
         description="The maximum share of an attribute's values that are guessed from their masks with a probability "
         "above 0.9; from 0 to 1. Attributes with a value that is so frequent have no limit.",
     )
-    max_certainty: Annotated[float, Field(gt=0, le=1)] | SkipJsonSchema[None] = Field(
+    max_certainty: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
         description="The maximum probability of a value given any masked record, unless the value is more frequent; "
         "above 0, at most 1. Default: no limit beyond what the mechanism promises itself (`certainty` of its target).",
@@ -287,12 +292,12 @@ class HttpSection(Section):
         description="Further host names that pages are requested by, such as that of a proxy. Addresses, localhost and "
         "the names of `host` and of the machine are always allowed; for another name the page answers 421.",
     )
-    token: SecretSource | SkipJsonSchema[None] = Field(
+    token: SecretSource | None = Field(
         default=None,
         description="The source of a token that requests need, as `Authorization: Bearer TOKEN` or as the password of "
         "any user (Basic). /healthz and /readyz need none. Default: no request needs one.",
     )
-    tls: HttpTlsSection | SkipJsonSchema[None] = Field(default=None, description="HTTPS. Default: plain HTTP.")
+    tls: HttpTlsSection | None = Field(default=None, description="HTTPS. Default: plain HTTP.")
 
 
 class WorkerSection(Section):
@@ -306,7 +311,7 @@ class WorkerSection(Section):
         default=16_777_216,
         description="The maximum total size of the keys, values and headers in a batch, in bytes; at least 1.",
     )
-    batch_delay: Duration | SkipJsonSchema[None] = Field(
+    batch_delay: Duration | None = Field(
         default=None,
         description="The least time that a batch waits for more records, in seconds or with a unit such as `500ms`: "
         "fewer transactions, and more latency. Default: batches adapt to the load.",

@@ -58,22 +58,6 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:float", _float)
 _StrictLoader.add_constructor("tag:yaml.org,2002:timestamp", _date)
 
 
-_HINTS = (
-    (
-        "that cannot start any token",
-        "indent with spaces, not tabs, and put text that begins with @, %, ` or a tab in quotes",
-    ),
-    ("found undefined alias", "put a path that begins with * in quotes"),
-    ("found duplicate anchor", "put text that begins with & in quotes"),
-    ("expected ',' or", "put paths with [ ] in quotes, also text that contains a colon and a space, and close { and ["),
-    ("expected <block end>", "indent the keys of a mapping equally"),
-    ("mapping values are not allowed", "put text that contains a colon and a space in quotes, and indent keys equally"),
-    ("unexpected end of stream", "close the quotes and brackets"),
-    ("could not find expected ':'", "write a colon and a space after a key"),
-)
-"""What to do about PyYAML's problems, by a part of their text."""
-
-
 def parse_yaml(text: str, *, name: str) -> Any:
     """Parse one YAML document; ``name`` is the prefix of error messages.
 
@@ -91,15 +75,7 @@ def parse_yaml(text: str, *, name: str) -> Any:
 
 
 def _describe(error: yaml.MarkedYAMLError) -> str:
+    """Return where YAML is not understood, and PyYAML's problem without quotations from the document."""
     mark = error.problem_mark or error.context_mark
     position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    problem = error.problem or "not YAML"
-    hint = next((f": {hint}" for part, hint in _HINTS if part in problem), "")
-    return position + _shown(problem) + hint
-
-
-def _shown(problem: str) -> str:
-    """PyYAML's problem without quotations from the document, in words."""
-    if "expected ',' or" in problem:
-        return "a comma or a closing bracket is missing"
-    return _QUOTED.sub("", problem)
+    return position + _QUOTED.sub("", error.problem or "not YAML")

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, model_validator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field, WithJsonSchema, model_validator
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration.base import Section, TopicExpression, TopicName, TopicTemplate
+from stream_masker.service.configuration.base import Section, matching
 
 TOPIC_PLACEHOLDER = "{topic}"
 TEMPLATE_ROLES = ("output", "rejected")
@@ -21,10 +20,37 @@ INTERNAL_ROLES = ("calibration", "statistics", "drift")
 """The keys of the topics that only stream-masker's processes write and read."""
 
 
+NAME = r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*"
+NAME_PATTERN = f"^{NAME}$"
+INPUT_PATTERN = rf"^(\^.+|{NAME})$"
+TEMPLATE_PATTERN = r"^\.*([A-Za-z0-9_-]|\{topic\})([A-Za-z0-9._-]|\{topic\})*$"
+
+TopicName: TypeAlias = Annotated[
+    str,
+    matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "maxLength": 249}),
+]
+InputName: TypeAlias = Annotated[
+    str,
+    matching(INPUT_PATTERN, "a topic name of at most 249 letters, digits, ., - and _, or a regular expression after ^"),
+    WithJsonSchema({"type": "string", "pattern": INPUT_PATTERN, "maxLength": 1000}),
+]
+TopicTemplate: TypeAlias = Annotated[
+    str,
+    matching(
+        TEMPLATE_PATTERN,
+        "a topic name of letters, digits, ., - and _, in which {topic} stands for the input topic",
+        249,
+    ),
+    WithJsonSchema({"type": "string", "pattern": TEMPLATE_PATTERN, "maxLength": 249}),
+]
+"""A topic name in which ``{topic}`` stands for the name of the input topic."""
+
+
 class TopicsSection(Section):
     """The names of the topics, all different."""
 
-    input: TopicName | TopicExpression | Annotated[tuple[TopicName, ...], Field(min_length=1)] = Field(
+    input: InputName | Annotated[tuple[TopicName, ...], Field(min_length=1)] = Field(
         default="discharges",
         description="The topic of the events to mask; or a list of topics; or a regular expression that starts with "
         "`^` and matches the whole names of the topics, also of those that are created later.",
@@ -49,11 +75,6 @@ class TopicsSection(Section):
     )
     drift: TopicName = Field(
         default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
-    )
-    provenance: TopicName | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The topic of the provenance events that workers write: which statistics version, mechanism and "
-        "promise masked which offsets. Default: none are written.",
     )
 
     @property

@@ -23,6 +23,7 @@ import stream_masker
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
+from stream_masker.service.configuration.ontologies import load_ontologies
 from stream_masker.service.demo.environment import (
     DemoEnvironment,
     computing_seconds,
@@ -42,7 +43,6 @@ from stream_masker.service.demo.view import (
 )
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.warmup import warm_up
 
 PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
 """The folder that contains this package. Children import it from there, even if another copy is installed."""
@@ -193,7 +193,7 @@ def run_demo(options: DemoOptions, console: Console) -> DemoSummary:
             mechanism=options.mechanism,
         )
         print_plain(console, "preparing ICD-10-CM, which takes longer when this version runs for the first time")
-        warm_up(environment.configuration)
+        load_ontologies(environment.configuration)
         if options.bootstrap_servers:
             prepare_topics(environment.configuration)
         return _run_processes(options, environment, stack, console)

@@ -24,7 +24,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.messages import MessageOpener
-from stream_masker.service.worker.statistics_consumer import VersionBuffer
+from stream_masker.service.worker.statistics import VersionBuffer
 
 MAX_REMEMBERED_EVENTS = 20_000
 """The most input events that are remembered until they are found masked: more than are ever ahead of the worker."""
@@ -105,8 +105,8 @@ class Observations:
 
     def on_statistics(self, message: Message) -> None:
         self.newest.add(message.key(), message.value())
-        for published in self.newest.take()[:1]:
-            self.statistics = _newer(self.statistics, decode_statistics(published.value))
+        for _, value in self.newest.take()[:1]:
+            self.statistics = _newer(self.statistics, decode_statistics(value))
 
     def on_drift(self, message: Message) -> None:
         self.drift = _newer(self.drift, decode_drift(_value(message)))

@@ -16,12 +16,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.events.files import FileEvent, MalformedLine
+from stream_masker.service.events.files import FileEvent, MalformedLine, file_events
+from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
 from stream_masker.service.kafka.failures import check_topics, explained, require_broker
 from stream_masker.service.kafka.topic_reader import BROKER_PROBE_SECONDS
-from stream_masker.service.local.tables import open_events
 from stream_masker.service.observability.progress import ReportProgress, progress
 
 PRODUCER_DEFAULTS = {
@@ -241,7 +241,7 @@ class MalformedLineFilter:
                 self._reject(line)
 
     def _reject(self, line: MalformedLine) -> None:
-        message = f"{self._name}, line {line.line}: {line.reason}"
+        message = f"{self._name}, event {line.line}: {line.reason}"
         if self._strict:
             raise ServiceError(message)
         self.malformed += 1
@@ -265,11 +265,13 @@ def produce(
     Raises ServiceError for a file or broker that cannot be used, and with ``strict`` for a malformed line;
     ConfigurationError if the settings of ``produce`` do not fit the file.
     """
-    with open_events(str(file), configuration.event_files) as (source, lines):
+    section = configuration.produce
+    with open_events(str(file), section, configuration.records) as source:
+        lines = file_events(source.lines, section.key, hl7=source.kind == "hl7")
         line_filter = MalformedLineFilter(
             name=file.name, strict=strict, report=lambda line: print(line, file=stream, flush=True)
         )
-        with progress("produced", done=lambda _: source.position / max(source.size, 1), stream=stream) as show:
+        with progress("produced", done=lambda _: source.file.share_read, stream=stream) as show:
             return publish(
                 islice(line_filter.events(lines), limit),
                 configuration=configuration,

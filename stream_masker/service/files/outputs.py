@@ -2,10 +2,10 @@
 
 A file is written under a temporary name in its folder and renamed when it is complete. After an error or an
 interruption the temporary file is removed, and a file that was there before is unchanged. Devices and pipes are written
-directly. The suffix ``.gz`` or ``.zst`` selects compression.
+directly. The suffix ``.gz`` selects compression.
 
-Only the owner can read or write a new file, because outputs hold values of records: masks, kept fields, revealed
-values, statistics. A file that was there before keeps its mode, which is how a user shares an output.
+Only the owner can read or write a new file, because outputs hold values of records: masks, kept fields, statistics. A
+file that was there before keeps its mode, which is how a user shares an output.
 """
 
 from __future__ import annotations
@@ -19,38 +19,25 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TextIO, cast
-
-import cramjam
+from typing import Any, BinaryIO, TextIO, cast
 
 from stream_masker.errors import ClosedOutputError, ServiceError
 
 STANDARD_STREAM = "-"
-COMPRESSED_SUFFIXES = (".gz", ".zst")
+COMPRESSED_SUFFIX = ".gz"
 
 PRIVATE_MODE = 0o600
 """The mode of a new file with values: read and written by its owner only."""
 
-_GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
-_FRAME_BYTES = 1 << 20
-
-
-class ByteWriter(Protocol):
-    """An object to which bytes are written."""
-
-    def write(self, data: Any, /) -> int | None:
-        """Write bytes."""
-
-    def flush(self) -> None:
-        """Hand over buffered bytes."""
+_GZIP_LEVEL = 6
 
 
 class CheckedStream(io.RawIOBase):
     """A writable stream whose failures are ServiceErrors that name the output. It does not own the inner stream."""
 
-    def __init__(self, inner: ByteWriter, name: str) -> None:
+    def __init__(self, inner: Any, name: str) -> None:
         self._inner = inner
         self._name = name
 
@@ -66,30 +53,6 @@ class CheckedStream(io.RawIOBase):
         if not self.closed:
             with write_errors(self._name):
                 self._inner.flush()
-
-
-class ZstdWriter:
-    """Compresses what is written, as zstd frames of ``_FRAME_BYTES`` bytes each."""
-
-    def __init__(self, inner: ByteWriter) -> None:
-        self._inner = inner
-        self._buffer = bytearray()
-
-    def write(self, data: Any, /) -> int:
-        """Compress bytes; they are written when they fill a frame."""
-        self._buffer += data
-        if len(self._buffer) >= _FRAME_BYTES:
-            self.write_frame()
-        return len(data)
-
-    def flush(self) -> None:
-        """Flush the inner stream; the frame that is not full yet stays in memory."""
-        self._inner.flush()
-
-    def write_frame(self) -> None:
-        """Write the bytes in memory as a frame, which may be empty."""
-        self._inner.write(bytes(cramjam.zstd.compress(bytes(self._buffer), _ZSTD_LEVEL)))
-        self._buffer.clear()
 
 
 @contextmanager
@@ -189,21 +152,12 @@ def _umask() -> int:
 @contextmanager
 def _compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """Compress what is written, if the name says so."""
-    if name.endswith(".gz"):
+    if name.endswith(COMPRESSED_SUFFIX):
         with gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
             yield cast(BinaryIO, packed)
-    elif name.endswith(".zst"):
-        writer = ZstdWriter(stream)
-        yield cast(BinaryIO, CheckedStream(writer, name))
-        writer.write_frame()
     else:
         yield stream
     stream.flush()
-
-
-def uncompressed_name(name: str) -> str:
-    """Return the name of a file without the suffix of compression."""
-    return next((name.removesuffix(suffix) for suffix in COMPRESSED_SUFFIXES if name.endswith(suffix)), name)
 
 
 def write_text(name: str, text: str, *, private: bool = True) -> None:
@@ -232,8 +186,7 @@ def check_folders(outputs: Mapping[str, str]) -> None:
 def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
     """Raise ServiceError if an output is the same file as an input or another output, or has no folder.
 
-    A folder as an input has all the files below it, which an output must not replace. Both map what a file is, such as
-    ``IN``, to its name; an empty name is none, ``-`` the standard stream.
+    Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` the standard stream.
     """
     check_folders(outputs)
     files = [(what, name, _identity(name, 0)) for what, name in inputs.items()]
@@ -242,10 +195,6 @@ def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> N
     for (first, name, one), (second, _, other) in pairs:
         if one is not None and one == other:
             raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
-    folders = {what: Path(name).resolve() for what, name in inputs.items() if name and Path(name).is_dir()}
-    for (what, folder), (output, name, _) in product(folders.items(), written):
-        if Path(name).is_file() and folder in Path(name).resolve().parents:
-            raise ServiceError(f"{output} {name} is a file of {what}, {folder}: use another name")
 
 
 def _identity(name: str, standard: int) -> object:

@@ -7,26 +7,17 @@ message contains a value: the client's requests have only ids and subjects.
 
 from __future__ import annotations
 
-import base64
-import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_masker.errors import ConfigurationError, installation_of
-from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.secret import read_registry_secret
-from stream_masker.service.formats.protobuf_messages import (
-    add_known_file,
-    document_message,
-    is_in,
-    message_document,
-    unparsed_field,
-)
-from stream_masker.service.formats.serdes import AvroSerde, JsonSchemaSerde, Serde, framed, no_subject
+from stream_masker.service.formats.serdes import PROTOBUF, SERDES, Serde
 
 REGISTRY_TIMEOUT_SECONDS = 5.0
 """The timeout of a request; a failed one is repeated by the process, not by the client, so that it can stop."""
@@ -38,6 +29,15 @@ CACHED_SCHEMAS = 10_000
 
 UNKNOWN_ID = 40403
 """The registry's error code for an id that it does not have."""
+
+UNKNOWN_SECONDS = 60.0
+"""Seconds after which an id that the registry did not know is looked up again."""
+
+CONFIRM_SECONDS = 1.0
+"""Seconds between the registry's first answer that it does not know an id, and the second question."""
+
+MAX_UNKNOWN = 10_000
+"""The number of unknown ids that are remembered, unless the records of one batch have more."""
 
 
 def connect_registry(configuration: Configuration) -> Any:
@@ -130,116 +130,6 @@ def _failure(error: Any, subject: str | None) -> str:
     return f"has no usable schema of the subject {subject or 'that a schema refers to'}: register it"
 
 
-PROTOBUF = "PROTOBUF"
-
-
-class _MessageType(NamedTuple):
-    new: Any
-    read: Any
-    write: Any
-
-
-class ProtobufSerde:
-    """The serde of a Protobuf schema, which may have several message types; a record names its own by an index."""
-
-    def __init__(self, client: Any, number: int, schema: Any) -> None:
-        from google.protobuf.descriptor_pool import DescriptorPool
-
-        self._client = client
-        self._number = number
-        self._pool = DescriptorPool()
-        name = f"schema-{number}.proto"
-        _add_file(self._pool, client, name, client.get_schema(number, None, "serialized"))
-        self._file = self._pool.FindFileByName(name)
-        self._types: dict[tuple[int, ...], _MessageType] = {}
-        self.record_name = str(self._type((0,)).new.DESCRIPTOR.full_name)
-
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        from confluent_kafka.schema_registry.serde import SchemaId
-
-        try:
-            header = SchemaId(PROTOBUF)
-            header.from_bytes(io.BytesIO(value))
-            kind = self._type(tuple(header.message_indexes))
-            document = message_document(kind.read(value))
-        except Exception:  # noqa: BLE001
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
-        return document, partial(_encode, kind)
-
-    def encode(self, document: bytes) -> bytes:
-        """Encode the JSON of a message of the schema's first type."""
-        return _encode(self._type((0,)), document)
-
-    def _type(self, indexes: tuple[int, ...]) -> _MessageType:
-        """Return the message type at indexes: of a type of the file, then of types nested in it."""
-        if indexes not in self._types:
-            self._types[indexes] = self._opened(indexes)
-        return self._types[indexes]
-
-    def _opened(self, indexes: tuple[int, ...]) -> _MessageType:
-        from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
-        from google.protobuf.message_factory import GetMessageClass
-
-        message = GetMessageClass(_descriptor(self._file, indexes))
-        conf = {"use.deprecated.format": False, "subject.name.strategy": no_subject}
-        frame = framed(PROTOBUF, self._number, list(indexes))
-        return _MessageType(
-            message,
-            ProtobufDeserializer(message, conf, self._client),
-            ProtobufSerializer(
-                message, self._client, {**conf, "auto.register.schemas": False, "schema.id.serializer": frame}
-            ),
-        )
-
-
-def _encode(kind: _MessageType, document: bytes) -> bytes:
-    try:
-        return bytes(kind.write(document_message(kind.new, document)))
-    except Exception as error:  # noqa: BLE001
-        raise RecordRejectedError(Reason.SCHEMA_MISMATCH, unparsed_field(kind.new.DESCRIPTOR, error)) from None
-
-
-def _descriptor(file: Any, indexes: Sequence[int]) -> Any:
-    """Return the descriptor of a message type. Raises IndexError if the file does not have it."""
-    types = list(file.message_types_by_name.values())
-    for index in indexes[:-1]:
-        types = list(types[_position(index)].nested_types)
-    return types[_position(indexes[-1])]
-
-
-def _position(index: int) -> int:
-    if index < 0:
-        raise IndexError(index)
-    return index
-
-
-def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
-    """Add a schema's file to a pool, after the files that it imports: from the registry, or well-known ones."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-    file = FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
-    file.name = name
-    references = {reference.name: reference for reference in schema.references or ()}
-    for imported in file.dependency:
-        if is_in(pool, imported):
-            continue
-        if imported in references:
-            reference = references[imported]
-            registered = client.get_version(reference.subject, reference.version, True, "serialized")
-            _add_file(pool, client, imported, registered.schema)
-        else:
-            add_known_file(pool, imported)
-    pool.Add(file)
-
-
-SERDES: Mapping[str, Callable[[Any, int, Any], Serde]] = {
-    "AVRO": AvroSerde,
-    "JSON": JsonSchemaSerde,
-    "PROTOBUF": ProtobufSerde,
-}
-"""The serdes by the registry's name of a kind of schema."""
-
-
 def open_serde(client: Any, url: str, number: int, schema: Any) -> Serde:
     """Return the serde of a schema.
 
@@ -249,21 +139,17 @@ def open_serde(client: Any, url: str, number: int, schema: Any) -> Serde:
     kind = SERDES.get(schema.schema_type)
     if kind is None or _has_rules(schema):
         raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
+    form = "serialized" if schema.schema_type == PROTOBUF else None
     with registry_answer(url):
-        _look_up(client, number, schema)
+        _look_up_references(client, client.get_schema(number, None, form), form)
     try:
         return kind(client, number, schema)
     except Exception:  # noqa: BLE001
         raise RecordRejectedError(Reason.UNKNOWN_SCHEMA) from None
 
 
-def _look_up(client: Any, number: int, schema: Any) -> None:
-    """Look up what a schema's serdes need, so that they send no requests: the client keeps it."""
-    form = "serialized" if schema.schema_type == PROTOBUF else None
-    _look_up_references(client, client.get_schema(number, None, form), form)
-
-
 def _look_up_references(client: Any, schema: Any, form: str | None) -> None:
+    """Look up what a schema's serdes need, so that they send no requests: the client keeps it."""
     for reference in schema.references or ():
         registered = client.get_version(reference.subject, reference.version, True, form)
         _look_up_references(client, registered.schema, form)
@@ -272,3 +158,80 @@ def _look_up_references(client: Any, schema: Any, form: str | None) -> None:
 def _has_rules(schema: Any) -> bool:
     rules = schema.rule_set
     return rules is not None and bool(rules.domain_rules or getattr(rules, "encoding_rules", None))
+
+
+class SchemaLookup:
+    """The serdes of a registry's schemas, by id and by subject. Each schema is looked up once."""
+
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._clock = clock
+        self._sleep = sleep
+        self._serdes: dict[int, Serde] = {}
+        self._unknown: dict[int, float] = {}
+        self._latest: dict[str, tuple[Serde, float]] = {}
+
+    def by_id(self, number: int) -> Serde:
+        """Return the serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
+        self.look_up([number])
+        if (serde := self._serdes.get(number)) is None:
+            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
+        return serde
+
+    def look_up(self, numbers: Iterable[int]) -> None:
+        """Look up the schemas that are not known yet. Raises FormatUnavailableError.
+
+        A schema is unknown if the registry says so twice, ``CONFIRM_SECONDS`` apart: one of several registries may not
+        have read a new schema yet. All schemas share one pause.
+        """
+        now = self._clock()
+        new = [n for n in set(numbers) if n not in self._serdes and self._unknown.get(n, now) <= now]
+        if missing := [number for number in new if not self._open(number)]:
+            self._sleep(CONFIRM_SECONDS)
+            self._remember_unknown([number for number in missing if not self._open(number)])
+
+    def _open(self, number: int) -> bool:
+        """Look up a schema. Return False if the registry says that it does not have the schema."""
+        try:
+            with registry_answer(self._url):
+                schema = self._client.get_schema(number)
+            self._serdes[number] = open_serde(self._client, self._url, number, schema)
+        except UnknownSchemaError:
+            return False
+        except RecordRejectedError:
+            self._remember_unknown([number])
+        return True
+
+    def _remember_unknown(self, numbers: list[int]) -> None:
+        if len(self._unknown) + len(numbers) > MAX_UNKNOWN:
+            self._unknown.clear()
+        self._unknown |= dict.fromkeys(numbers, self._clock() + UNKNOWN_SECONDS)
+
+    def latest(self, subject: str) -> Serde:
+        """Return the serde of a subject's latest version, which may be ``LATEST_SECONDS`` old.
+
+        Raises FormatUnavailableError if there is none; a known version stays in use while the registry fails.
+        """
+        serde, until = self._latest.get(subject, (None, 0.0))
+        if serde is not None and self._clock() < until:
+            return serde
+        try:
+            with registry_answer(self._url, subject):
+                registered = self._client.get_latest_version(subject)
+            serde = self.by_id(registered.schema_id)
+        except RecordRejectedError:
+            raise FormatUnavailableError(
+                f"the schema registry at {self._url} has no usable schema of the subject {subject}: register it"
+            ) from None
+        except FormatUnavailableError:
+            if serde is None:
+                raise
+        self._latest[subject] = serde, self._clock() + LATEST_SECONDS
+        return serde

@@ -1,138 +1,36 @@
 """The serdes of one schema: records of the Confluent wire format as JSON, and JSON as records.
 
 Framing, decoding, validation and encoding are those of confluent-kafka's serdes. A subject name is not needed: the
-schema id of a record, or the one to write with, is known.
-
-An array of nulls in Avro, or of records of nulls, may claim any number of items in a few bytes. The reader allows as
-many items as the record has bytes, and ``FREE_ITEMS`` more.
+schema id of a record, or the one to write with, is known. All functions raise RecordRejectedError, which quotes no
+value of a record, unlike the exceptions of the serdes.
 """
 
 from __future__ import annotations
 
+import base64
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from stream_masker.pipeline.codec.formatted import EncodeRecord
+from stream_masker.pipeline.formats import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.service.formats.avro_values import avro_converter, avro_document
-from stream_masker.service.formats.json_schema import StepBudget, bounded_validator
+from stream_masker.service.formats.avro_values import avro_document, avro_value
+from stream_masker.service.formats.limits import bounded_datum, is_unbounded, time_limit
 
-
-def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Return whether a record of a schema contains itself, directly or in another type.
-
-    schema, named: parsed by ``fastavro.parse_schema``.
-    """
-    return any(_is_inside_itself(part, above) for part, above in _parts(schema, named))
-
-
-def has_items_without_bytes(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Return whether an array at any depth of a schema has items of no bytes, or a record of no bytes contains itself.
-
-    schema, named: parsed by ``fastavro.parse_schema``.
-    """
-    return any(
-        _is_empty(part["items"] if part["type"] == "array" else part, named, frozenset())
-        for part, above in _parts(schema, named)
-        if isinstance(part, dict) and (part["type"] == "array" or _is_inside_itself(part, above))
-    )
-
-
-def _parts(
-    schema: Any, named: Mapping[str, Any], above: frozenset[str] = frozenset(), visited: set[str] | None = None
-) -> Iterator[tuple[Any, frozenset[str]]]:
-    """Yield the types that a schema consists of, with the names of the records around each.
-
-    The fields of each record are visited once.
-    """
-    visited = set() if visited is None else visited
-    part = _resolved(schema, named)
-    yield part, above
-    if _is_record(part):
-        if part["name"] in visited:
-            return
-        visited.add(part["name"])
-        above |= {part["name"]}
-    for inner in contained_types(part):
-        yield from _parts(inner, named, above, visited)
-
-
-def _is_record(part: Any) -> bool:
-    return isinstance(part, dict) and part["type"] in ("record", "error")
-
-
-def _is_inside_itself(part: Any, above: frozenset[str]) -> bool:
-    return _is_record(part) and part["name"] in above
-
-
-def contained_types(schema: Any) -> Sequence[Any]:
-    """Return the types that a type consists of."""
-    if isinstance(schema, (str, list)):
-        return schema if isinstance(schema, list) else ()
-    match schema["type"]:
-        case "record" | "error":
-            return [field["type"] for field in schema["fields"]]
-        case "array":
-            return [schema["items"]]
-        case "map":
-            return [schema["values"]]
-    return [schema["type"]]
-
-
-def _is_empty(schema: Any, named: Mapping[str, Any], above: frozenset[str]) -> bool:
-    """Return whether a value of a type takes no bytes; above: the names of the records that contain it."""
-    part = _resolved(schema, named)
-    if _is_record(part):
-        inner = above | {part["name"]}
-        return part["name"] in above or all(_is_empty(field["type"], named, inner) for field in part["fields"])
-    kind = part["type"] if isinstance(part, dict) else part
-    return kind == "null" or (kind == "fixed" and int(part["size"]) == 0)
-
-
-def _resolved(schema: Any, named: Mapping[str, Any]) -> Any:
-    return named.get(schema, schema) if isinstance(schema, str) else schema
-
-
-FREE_ITEMS = 10_000
-
-
-def bounded_datum(data: bytes, schema: Any, named: Mapping[str, Any]) -> Any:
-    """Read an Avro value. Raises RecordRejectedError for one with too many items, and RecursionError."""
-    from fastavro._read_py import read_data
-    from fastavro.io.binary_decoder import BinaryDecoder
-
-    class BoundedDecoder(BinaryDecoder):  # type: ignore[misc]
-        """A decoder that counts the items of all arrays and maps."""
-
-        left = FREE_ITEMS + len(data)
-
-        def iter_array(self) -> Iterator[None]:
-            for _ in self._iter_array_or_map():
-                self.left -= 1
-                if self.left < 0:
-                    raise RecordRejectedError(Reason.TOO_LARGE)
-                yield
-
-        iter_map = iter_array
-
-    return read_data(BoundedDecoder(io.BytesIO(data)), schema, {"writer": named, "reader": {}}, None, {})
-
-
-HEADER_BYTES = 5
+HEADER_BYTES: Final = 5
 """The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""
 
-LARGEST_ID = 2**31 - 1
+LARGEST_ID: Final = 2**31 - 1
 
-SHALLOW_BYTES = 2_000
-"""The size to which fastavro's compiled reader may read a record of a type that contains itself.
-
-Each level takes at least a byte, and the reader overflows the stack of the process at some thousand levels.
-"""
+PROTOBUF: Final = "PROTOBUF"
+_UNPARSED: Final = re.compile(r"Failed to parse (\w+) field: ")
 
 
 class Serde(Protocol):
@@ -143,11 +41,10 @@ class Serde(Protocol):
         """The full name of the schema's record, which subject name strategies use; None if it has none."""
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """Return the JSON of a record, and the function that encodes another one like it. Raises
-        RecordRejectedError."""
+        """Return the JSON of a record, and the function that encodes another one like it."""
 
     def encode(self, document: bytes) -> bytes:
-        """Encode the JSON of a record. Raises RecordRejectedError if it does not fit the schema."""
+        """Encode the JSON of a record."""
 
 
 def schema_id(value: bytes) -> int:
@@ -158,79 +55,66 @@ def schema_id(value: bytes) -> int:
     return number
 
 
-def no_subject(*_: Any) -> None:
+def _no_subject(*_: Any) -> None:
     """Return no subject: the strategy of serdes that need no subject."""
 
 
-def framed(kind: str, number: int, indexes: list[int] | None = None) -> Callable[[bytes, Any, Any], bytes]:
-    """Return the function that puts a schema id before an encoded value. indexes: of a Protobuf message's type."""
+_CONF: Final = {"subject.name.strategy": _no_subject}
+
+
+def _framed(kind: str, number: int, indexes: list[int] | None = None) -> dict[str, Any]:
+    """Return the properties of a serializer that puts a schema id before a value. indexes: of a Protobuf message's
+    type."""
     from confluent_kafka.schema_registry.serde import SchemaId
 
     header = SchemaId(kind, number, message_indexes=indexes).id_to_bytes()
-    return lambda payload, context, unused: header + payload
+
+    def frame(payload: bytes, *_: Any) -> bytes:
+        return bytes(header + payload)
+
+    return {**_CONF, "auto.register.schemas": False, "schema.id.serializer": frame}
+
+
+@contextmanager
+def _rejecting(reason: Reason, field_of: Callable[[Exception], str | None] = lambda _: None) -> Iterator[None]:
+    """Reject a record for which the block fails or takes too long. field_of: returns the field that is the cause."""
+    try:
+        with time_limit():
+            yield
+    except RecordRejectedError:
+        raise
+    except RecursionError:
+        raise RecordRejectedError(Reason.TOO_DEEP) from None
+    except Exception as error:  # noqa: BLE001
+        raise RecordRejectedError(reason, field_of(error)) from None
 
 
 class AvroSerde:
     """The serde of an Avro schema."""
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
+        from confluent_kafka.schema_registry import Schema
         from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 
-        named: dict[str, Any] = {}
-        parsed = _parse_avro(client, schema, named)
-        self.record_name = parsed.get("name") if isinstance(parsed, dict) else None
-        self._parsed = parsed
-        self._named = named
-        self._claims_items = has_items_without_bytes(parsed, named)
-        self._may_be_deep = contains_itself(parsed, named)
-        self._to_avro = avro_converter(parsed, named)
-        self._read = AvroDeserializer(client, conf={"subject.name.strategy": no_subject})
-        self._write = AvroSerializer(
-            client,
-            _as_object(schema),
-            conf={
-                "auto.register.schemas": False,
-                "subject.name.strategy": no_subject,
-                "schema.id.serializer": framed("AVRO", number),
-            },
-        )
+        self._named: dict[str, Any] = {}
+        self._parsed = _parse_avro(client, schema, self._named)
+        self.record_name = self._parsed.get("name") if isinstance(self._parsed, dict) else None
+        self._is_unbounded = is_unbounded(self._parsed, self._named)
+        self._read = AvroDeserializer(client, conf=_CONF)
+        definition = json.loads(schema.schema_str)
+        if isinstance(definition, str):  # the serializer takes no name of a type alone
+            schema = Schema(json.dumps({"type": definition}), "AVRO")
+        self._write = AvroSerializer(client, schema, conf=_framed("AVRO", number))
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        try:
-            return avro_document(self._datum(value)), self.encode
-        except RecordRejectedError:
-            raise
-        except RecursionError:
-            raise RecordRejectedError(Reason.TOO_DEEP) from None
-        except Exception:  # noqa: BLE001
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
-
-    def _datum(self, value: bytes) -> Any:
-        """Return the Avro value of a record.
-
-        Raises RecursionError for one that is nested too deep, and RecordRejectedError for one with too many items.
-        """
-        if self._claims_items or (self._may_be_deep and len(value) > SHALLOW_BYTES):
-            return bounded_datum(value[HEADER_BYTES:], self._parsed, self._named)
-        return self._read(value)
+        with _rejecting(Reason.NOT_IN_FORMAT):
+            if self._is_unbounded:
+                return avro_document(bounded_datum(value[HEADER_BYTES:], self._parsed, self._named)), self.encode
+            return avro_document(self._read(value)), self.encode
 
     def encode(self, document: bytes) -> bytes:
-        try:
-            return bytes(self._write(self._to_avro(orjson.loads(document))))
-        except RecordRejectedError:
-            raise
-        except RecursionError:
-            raise RecordRejectedError(Reason.TOO_DEEP) from None
-        except Exception:  # noqa: BLE001
-            raise RecordRejectedError(Reason.SCHEMA_MISMATCH) from None
-
-
-def _as_object(schema: Any) -> Any:
-    """Return the schema of a primitive type as an object: the serializer takes no name of a type alone."""
-    from confluent_kafka.schema_registry import Schema
-
-    definition = json.loads(schema.schema_str)
-    return Schema(json.dumps({"type": definition}), "AVRO") if isinstance(definition, str) else schema
+        with _rejecting(Reason.SCHEMA_MISMATCH):
+            return bytes(self._write(avro_value(orjson.loads(document), self._parsed, self._named)))
 
 
 def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
@@ -247,42 +131,21 @@ class JsonSchemaSerde:
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
         from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-        from jsonschema.validators import validator_for
 
-        class BoundedSerializer(JSONSerializer):  # type: ignore[misc]
-            """A serializer whose validators spend steps of ``budget``."""
-
-            def _get_validator(self, schema: Any, parsed_schema: Any, registry: Any) -> Any:
-                kind = validator_for(parsed_schema)
-                kind.check_schema(parsed_schema)
-                return bounded_validator(kind, budget)(parsed_schema, registry=registry)
-
-        self._budget = budget = StepBudget()
         definition = json.loads(schema.schema_str)
         self.record_name = definition.get("title") if isinstance(definition, dict) else None
-        conf = {"subject.name.strategy": no_subject}
-        self._read = JSONDeserializer(
-            None, schema_registry_client=client, conf={**conf, "validate": False}, json_decode=bytes
-        )
-        self._write = BoundedSerializer(
-            schema,
-            client,
-            conf={**conf, "auto.register.schemas": False, "schema.id.serializer": framed("JSON", number)},
-            json_encode=lambda value: orjson.dumps(value).decode(),
-        )
+        conf = {**_CONF, "validate": False}
+        self._read = JSONDeserializer(None, schema_registry_client=client, conf=conf, json_decode=bytes)
+        dumps: Callable[[Any], str] = lambda value: orjson.dumps(value).decode()  # noqa: E731
+        self._write = JSONSerializer(schema, client, conf=_framed("JSON", number), json_encode=dumps)
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        try:
+        with _rejecting(Reason.NOT_IN_FORMAT):
             return bytes(self._read(value)), self.encode
-        except Exception:  # noqa: BLE001
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
 
     def encode(self, document: bytes) -> bytes:
-        try:
-            self._budget.renew(len(document))
+        with _rejecting(Reason.SCHEMA_MISMATCH, lambda error: _invalid_field(error.__context__)):
             return bytes(self._write(orjson.loads(document)))
-        except Exception as error:  # noqa: BLE001
-            raise RecordRejectedError(Reason.SCHEMA_MISMATCH, _invalid_field(error.__context__)) from None
 
 
 def _invalid_field(error: BaseException | None) -> str | None:
@@ -296,3 +159,140 @@ def _invalid_field(error: BaseException | None) -> str | None:
     if error.validator == "required" and isinstance(value, list) and isinstance(error.instance, dict):
         names += [name for name in value if name not in error.instance][:1]
     return ".".join(names) or None
+
+
+class _MessageType(NamedTuple):
+    new: Any
+    read: Any
+    write: Any
+
+
+class ProtobufSerde:
+    """The serde of a Protobuf schema, which may have several message types; a record names its own by an index."""
+
+    def __init__(self, client: Any, number: int, schema: Any) -> None:
+        from google.protobuf.descriptor_pool import DescriptorPool
+
+        self._client, self._number = client, number
+        pool, name = DescriptorPool(), f"schema-{number}.proto"
+        _add_file(pool, client, name, client.get_schema(number, None, "serialized"))
+        self._file = pool.FindFileByName(name)
+        self._types: dict[tuple[int, ...], _MessageType] = {}
+        self.record_name = str(self._type((0,)).new.DESCRIPTOR.full_name)
+
+    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+        from confluent_kafka.schema_registry.serde import SchemaId
+        from google.protobuf.json_format import MessageToDict
+
+        with _rejecting(Reason.NOT_IN_FORMAT):
+            header = SchemaId(PROTOBUF)
+            header.from_bytes(io.BytesIO(value))
+            kind = self._type(tuple(header.message_indexes))
+            document = orjson.dumps(MessageToDict(kind.read(value), preserving_proto_field_name=True))
+            return document, partial(_encode_message, kind)
+
+    def encode(self, document: bytes) -> bytes:
+        """Encode the JSON of a message of the schema's first type."""
+        return _encode_message(self._type((0,)), document)
+
+    def _type(self, indexes: tuple[int, ...]) -> _MessageType:
+        """Return the message type at indexes: of a type of the file, then of types nested in it."""
+        if indexes not in self._types:
+            self._types[indexes] = self._opened(indexes)
+        return self._types[indexes]
+
+    def _opened(self, indexes: tuple[int, ...]) -> _MessageType:
+        from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+        from google.protobuf.message_factory import GetMessageClass
+
+        types, descriptor = list(self._file.message_types_by_name.values()), None
+        for index in indexes:
+            descriptor = types[index] if index >= 0 else types[len(types)]
+            types = list(descriptor.nested_types)
+        message, conf = GetMessageClass(descriptor), {"use.deprecated.format": False}
+        return _MessageType(
+            message,
+            ProtobufDeserializer(message, {**conf, **_CONF}, self._client),
+            ProtobufSerializer(message, self._client, {**conf, **_framed(PROTOBUF, self._number, list(indexes))}),
+        )
+
+
+def _encode_message(kind: _MessageType, document: bytes) -> bytes:
+    """Encode the canonical JSON of a message. Names that the schema does not have are dropped."""
+    from google.protobuf.json_format import ParseDict
+
+    descriptor = kind.new.DESCRIPTOR
+    with _rejecting(Reason.SCHEMA_MISMATCH, partial(_unparsed_field, descriptor)):
+        fields = orjson.loads(document)
+        _check_shapes(descriptor, fields)
+        return bytes(kind.write(ParseDict(fields, kind.new(), ignore_unknown_fields=True)))
+
+
+def _unparsed_field(message: Any, error: Exception) -> str | None:
+    """Return the path of the field of a message type that ``ParseDict`` could not parse; None if there is none.
+
+    The names are looked up in the schema: what else the error quotes may be values.
+    """
+    path: list[str] = []
+    for name in _UNPARSED.findall(str(error)):
+        field = None if message is None else message.fields_by_name.get(name)
+        if field is None:
+            break
+        path.append(name)
+        message = field.message_type
+    return ".".join(path) or None
+
+
+def _check_shapes(message: Any, fields: Any) -> None:
+    """Raise TypeError for a text in the place of a list or a message: ``ParseDict`` takes its characters as members."""
+    if not isinstance(fields, dict):
+        raise TypeError
+    for field in message.fields:
+        if (value := fields.get(field.name)) is None:
+            continue
+        nested = field.message_type
+        if isinstance(value, str) and field.is_repeated:
+            raise TypeError
+        if nested is not None and nested.file.package != "google.protobuf" and not nested.GetOptions().map_entry:
+            for members in value if field.is_repeated else [value]:
+                _check_shapes(nested, members)
+
+
+def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
+    """Add a schema's file to a pool, after the files that it imports: from the registry, or well-known ones."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    file = FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
+    file.name = name
+    references = {reference.name: reference for reference in schema.references or ()}
+    for imported in file.dependency:
+        if imported in references:
+            reference = references.pop(imported)
+            registered = client.get_version(reference.subject, reference.version, True, "serialized")
+            _add_file(pool, client, imported, registered.schema)
+        else:
+            _add_known_file(pool, imported)
+    pool.Add(file)
+
+
+def _add_known_file(pool: Any, name: str) -> None:
+    """Add a file that comes with the libraries, such as ``google/protobuf/timestamp.proto``. Raises KeyError."""
+    from google.protobuf import (  # noqa: F401 - their files become known to the default pool
+        any_pb2,
+        duration_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import Default
+
+    pool.Add(FileDescriptorProto.FromString(Default().FindFileByName(name).serialized_pb))
+
+
+SERDES: Final[Mapping[str, Callable[[Any, int, Any], Serde]]] = {
+    "AVRO": AvroSerde,
+    "JSON": JsonSchemaSerde,
+    PROTOBUF: ProtobufSerde,
+}
+"""The serdes by the registry's name of a kind of schema."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -117,3 +117,15 @@ def retry_delay(properties: ClientProperties) -> float:
     """Return the least seconds that a producer with these properties waits before it sends a request again."""
     backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
     return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000
+
+
+REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
+"""The property of ``kafka.properties`` that sets how often topics are looked at, as in Kafka's own clients."""
+
+REFRESH_MS = 30_000
+"""Its default, in milliseconds."""
+
+
+def refresh_seconds(properties: Mapping[str, object], default: int = REFRESH_MS) -> float:
+    """Return the seconds between two requests about topics; ``default``: in milliseconds."""
+    return float(str(properties.get(REFRESH_PROPERTY, default))) / 1000

@@ -1,16 +1,16 @@
-"""Messages as Kafka's client returns and sends them, their partitions, and the opening of sealed ones."""
+"""Messages as Kafka's client returns them, their partitions, and the opening of sealed ones."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import chain, compress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from operator import methodcaller
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import TopicPartition
 
-from stream_masker.pipeline.records import Header, Result
+from stream_masker.pipeline.records import Header
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 
 
@@ -47,6 +47,19 @@ class KafkaMessage(Protocol):
     def set_headers(self, headers: list[Header]) -> None: ...
     def timestamp(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
+
+
+def runs_by_partition(messages: Sequence[KafkaMessage]) -> Iterator[tuple[Partition, Sequence[KafkaMessage]]]:
+    """Yield consecutive messages of one partition, with the partition."""
+    start, partitions = 0, zip(map(_read_topic, messages), map(_read_partition, messages), strict=True)
+    for (topic, number), run in groupby(partitions):
+        end = start + len(list(run))
+        yield Partition(topic, number), messages[start:end]
+        start = end
+
+
+_read_topic: Callable[[KafkaMessage], str] = methodcaller("topic")
+_read_partition: Callable[[KafkaMessage], int] = methodcaller("partition")
 
 
 UNREADABLE = b"\xff"
@@ -108,56 +121,3 @@ class MessageOpener:
         if error.cause not in self._logged:
             self._logged.add(error.cause)
             log.error("refused a message on %s: %s; further ones are only counted", self._seal.topic, error)
-
-
-MessageHeaders = list[tuple[str, bytes | None]]
-
-OutgoingMessage: TypeAlias = tuple[bytes | None, bytes | None, int, MessageHeaders]
-"""A message: value, key, timestamp in milliseconds (0: now), headers."""
-
-
-class DeliveryWatch(NamedTuple):
-    """``on_delivered(index, error, message)`` is called when the broker has accepted or refused a message.
-
-    ``cuts``: the indices of messages that are sent when all messages before them have been delivered or refused.
-    """
-
-    on_delivered: Callable[[int, KafkaError | None, Any], None]
-    cuts: Collection[int] = ()
-
-
-class SendMessages(Protocol):
-    """Sends messages to a partition of a topic and returns the indices of those too large to be sent.
-
-    ``watch``: None if the results of single messages are not needed.
-    """
-
-    def __call__(
-        self,
-        topic: str,
-        partition: int,
-        messages: Iterable[OutgoingMessage],
-        watch: DeliveryWatch | None = None,
-        /,
-    ) -> list[int]: ...
-
-
-REFUSED_MESSAGE = frozenset(
-    {
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-    }
-)
-"""Errors of a broker that refuses a message, or its batch because of the message. They do not pass by themselves."""
-
-
-def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
-    """Return a result's records as messages, without the rejected ones. A missing timestamp becomes 0 (now)."""
-    times = result.timestamps
-    if min(times, default=0) < 0:
-        times = [max(0, time) for time in times]
-    messages = zip(result.values, result.keys, times, result.headers, strict=True)
-    rejected = result.rejected
-    return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages

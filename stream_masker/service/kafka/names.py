@@ -35,11 +35,6 @@ def statistics_group_id(configuration: Configuration) -> str:
     return f"{consumer_group_id(configuration)}.statistics"
 
 
-def starts_group_id(configuration: Configuration) -> str:
-    """Return the group in which workers note the offsets at which they begin to read; nothing joins it."""
-    return f"{consumer_group_id(configuration)}.starts"
-
-
 def transactional_id_prefix(configuration: Configuration) -> str:
     """Return the beginning of the transactional ids of all workers of one input."""
     return f"{consumer_group_id(configuration)}."
@@ -118,12 +113,10 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield from _topics(PrincipalRole.PRODUCER, inputs, "Write")
     yield from _topics(PrincipalRole.WORKER, inputs, "Read", "DescribeConfigs")
     yield from _topics(PrincipalRole.WORKER, [*outputs, *rejected], "Write", "DescribeConfigs")
-    provenance = [(topics.provenance, False)] if topics.provenance else []
-    yield from _topics(PrincipalRole.WORKER, [(topics.calibration, False), *provenance], "Write", "DescribeConfigs")
+    yield _topic(PrincipalRole.WORKER, topics.calibration, "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
-    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, starts_group_id(configuration), ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
     yield from _topics(PrincipalRole.CALIBRATOR, inputs, "Read")
     yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")
@@ -134,7 +127,7 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield AccessRule(PrincipalRole.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
     yield from _topics(PrincipalRole.READER, outputs, "Read")
     internal = [(name, False) for name in topics.internal.values()]
-    everything = [*inputs, *outputs, *rejected, *internal, *provenance]
+    everything = [*inputs, *outputs, *rejected, *internal]
     yield from _topics(PrincipalRole.ADMINISTRATOR, everything, "Create", "Describe", "DescribeConfigs")
 
 

@@ -1,107 +1,72 @@
-"""The topics of a configuration: the required ones, checks of existing ones, and creation of missing ones."""
+"""The topics of a configuration: checks of existing ones and creation of missing ones, by kafka-python."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Final
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import (
+    KafkaConfigurationError,
+    KafkaError,
+    NoError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
-from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics import TopicsSection, input_problems
-from stream_masker.service.kafka.administration import connect_administration
-from stream_masker.service.kafka.failures import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
+from stream_masker.service.configuration.topics import input_problems
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.credentials import kafka_python_credentials
+from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.requirements import CLEANUP, IN_SYNC, SETTINGS, TopicRule, topic_rules
 
-DEFAULT_PARTITIONS = 4
-BROKER_DEFAULT_REPLICATION = -1
+DEFAULT_PARTITIONS: Final = 4
+BROKER_DEFAULT_REPLICATION: Final = -1
 """The replication factor that selects the broker's default."""
 
-TOPIC_WAIT_SECONDS = 30.0
+TOPIC_WAIT_SECONDS: Final = 30.0
 """The time limit until a broker knows new topics."""
 
-WEEK_MS = 7 * 24 * 3600 * 1000
-MAX_SUMMARY_BYTES = 8 * 1024 * 1024
-"""The maximum size of a calibration block or statistics message; Kafka's default of 1 MiB is tight for big windows."""
-
-NOT_KAFKA = "the topics cannot be described: the broker's response is not that of Apache Kafka"
+BROKER_PROBE_MS: Final = 10_000
+"""The time that the client looks for a broker, in milliseconds."""
 
 NO_TOPICS: Mapping[str, int] = MappingProxyType({})
-
-CLEANUP_POLICY, RETENTION_MS, TOPIC_LIMIT_PROPERTY = "cleanup.policy", "retention.ms", "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingTopic:
-    """A topic on the broker. ``retention_ms`` of -1 is unlimited."""
+    """A topic on the broker: its numbers of partitions and replicas, and its settings by name."""
 
     partitions: int
-    cleanup: str
-    retention_ms: int
-    compression: str = UNCOMPRESSED
+    replicas: int
+    settings: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredTopic:
-    """A topic that the configuration needs.
-
-    ``partitions``: the number for a new topic. ``exactly``, ``at_least``, ``cleanup``, ``retention_ms``: requirements
-    on an existing topic, None for no requirement. ``settings``: the topic configuration of a new topic.
-    """
+    """A topic that the configuration needs, with its rule; partitions: of a new topic, and of its input."""
 
     role: str
     name: str
     partitions: int
-    settings: Mapping[str, str]
-    exactly: int | None = None
-    at_least: int = 1
-    cleanup: str | None = None
-    retention_ms: int = 0
-
-    def advice(self, existing: ExistingTopic) -> str:
-        """Return what should be changed in a topic that meets the requirements; empty if nothing should."""
-        if self.settings.get(COMPRESSION_TYPE, existing.compression) == existing.compression:
-            return ""
-        return compression_advice(self.name, existing.compression)
+    rule: TopicRule
 
     def problems(self, existing: ExistingTopic) -> list[str]:
         """Return the problems of an existing topic of this name, each with its remedy."""
-        entries = (self._partition_count(existing), self._cleanup(existing), self._retention(existing))
-        return [problem for problem in entries if problem]
-
-    def _partition_count(self, existing: ExistingTopic) -> str:
-        if self.exactly is not None and existing.partitions != self.exactly:
-            return (
-                f"{existing.partitions} partitions instead of exactly {self.exactly}: "
-                f"delete the topic, or use another name in topics.{self.role}"
-            )
-        if existing.partitions < self.at_least:
-            return (
-                f"{existing.partitions} partitions, fewer than the {self.at_least} of the input: "
-                f"kafka-topics.sh --alter --topic {self.name} --partitions {self.at_least}"
-            )
-        return ""
-
-    def _cleanup(self, existing: ExistingTopic) -> str:
-        if self.cleanup in {None, existing.cleanup}:
-            return ""
-        return f"{CLEANUP_POLICY}={existing.cleanup}: {self._alter(CLEANUP_POLICY, self.cleanup)}"
-
-    def _retention(self, existing: ExistingTopic) -> str:
-        if existing.retention_ms < 0 or existing.retention_ms >= self.retention_ms:
-            return ""
-        return f"{RETENTION_MS}={existing.retention_ms}: {self._alter(RETENTION_MS, self.retention_ms)}"
-
-    def _alter(self, name: str, value: object) -> str:
-        return alter_command(self.name, name, value)
+        count = self.rule.partition_problem(self.role, self.name, existing.partitions, self.partitions)
+        settings = self.rule.problems(self.name, existing.settings, existing.replicas)
+        return [*([count] if count else []), *settings]
 
 
 class TopicStatus(StrEnum):
@@ -130,47 +95,20 @@ def required_topics(
 ) -> tuple[RequiredTopic, ...]:
     """Return the topics of a configuration.
 
-    ``inputs``: the number of partitions of each input topic that exists. ``partitions``: that of a new one.
-
-    An output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
-    has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
-    The statistics topic is compacted. That of provenance is not: all events of a partition have the same key. The
-    output may be compacted unless its records have no keys. A new input is not compressed.
+    ``inputs``: the number of partitions of each input topic that exists. ``partitions``: that of a new one. A topic of
+    rejections that several input topics share has the largest of their numbers.
     """
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
-    names = configuration.topics
-    kept = round(2_000 * configuration.calibration.window_age)
-    large_messages = {TOPIC_LIMIT_PROPERTY: str(MAX_SUMMARY_BYTES)}
-    counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **large_messages}
-    uncompacted = "delete" if configuration.message.key == "drop" else None
-    masked = {TOPIC_LIMIT_PROPERTY: str(max_masked_bytes(configuration))}
+    names, rules = configuration.topics, topic_rules(configuration)
     counted = {name: inputs.get(name, partitions) for name in [*names.names] or inputs}
-    outcomes = [(names.of(name), count) for name, count in counted.items()]
-    rejected = {topics.rejected: count for topics, count in sorted(outcomes, key=itemgetter(1))}
-    return (
-        *(RequiredTopic("input", name, count, {COMPRESSION_TYPE: UNCOMPRESSED}) for name, count in counted.items()),
-        *(
-            RequiredTopic("output", topics.output, count, masked, at_least=count, cleanup=uncompacted)
-            for topics, count in outcomes
-        ),
-        *(RequiredTopic("rejected", name, count, {}) for name, count in rejected.items()),
-        RequiredTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
-        RequiredTopic(
-            "statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **large_messages}, cleanup="compact"
-        ),
-        RequiredTopic("drift", names.drift, 1, {CLEANUP_POLICY: "delete"}),
-        *(
-            [RequiredTopic("provenance", names.provenance, 1, {CLEANUP_POLICY: "delete"}, cleanup="delete")]
-            if names.provenance
-            else []
-        ),
-    )
-
-
-def max_masked_bytes(configuration: Configuration) -> int:
-    """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
-    return 2 * configuration.limits.record_bytes + 65_536
+    needed: dict[str, RequiredTopic] = {}
+    for role in ("input", "output", "rejected"):
+        for topic, count in sorted(counted.items(), key=itemgetter(1)):
+            name = str(getattr(names.of(topic), role))
+            needed[name] = RequiredTopic(role, name, count, rules[role])
+    internal = (RequiredTopic(role, name, 1, rules[role]) for role, name in names.internal.items())
+    return (*needed.values(), *internal)
 
 
 def prepare_topics(
@@ -183,42 +121,27 @@ def prepare_topics(
     """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
     Return one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
-    rejects a request.
+    rejects a request, ConfigurationError for properties that cannot be used.
     """
-    with closing(connect_administration(configuration)) as admin:
-        return _prepare(admin, configuration, partitions, replication_factor, dry_run)
-
-
-def _prepare(
-    admin: KafkaAdminClient, configuration: Configuration, partitions: int, replication_factor: int, dry_run: bool
-) -> list[TopicLine]:
-    inputs = _existing_inputs(admin, configuration.topics)
-    required = required_topics(configuration, partitions=partitions, inputs=inputs)
-    existing = existing_topics(admin, [topic.name for topic in required])
-    lines = plan_topics(required, existing)
-    if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
-        return lines
-    created = create_topics(admin, [topic for topic in required if topic.name not in existing], replication_factor)
-    checked = plan_topics(required, await_topics(admin, [topic.name for topic in required]))
-    return [_result_line(before, after, created) for before, after in zip(lines, checked, strict=True)]
-
-
-def _existing_inputs(admin: KafkaAdminClient, topics: TopicsSection) -> dict[str, int]:
-    """Return the number of partitions of each input topic that exists. Raises ServiceError."""
-    counts = _partition_counts(admin)
-    inputs = {name: counts[name] for name in sorted(filter(topics.is_input, counts))}
-    for role, text in input_problems(topics, inputs):
-        raise ServiceError(f"topics.{role}: {text}")
-    return inputs
-
-
-def _partition_counts(admin: KafkaAdminClient) -> dict[str, int]:
-    try:
-        return {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
-    except KafkaError as error:
-        raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
-    except ValueError as error:
-        raise ServiceError(NOT_KAFKA) from error
+    with closing(_connect(configuration)) as admin, _described():
+        topics = configuration.topics
+        inputs = {name: topic.partitions for name, topic in _existing(admin).items() if topics.is_input(name)}
+        for role, text in input_problems(topics, sorted(inputs)):
+            raise ServiceError(f"topics.{role}: {text}")
+        required = required_topics(configuration, partitions=partitions, inputs=dict(sorted(inputs.items())))
+        names = [topic.name for topic in required]
+        existing = _existing(admin, names)
+        lines = plan_topics(required, existing)
+        if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
+            return lines
+        new = [topic for topic in required if topic.name not in existing]
+        created = {topic.name for topic in new if _create(admin, topic, replication_factor)}
+        return [
+            replace(line, status=TopicStatus.CREATED, detail=before.detail)
+            if line.name in created and line.status is TopicStatus.EXISTS
+            else line
+            for before, line in zip(lines, plan_topics(required, _await(admin, names)), strict=True)
+        ]
 
 
 def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
@@ -228,83 +151,86 @@ def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, Existi
 
 def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
     if existing is None:
-        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.settings))
-    problems = topic.problems(existing)
-    if problems:
+        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.rule.settings))
+    if problems := topic.problems(existing):
         return TopicLine(TopicStatus.WRONG, topic.name, "; ".join(problems))
-    detail = _describe(existing.partitions, {CLEANUP_POLICY: existing.cleanup})
-    return TopicLine(TopicStatus.EXISTS, topic.name, f"{detail} {topic.advice(existing)}".rstrip())
+    detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
+    advice = topic.rule.advice(topic.name, existing.settings)
+    return TopicLine(TopicStatus.EXISTS, topic.name, f"{detail} {advice}".rstrip())
 
 
-def _result_line(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
-    created_correctly = before.name in created and after.status is TopicStatus.EXISTS
-    return replace(before, status=TopicStatus.CREATED) if created_correctly else after
-
-
-def _describe(partitions: int, settings: Mapping[str, str]) -> str:
+def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
     count = f"{partitions} partition{'s' if partitions > 1 else ''}"
     return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
 
 
-def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
-    """Return the named topics that exist. Raises ServiceError."""
-    required = set(names)
+def _connect(configuration: Configuration) -> KafkaAdminClient:
+    properties, servers = configuration.kafka.properties, configuration.kafka.bootstrap_servers
+    require_broker(confluent_properties(configuration))
+    given = kafka_python_credentials(properties)
+    client_id = str(properties.get("client.id", "stream-masker"))
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs failed attempts, even if a later one succeeds
     try:
-        counts = {name: count for name, count in _partition_counts(admin).items() if name in required}
-        settings = _settings(admin, counts)
+        return KafkaAdminClient(
+            bootstrap_servers=servers.split(","),
+            client_id=client_id,
+            api_version_auto_timeout_ms=BROKER_PROBE_MS,
+            **given,
+        )
+    except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
+        raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
+    except KafkaError as error:
+        raise ServiceError(f"cannot connect to Kafka at {servers}: {type(error).__name__}") from error
+
+
+@contextmanager
+def _described() -> Iterator[None]:
+    try:
+        yield
     except KafkaError as error:
         raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
     except ValueError as error:
-        raise ServiceError(NOT_KAFKA) from error
-    return {name: _existing(counts[name], entries) for name, entries in settings.items()}
+        text = "the topics cannot be described: the broker's response is not that of Apache Kafka"
+        raise ServiceError(text) from error
 
 
-def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, ExistingTopic]:
-    """Wait until the broker knows the named topics. Raises ServiceError after ``TOPIC_WAIT_SECONDS``."""
+def _existing(admin: KafkaAdminClient, names: Iterable[str] | None = None) -> dict[str, ExistingTopic]:
+    """Return the named topics that exist with their settings, or without names all topics without settings."""
+    partitions = {topic["topic"]: topic["partitions"] for topic in admin.describe_topics()}
+    if names is None:
+        return {name: ExistingTopic(len(of_topic), 0, {}) for name, of_topic in partitions.items()}
+    keys = dict.fromkeys(SETTINGS)
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names if name in partitions]
+    found = {}
+    for answer in admin.describe_configs(resources) if resources else []:
+        for row in answer.to_object()["resources"]:
+            error, name = for_code(row["error_code"]), row["resource_name"]
+            if error is UnknownTopicOrPartitionError:  # the broker is about to learn of it
+                continue
+            if error is not NoError:
+                raise error
+            settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
+            replicas = min(len(partition["replicas"]) for partition in partitions[name])
+            found[name] = ExistingTopic(len(partitions[name]), replicas, settings)
+    return found
+
+
+def _await(admin: KafkaAdminClient, names: Sequence[str]) -> dict[str, ExistingTopic]:
     deadline = time.monotonic() + TOPIC_WAIT_SECONDS
-    while len(existing := existing_topics(admin, names)) < len(names):
+    while len(existing := _existing(admin, names)) < len(names):
         if time.monotonic() > deadline:
             raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
         time.sleep(0.1)
     return existing
 
 
-def _existing(partitions: int, settings: Mapping[str, str]) -> ExistingTopic:
-    return ExistingTopic(partitions, settings[CLEANUP_POLICY], int(settings[RETENTION_MS]), settings[COMPRESSION_TYPE])
-
-
-def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    keys = {CLEANUP_POLICY: None, RETENTION_MS: None, COMPRESSION_TYPE: None}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names]
-    answers = admin.describe_configs(resources) if resources else []
-    rows = [row for answer in answers for row in answer.to_object()["resources"]]
-    return {row["resource_name"]: _entries(row) for row in rows if _is_known(row)}
-
-
-def _is_known(row: Mapping[str, Any]) -> bool:
-    """Return whether the broker knows the topic yet."""
-    error = for_code(row["error_code"])
-    if error in {NoError, UnknownTopicOrPartitionError}:
-        return error is NoError
-    raise error
-
-
-def _entries(row: Mapping[str, Any]) -> dict[str, str]:
-    return {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
-
-
-def create_topics(admin: KafkaAdminClient, topics: Iterable[RequiredTopic], replication_factor: int) -> set[str]:
-    """Create topics one by one, so that an error names its topic; return the names of the created ones.
-
-    Topics that another process has created in the meantime are skipped. Raises ServiceError.
-    """
-    return {topic.name for topic in topics if _create(admin, topic, replication_factor)}
-
-
 def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
-    new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=dict(topic.settings))
+    """Create a topic; return False if another process has created it in the meantime. Raises ServiceError."""
+    settings = dict(topic.rule.settings)
+    if replication_factor >= 3:
+        settings[IN_SYNC] = "2"
     try:
-        admin.create_topics([new])
+        admin.create_topics([NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)])
     except TopicAlreadyExistsError:
         return False
     except KafkaError as error:

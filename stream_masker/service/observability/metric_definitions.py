@@ -82,21 +82,12 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
 
 STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
-    gauge(
-        "scanner_in_use",
-        "1 if the scanner decodes records; 0 if the slow reference codec decodes all of them.",
-    ),
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("unreadable_partitions", "Assigned partitions whose next record cannot be read."),
-    gauge(
-        "workers_ended_at_offset",
-        "Workers that ended one after another at the committed offset of an assigned partition, the most of all; 0 "
-        "below 2.",
-    ),
     counter(
         "records_skipped_total",
-        "Offsets of the input that were passed without masking, by cause: retention (deleted before) or command.",
+        "Offsets of the input that retention deleted before they were read, on assignment or while reading.",
         ("cause",),
     ),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("topic", "partition")),

@@ -1,1 +1,1 @@
-"""Process-level helpers, and the warm-up that compiles kernels."""
+"""Helpers for processes."""

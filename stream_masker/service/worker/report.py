@@ -9,18 +9,15 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
-from stream_masker.pipeline.seal import RefusalCause, SealError
+from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
-from stream_masker.service.kafka.unread_records import ReadError, SkipCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.batch import TransactionCounts
-from stream_masker.service.worker.input_topics import InputTopics
-from stream_masker.service.worker.partition_source import PartitionSource
-from stream_masker.service.worker.starts import ended_text
-from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
+from stream_masker.service.worker.outcomes import TransactionCounts
+from stream_masker.service.worker.source import ReadError, Source
+from stream_masker.service.worker.statistics import HoldReason, StatisticsSource
+from stream_masker.service.worker.topics import InputTopics
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -39,27 +36,16 @@ LEAST_RECORDS = 100
 
 MOST_CAUSES = 3
 
+RETENTION = "retention"
+"""Why records were passed and not masked: the topic's retention has deleted them before a worker read them."""
 
-class HoldReason(StrEnum):
-    """Why a worker holds its input."""
 
-    READING = "reading"
-    """It has not yet read the statistics topic to its end."""
+class TransactionOutcome(StrEnum):
+    """The end of a transaction. If it is not ``COMMITTED``, the input is read again from the committed offsets."""
 
-    NONE_PUBLISHED = "none_published"
-    """No version is published. This does not make the worker unready: it waits for the first records, as all do."""
-
-    VERSION_REFUSED = "version_refused"
-    """The published version does not fit the configuration."""
-
-    MESSAGES_REFUSED = "messages_refused"
-    """Messages of the statistics topic are not authentic."""
-
-    OTHER_SECRET = "other_secret"  # noqa: S105 - a label
-    """The published version is for another masking secret."""
-
-    FORMAT_UNAVAILABLE = "format_unavailable"
-    """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
 
 
 class RejectionShare:
@@ -115,38 +101,34 @@ class WorkerReport:
         *,
         rejected_share: float = 1.0,
     ) -> None:
-        self._metrics = metrics
-        self._health = health
-        self._clock = clock
+        self._metrics, self._health, self._clock = metrics, health, clock
         self._lag_updated = -LAG_EVERY_SECONDS
         self._rejections = RejectionShare(rejected_share)
         self._refusals = 0
-        self._unauthentic: RefusalCause | None = None
 
-    def start(self) -> None:
-        """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
+    def start(self, alpha: Mapping[str, float]) -> None:
+        """Initialise the counters of every reason and outcome to 0, so that rates include the first increment.
+
+        ``alpha``: the noise level by attribute.
+        """
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
-        self._count_by("records_skipped_total", "cause", dict.fromkeys(SkipCause, 0))
+        self._count_by("records_skipped_total", "cause", {RETENTION: 0})
         for cause in RefusalCause:
             self._metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
+        for attribute, level in alpha.items():
+            self._metrics.set("alpha", level, attribute=attribute)
 
     def refused_message(self, cause: RefusalCause) -> None:
         """Count a message of the statistics topic that is not authentic."""
         self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
-        self._unauthentic = cause
 
-    def statistics(self, active: ActiveStatistics, consumer: StatisticsConsumer) -> None:
+    def statistics(self, statistics: StatisticsSource) -> None:
         """Report the active statistics, or why there are none."""
-        held = None if active.version else why_held(active, consumer, self._unauthentic)
-        for attribute, level in active.masking.alpha.items():
-            self._metrics.set("alpha", level, attribute=attribute)
-        self._metrics.set("held", held is not None)
-        for reason in HoldReason:
-            self._metrics.set("held_because", held is not None and held[0] is reason, reason=reason)
-        self._metrics.set("scanner_in_use", active.masking.is_compiled)
+        held, active = statistics.held, statistics.active
+        self._hold(None if held is None else held[0])
         self._metrics.set("statistics_version", active.version)
-        self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
+        self._metrics.set("statistics_age_seconds", statistics.age)
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
         self._refusals = active.refusals
         waiting = held is not None and held[0] is HoldReason.NONE_PUBLISHED
@@ -154,18 +136,20 @@ class WorkerReport:
         self._health.note("statistics", (held and held[1]) if waiting else None if held else active.refused)
 
     def format_unavailable(self, text: str | None) -> None:
-        """Report why the records' format is unavailable; None once it is available."""
+        """Report why the records' format is unavailable; None if it is available."""
+        self._health.reason("format", text)
         if text is not None:
             log.warning("%s; holding the input", text)
-        self._health.reason("format", text)
-        self._metrics.set("held", text is not None)
-        self._metrics.set("held_because", text is not None, reason=HoldReason.FORMAT_UNAVAILABLE)
+            self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
-    def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
-        """Count a transaction and, if it is committed, its contents. The total of records is incremented last."""
-        self._metrics.add("transactions_total", outcome=outcome)
-        if outcome is not TransactionOutcome.COMMITTED:
-            return
+    def _hold(self, because: HoldReason | None) -> None:
+        self._metrics.set("held", because is not None)
+        for reason in HoldReason:
+            self._metrics.set("held_because", because is reason, reason=reason)
+
+    def committed(self, written: TransactionCounts, seconds: float) -> None:
+        """Count a committed transaction and its contents. The total of records is incremented last."""
+        self.ended(TransactionOutcome.COMMITTED)
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.observe("batch_records", written.records)
         self._metrics.add("records_masked_total", written.masked)
@@ -174,45 +158,38 @@ class WorkerReport:
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
-        self._count_rejected(written)
-        self._metrics.add("records_in_total", written.records)
-
-    def _count_rejected(self, written: TransactionCounts) -> None:
-        """Count rejected records by reason; too large a share of them is a reason against readiness."""
         self._count_by("records_rejected_total", "reason", written.rejected)
         self._rejections.add(written)
         self._metrics.set("rejected_share", self._rejections.share)
         self._metrics.set("rejected_share_above_limit", self._rejections.above_limit)
         self._health.reason("rejections", self._rejections.reason)
+        self._metrics.add("records_in_total", written.records)
+
+    def ended(self, outcome: TransactionOutcome) -> None:
+        """Count a transaction."""
+        self._metrics.add("transactions_total", outcome=outcome)
 
     def failures(self, in_a_row: int) -> None:
         """Report the number of failed transactions in a row."""
         text = f"the last {in_a_row} transactions failed; the log says why"
         self._health.reason("transactions", text if in_a_row >= UNREADY_FAILURES else None)
 
-    def partitions(self, source: PartitionSource, inputs: InputTopics) -> None:
-        """Report the assigned partitions and their lag, at most every ``LAG_EVERY_SECONDS``."""
+    def partitions(self, source: Source, topics: InputTopics) -> None:
+        """Report the number of partitions; at most every ``LAG_EVERY_SECONDS``, also their lag and problems."""
+        self._metrics.set("assigned_partitions", len(source.assigned))
         if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
             return
         self._lag_updated = self._clock()
-        self._reading(source)
-        self._health.reason("outputs", inputs.place_missing(source.without_place()))
-        lag = source.lag()
-        self._metrics.set("assigned_partitions", len(source.assigned))
+        errors, lag = source.unreadable(), source.lag()
+        self._metrics.set("unreadable_partitions", len(errors))
+        self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
+        self._health.reason("topics", topics.refused)
+        self._health.reason("outputs", topics.place_missing(source.waiting()))
+        self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
             self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))
-
-    def _reading(self, source: PartitionSource) -> None:
-        """Report partitions that cannot be read on or that ended other workers, and records that were passed."""
-        errors = source.unreadable()
-        self._metrics.set("unreadable_partitions", len(errors))
-        self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
-        self._count_by("records_skipped_total", "cause", source.skipped.take())
-        ended = source.ended.suspicious
-        self._metrics.set("workers_ended_at_offset", max((start.ended for start in ended.values()), default=0))
-        self._health.note("starts", "; ".join(map(ended_text, ended, ended.values())) or None)
 
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():
@@ -223,20 +200,5 @@ def unreadable_text(partition: Partition, error: ReadError) -> str:
     """Return why a partition cannot be read on, and what to do."""
     return (
         f"partition {partition.number} of {partition.topic} cannot be read at offset {error.offset}: {error.text}; "
-        f"`stream-masker skip --topic {partition.topic} --offset {partition.number}:{error.offset}` skips it"
+        "to pass it, stop all workers and move the offset of their group with kafka-consumer-groups.sh --reset-offsets"
     )
-
-
-def why_held(
-    active: ActiveStatistics, consumer: StatisticsConsumer, unauthentic: RefusalCause | None = None
-) -> tuple[HoldReason, str]:
-    """Return why there are no active statistics; ``unauthentic``: why a message of the topic was refused."""
-    if not consumer.at_end:
-        return HoldReason.READING, "no statistics yet: reading the statistics topic"
-    if active.other_secret:
-        return HoldReason.OTHER_SECRET, f"another masking secret: {active.refused}"
-    if active.refused is not None:
-        return HoldReason.VERSION_REFUSED, f"no statistics yet: {active.refused}"
-    if unauthentic is not None:
-        return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {SealError(unauthentic)}"
-    return HoldReason.NONE_PUBLISHED, "no statistics yet: none are published"

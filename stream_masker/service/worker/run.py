@@ -3,75 +3,64 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException
 from prometheus_client import CollectorRegistry
 
-from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import watched_brokers
 from stream_masker.service.kafka.clients import (
+    RETRY_PROPERTIES,
+    ClientProperties,
     confluent_properties,
-    connect_admin,
     connect_consumer,
     connect_producer,
     retry_delay,
 )
-from stream_masker.service.kafka.failures import is_access_refusal, require_broker
-from stream_masker.service.kafka.messages import KafkaMessage, MessageOpener
-from stream_masker.service.kafka.names import starts_group_id
-from stream_masker.service.kafka.topic_identity import (
-    TopicWatch,
-    identified,
-    known_identities,
-    refresh_seconds,
-    topic_identities,
-)
-from stream_masker.service.kafka.transactional_producer import TransactionalProducer
+from stream_masker.service.kafka.messages import MessageOpener
+from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.background import BackgroundRunner, Liveness
-from stream_masker.service.worker.batch import BatchLimits, OutputTopics, never_hold
-from stream_masker.service.worker.batcher import LoadBatcher, MicroWindowBatcher, MicroWindowLimits
-from stream_masker.service.worker.client_properties import (
-    consumer_properties,
-    producer_properties,
-    statistics_properties,
-    transactional_ids,
-)
-from stream_masker.service.worker.commit_pipeline import CommitPipeline
-from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, InputTopics, TopicIds
-from stream_masker.service.worker.loop import Worker, WorkerComponents
-from stream_masker.service.worker.partition_source import PartitionSource
-from stream_masker.service.worker.refusals import RefusedRecords
+from stream_masker.service.worker.batch import Batcher, LoadBatcher
+from stream_masker.service.worker.groups import GroupBatcher, GroupLimits
+from stream_masker.service.worker.outcomes import OutputTopics
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.starts import StartNotes
-from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
-from stream_masker.service.worker.topic_checks import (
-    METADATA_TIMEOUT_SECONDS,
-    RESET_PROPERTY,
-    RESETS_TO_END,
-    FoundTopics,
-    check_committed_offsets,
-    check_topic_settings,
-    find_partitions,
-    partition_counts,
-)
+from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
+from stream_masker.service.worker.topics import RESET_PROPERTY, FoundTopics, InputTopics, find_topics, until_answered
+from stream_masker.service.worker.transactions import Transactions
+from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
 BROKER_RETRY_PAUSE = 2.0
 """Seconds between two attempts to reach a broker."""
+
+WORKER_TRANSACTION_MS = 20_000
+"""The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
+
+LINGER_MS = 5
+"""The producer's default delay before it sends a request. A commit sends what is left at once."""
+
+RECONNECT_MS = 1_000
+"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
+resume long after a broker is back."""
+
+FETCH_BYTES = 16_777_216
+"""The default size of a broker's response, which stands in memory once more while it is read."""
+
+RESETS_TO_END = ("latest", "largest", "end")
+"""Values of ``auto.offset.reset`` with which a partition without a committed offset is read from its end."""
 
 
 def run_worker(
@@ -83,238 +72,186 @@ def run_worker(
     exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, if the group's offsets
     are gone, or if Kafka refuses the worker.
     """
-    liveness = Liveness(health, stop)
-    masking = Masking(configuration, format_of=wire_format)
+    liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
     warn_about_plain_topics(configuration)
-    brokers = watched_brokers(configuration, health)
-    with _input_consumer(configuration) as consumer:
-        existing = find_partitions(
-            consumer,
-            configuration.topics,
-            wait=_wait_for_broker(health, liveness),
-            connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
-            user=str(configuration.kafka.properties.get("sasl.username", "")),
-        )
-        if existing is None:
-            return
-        wait = _wait_for_broker(health, liveness)
-        if not _identify(partial(identified, masking, [*existing.inputs]), wait=wait):
-            return
-        check_topic_settings(configuration, [*existing.inputs])
-        if not answered(partial(_check_offsets, configuration, consumer, existing), "the group's offsets", wait=wait):
-            return
-        health.reason(BROKERS, None)
-        report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
-        report.start()
-        connect = partial(_connect, configuration)
-        worker = Worker(_components(configuration, masking, existing, consumer, connect, liveness, health, report))
-        with brokers:
-            worker.run()
 
-
-@contextmanager
-def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
-    consumer = _connect(configuration)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def _connect(configuration: Configuration) -> Consumer:
-    return connect_consumer(consumer_properties(configuration))
-
-
-def _check_offsets(configuration: Configuration, consumer: Consumer, existing: FoundTopics) -> None:
-    for topic, counts in existing.inputs.items():
-        check_committed_offsets(configuration, consumer, topic, range(counts.input))
-
-
-def _identify(identify: Callable[[], object], *, wait: Callable[[str], bool]) -> bool:
-    """Request and set the input topics' ids, until a broker answers; return False when stopping."""
-    return answered(identify, "the ids of the input topics", wait=wait)
-
-
-def answered(request: Callable[[], object], what: str, *, wait: Callable[[str], bool]) -> bool:
-    """Make a request until a broker answers it; ``wait``: for the next attempt, with the reason. Return False when
-    stopping. Raises KafkaException if the broker refuses access."""
-    while True:
-        try:
-            request()
-        except KafkaException as failure:
-            if is_access_refusal(failure.args[0]):
-                raise
-            if not wait(f"{what} are not known: {failure.args[0].str()}"):
-                return False
-        else:
-            return True
-
-
-def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool]:
     def wait(reason: str) -> bool:
         log.warning("%s; trying again", reason)
         health.reason(BROKERS, reason)
         return liveness.pause(BROKER_RETRY_PAUSE)
 
-    return wait
+    with closing(connect_consumer(consumer_properties(configuration))) as client:
+        found = until_answered(lambda: find_topics(configuration, client), wait)
+    if found is None:
+        return
+    health.reason(BROKERS, None)
+    report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
+    report.start(masking.alpha)
+    with watched_brokers(configuration, health):
+        Worker(worker_parts(configuration, masking, found, liveness, health, report)).run()
 
 
-def _components(
+def worker_parts(
     configuration: Configuration,
     masking: Masking,
-    existing: FoundTopics,
-    consumer: Consumer,
-    connect: Callable[[], Consumer],
+    found: FoundTopics,
     liveness: Liveness,
     health: Health,
     report: WorkerReport,
-) -> WorkerComponents:
-    topics = configuration.topics
-    active_statistics = ActiveStatistics(masking, own_secret_id(configuration))
-    inputs = _inputs(configuration, existing, active_statistics)
-    refused, ids = RefusedRecords.of(configuration.kafka.properties), transactional_ids(configuration)
-    source, may_hold = _source(configuration, inputs, consumer, connect, active_statistics, liveness)
-    return WorkerComponents(
-        source=source,
-        may_hold=may_hold,
-        pipeline=CommitPipeline([partial(_producer, configuration, name, liveness, refused) for name in ids]),
-        background=BackgroundRunner(poll=source.poll, beat=liveness.beat),
-        statistics_consumer=StatisticsConsumer(
-            client=connect_consumer(statistics_properties(configuration)),
-            topic=topics.statistics,
-            partitions=existing.statistics,
-            opener=MessageOpener(topic_seal(configuration, topics.statistics)),
-            on_refused=report.refused_message,
+) -> WorkerParts:
+    """Return the parts of a worker on the topics that were found."""
+    topics, names, secret_id = InputTopics(configuration, found), configuration.topics, own_secret_id(configuration)
+    seal = topic_seal(configuration, names.calibration)
+
+    def outputs(topic: str) -> OutputTopics:
+        return OutputTopics(
+            input=topic,
+            output=names.of(topic).output,
+            rejected=names.of(topic).rejected,
+            calibration=names.calibration,
+            rejected_partitions=topics.counts(topic).rejected,
+            seal=seal,
+            taxonomies=masking.taxonomies,
+            secret_id=secret_id,
+            configuration=configuration.hash,
+            numeric=masking.mechanism.numeric_attributes,
+            context=masking.mechanism.context.fingerprint,
+        )
+
+    def connect(batcher: Batcher, before_revoke: Callable[[], None]) -> Source:
+        return Source(
+            connect_consumer(consumer_properties(configuration)),
+            batcher,
+            running=liveness.beat,
+            has_place=topics.has_place,
+            before_revoke=before_revoke,
+            from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
+        )
+
+    return WorkerParts(
+        connect=connect,
+        transactions=partial(new_transactions, configuration, transactional_id(configuration), outputs, liveness.beat),
+        batcher=partial(new_batcher, configuration, masking),
+        statistics=StatisticsSource(
+            connect_consumer(statistics_properties(configuration)),
+            names.statistics,
+            found.statistics,
+            MessageOpener(topic_seal(configuration, names.statistics)),
+            ActiveStatistics(masking, secret_id),
+            report.refused_message,
         ),
-        statistics_topic=TopicWatch.of(configuration, configuration.topics.statistics),
-        active_statistics=active_statistics,
-        inputs=inputs,
-        topic_ids=_topic_ids(configuration, active_statistics, liveness, health),
-        outputs=partial(
-            _outputs, configuration, active_statistics, inputs, topic_seal(configuration, topics.calibration)
-        ),
+        topics=topics,
         liveness=liveness,
         health=health,
         report=report,
-        refused=refused,
     )
 
 
-def _topic_ids(
-    configuration: Configuration, statistics: ActiveStatistics, liveness: Liveness, health: Health
-) -> TopicIds:
-    """Return when the ids of topics are requested again; never if noise does not depend on them."""
-    properties = {**confluent_properties(configuration), "log_level": 0}
-
-    def identify(topics: Sequence[str]) -> None:
-        admin = connect_admin(properties)
-        for topic in topics:
-            statistics.identify(known_identities(admin, topic))
-
-    def request(topics: Sequence[str]) -> bool:
-        if not _identify(partial(identify, topics), wait=_wait_for_broker(health, liveness)):
-            return False
-        health.reason(BROKERS, None)
-        return True
-
-    return TopicIds(request if statistics.masking.needs_identity else lambda _: True)
-
-
-def _inputs(configuration: Configuration, existing: FoundTopics, statistics: ActiveStatistics) -> InputTopics:
-    properties = {**confluent_properties(configuration), "log_level": 0}
-
-    def admit(topic: str) -> None:
-        check_topic_settings(configuration, [topic])
-        if statistics.masking.needs_identity:
-            statistics.identify(topic_identities(connect_admin(properties), [topic]))
-
-    return InputTopics(
-        configuration.topics,
-        existing,
-        partitions=lambda: partition_counts(connect_admin(properties)),
-        admit=admit,
-        every=refresh_seconds(properties),
-        known_after=refresh_seconds(properties, CLIENT_REFRESH_MS),
-    )
-
-
-def _source(
+def new_transactions(
     configuration: Configuration,
-    inputs: InputTopics,
-    consumer: Consumer,
-    connect: Callable[[], Consumer],
-    statistics: ActiveStatistics,
-    liveness: Liveness,
-) -> tuple[PartitionSource, Callable[[Sequence[KafkaMessage]], bool]]:
-    """Return the source, with micro-windows if the mechanism masks groups, and whether small groups may be held."""
-    limits = _window_limits(configuration)
-    source = partial(
-        PartitionSource,
-        client=consumer,
-        connect=connect,
-        topics=inputs.names,
-        beat=liveness.beat,
-        has_place=inputs.has_place,
-        notes=_start_notes(configuration),
-        skips_retained=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
+    identity: str,
+    outputs: Callable[[str], OutputTopics],
+    running: Callable[[], bool],
+) -> Transactions:
+    """Return the transactions of a new session."""
+    properties = producer_properties(configuration, identity)
+    return Transactions(
+        partial(connect_producer, properties),
+        outputs,
+        running=running,
+        expiry=float(properties["transaction.timeout.ms"]) / 1000,
+        retry_delay=retry_delay(properties),
     )
-    if not statistics.masking.mechanism.needs_group:
-        return source(batcher=LoadBatcher(_batch_limits(configuration))), never_hold
-    windows = MicroWindowBatcher(limits, minimum=lambda: statistics.masking.mechanism.group_minimum)
-    return source(batcher=windows, put_back=windows.put_back), limits.may_hold
 
 
-def _start_notes(configuration: Configuration) -> StartNotes:
-    group = starts_group_id(configuration)
-    properties = confluent_properties(configuration, group_id=group, enable_auto_commit=False)
-    return StartNotes(lambda on_commit: connect_consumer({**properties, "on_commit": on_commit, "log_level": 0}))
-
-
-def _window_limits(configuration: Configuration) -> MicroWindowLimits:
-    groups, worker = configuration.groups, configuration.worker
-    return MicroWindowLimits(
+def new_batcher(configuration: Configuration, masking: Masking) -> Batcher:
+    """Return the batcher of a new session: micro-windows if the mechanism masks groups."""
+    worker, groups = configuration.worker, configuration.groups
+    if not masking.mechanism.needs_group:
+        return LoadBatcher(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay or 0.0)
+    limits = GroupLimits(
         records=groups.records,
         size=worker.batch_bytes,
         delay=groups.delay,
         short=groups.short,
         batch=worker.batch_records,
     )
+    return GroupBatcher(limits, lambda: masking.mechanism.group_minimum)
 
 
-def _producer(
-    configuration: Configuration, transactional_id: str, liveness: Liveness, refused: RefusedRecords
-) -> TransactionalProducer:
-    properties = producer_properties(configuration, transactional_id)
-    return TransactionalProducer(
-        connect=lambda: connect_producer({**properties, **refused.properties}),
-        transactional_id=transactional_id,
-        running=liveness.running,
-        expiry=float(properties["transaction.timeout.ms"]) / 1000,
-        retry_delay=retry_delay(properties),
-        on_refused=refused.on_refused,
-        properties_version=lambda: refused.version,
+def transactional_id(configuration: Configuration) -> str:
+    """Return the id of this worker's producer: the group, and the worker's instance.
+
+    The instance is ``worker.instance``, or the host's name and the native id of the calling thread, which on the main
+    thread is the process id. A worker that restarts with the same id completes or aborts its open transaction at once.
+    Two workers must never share an id.
+    """
+    instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
+    return transactional_id_prefix(configuration) + instance
+
+
+def consumer_properties(configuration: Configuration) -> ClientProperties:
+    """Return the properties of the input's consumer: it reads committed records and commits no offsets itself.
+
+    A partition is never reset by the client: ``Source`` chooses where it is read on, and counts what was deleted.
+    """
+    properties = confluent_properties(
+        configuration,
+        group_id=consumer_group_id(configuration),
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
+        auto_offset_reset="error",
     )
+    defaults = {
+        "queued.max.messages.kbytes": max(1024, 2 * configuration.worker.batch_bytes // 1024),
+        "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
+        "reconnect.backoff.max.ms": RECONNECT_MS,
+    }
+    return {**defaults, **properties, **_assignor(properties), **_membership(configuration)}
 
 
-def _outputs(
-    configuration: Configuration, statistics: ActiveStatistics, inputs: InputTopics, seal: TopicSeal, topic: str
-) -> OutputTopics:
-    topics, masking = configuration.topics.of(topic), statistics.masking
-    return OutputTopics(
-        input=topic,
-        output=topics.output,
-        rejected=topics.rejected,
-        calibration=topics.calibration,
-        rejected_partitions=inputs.counts(topic).rejected,
-        seal=seal,
-        taxonomies=masking.taxonomies,
-        configuration=masking.configuration.hash,
-        secret_id=own_secret_id(configuration),
-        numeric=masking.mechanism.numeric_attributes,
-        context=masking.mechanism.context.fingerprint,
-    )
-
-
-def _batch_limits(configuration: Configuration) -> BatchLimits:
+def _membership(configuration: Configuration) -> ClientProperties:
+    """Return the properties of a static member: it stays in the group when it ends, and keeps its share on return."""
     worker = configuration.worker
-    return BatchLimits(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay or 0.0)
+    return {"group.instance.id": worker.instance} if worker.static_member else {}
+
+
+def _assignor(properties: ClientProperties) -> ClientProperties:
+    """Return the incremental assignor of the classic protocol. The protocol of KIP-848 is always incremental."""
+    kip_848 = str(properties.get("group.protocol", "classic")).lower() == "consumer"
+    return {} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}
+
+
+def statistics_properties(configuration: Configuration) -> ClientProperties:
+    """Return the properties of the statistics topic's consumer. It joins no group, but the client requires a name.
+
+    A worker is ready when it has reached the end of the topic, which a broker reports after ``fetch.wait.max.ms``.
+    """
+    properties = confluent_properties(
+        configuration,
+        group_id=statistics_group_id(configuration),
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **properties}
+
+
+def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
+    """Return the properties of the transactional producer; its queue has room for two batches with their blocks."""
+    worker = configuration.worker
+    defaults = {
+        "transaction.timeout.ms": WORKER_TRANSACTION_MS,
+        "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
+        "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
+        "compression.type": "lz4",
+        "linger.ms": LINGER_MS,
+        "reconnect.backoff.max.ms": RECONNECT_MS,
+        **RETRY_PROPERTIES,
+    }
+    properties = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
+    return {**defaults, **properties}

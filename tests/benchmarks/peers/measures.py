@@ -17,11 +17,7 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from support.data import discharges, icd9cm
-from support.real_codes import as_batch, correlation_of, real_codes, real_rows
-
-from stream_masker.core.distance import WuPalmer
-from stream_masker.core.linkage import record_linkage
-from stream_masker.evaluation.downstream import (
+from support.downstream import (
     AncestorFeatures,
     NaiveBayes,
     accuracy_of,
@@ -29,6 +25,10 @@ from stream_masker.evaluation.downstream import (
     ancestors_at,
     chapters,
 )
+from support.real_codes import as_batch, correlation_of, real_codes, real_rows
+
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.linkage import record_linkage
 
 ATTRIBUTES = ("principal", "secondary")
 LEVELS = {"code": 0, "block": 3, "chapter": 2}

@@ -72,7 +72,7 @@ def test_a_context_of_fhir_is_read_in_bundles_and_missing_in_others():
         ({"sex[*]": ["F"]}, {"keep": ["sex"]}, "mechanism.context.sex[*]: 'sex[*]' is not allowed: use a path without"),
         ({"sex..": ["F"]}, {}, "mechanism.context.sex..: path 'sex..', character 5: a name is expected"),
         ({"sex": []}, None, "mechanism.context.sex: a list of 0 is not allowed: use "),
-        ({"sex": ["F", 1]}, None, "mechanism.context.sex[1]: 1 is not allowed: use text that is not empty"),
+        ({"sex": ["F", 1]}, None, "mechanism.context.sex[1]: 1 is not allowed: use text"),
         ({"sex": ["F", "F"]}, None, "mechanism.context: context 'sex' has a text twice"),
         ({"age": [65, 18]}, None, "mechanism.context: context 'age': give the texts that can occur, or the ascending"),
         (

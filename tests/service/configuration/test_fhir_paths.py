@@ -74,15 +74,6 @@ def test_several_paths_are_for_arrays_only(content):
     assert "'other.code' needs a [*], and so does path: only array attributes have several paths" in problem(content)
 
 
-def test_the_hash_of_configurations_without_the_new_keys_is_unchanged(content):
-    content |= {"records": "json", "noise_key": "id", "fields": {"unlisted": "drop"}}
-    content["attributes"] = {"a": {"path": "code", "ontology": "icd"}}
-    explicit = {**content, "fields": {"unlisted": "drop", "references": []}}
-    explicit["attributes"] = {"a": {"path": "code", "ontology": "icd", "also": []}}
-    assert "records" not in parse_configuration(content).masking_sections()
-    assert parse_configuration(content).hash == parse_configuration(explicit).hash
-
-
 def test_numbers_of_resources_are_refused_with_what_to_do_instead(content):
     content["attributes"]["net"] = {"path": "Claim.item[0].net.value", "numeric": {"minimum": 0}}
     content["mechanism"] = {"name": "semantic_noise"}

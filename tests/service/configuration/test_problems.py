@@ -8,107 +8,114 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
 
 SECRET = "hunter2hunter2hunter2"
-DURATION = "use a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds"
+NOTHING = "nothing is given: leave the key out, or give it a value"
+TRUTH = "true is not allowed: use another value, or quotes to make it text"
 NAME = "use a name of at most 100 letters, digits, - and _ that starts with a letter or _"
-TOPICS = "input, output, rejected, calibration, statistics, drift or provenance"
-POLICIES = "use reject, ancestor or suppress"
+DURATION = "use a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or seconds"
+TOPIC = "use a topic name of at most 249 letters, digits, ., - and _"
 
 
 @pytest.mark.parametrize(
-    ("sections", "line"),
+    ("sections", "lines"),
     [
         (
-            {"attributes": {"principal": {"unknown": "foo"}}},
-            "attributes.principal.unknown: 'foo' is not allowed: use reject, ancestor or suppress",
-        ),
-        (
             {"attributes": {"principal": {"unknown": "rejct"}}},
-            f"attributes.principal.unknown: 'rejct' is not allowed: {POLICIES}; did you mean 'reject'?",
+            [
+                "attributes.principal.unknown: 'rejct' is not allowed: use reject, ancestor or suppress"
+                "; did you mean 'reject'?"
+            ],
         ),
         (
             {"topics": {"inptu": "a"}},
-            f"topics.inptu: unknown key: use {TOPICS}; did you mean 'input'?",
+            [
+                "topics.inptu: unknown key: use input, output, rejected, calibration, statistics or drift"
+                "; did you mean 'input'?"
+            ],
         ),
-        (
-            {"topics": {"drift": "a b"}},
-            "topics.drift: 'a b' is not allowed: use a topic name of at most 249 letters, digits, ., - and _",
-        ),
-        ({"http": {"port": 70000}}, "http.port: 70000 is not allowed: use a whole number from 0 to 65535"),
-        ({"http": {"port": "9464"}}, "http.port: '9464' is not allowed: use a whole number from 0 to 65535"),
-        ({"http": {"port": True}}, "http.port: true is not allowed: use a whole number from 0 to 65535"),
-        ({"http": {"host": 12}}, "http.host: 12 is not allowed: use text that is not empty; quotes make it text"),
-        (
-            {"worker": None},
-            "worker: nothing is given: use a mapping with batch_records, batch_bytes, batch_delay, instance "
-            "or static_member",
-        ),
-        (
-            {"worker": {"batch_delay": "24 h"}},
-            f"worker.batch_delay: '24 h' is not allowed: {DURATION}",
-        ),
-        (
-            {"worker": {"batch_delay": "0s"}},
-            f"worker.batch_delay: '0s' is not allowed: {DURATION}",
-        ),
-        ({"mechanism": {"correlated": "yes"}}, "mechanism.correlated: 'yes' is not allowed: use true or false"),
-        (
-            {"mechanism": {"reference": "median"}},
-            "mechanism.reference: 'median' is not allowed: use mean, pair or root; did you mean 'mean'?",
-        ),
+        ({"topics": {"drift": "a b"}}, [f"topics.drift: 'a b' is not allowed: {TOPIC}"]),
+        ({"topics": {"input": ["a", "b c"]}}, [f"topics.input[1]: 'b c' is not allowed: {TOPIC}"]),
+        ({"http": {"port": 70000}}, ["http.port: 70000 is not allowed: use a number of at most 65535"]),
+        ({"http": {"port": "x"}}, ["http.port: 'x' is not allowed: use a whole number"]),
+        ({"http": {"port": True}}, [f"http.port: {TRUTH}"]),
+        ({"http": {"host": 12}}, ["http.host: 12 is not allowed: use text; quotes make it text"]),
+        ({"worker": None}, [f"worker: {NOTHING}"]),
+        ({"worker": {"batch_delay": "24 h"}}, [f"worker.batch_delay: '24 h' is not allowed: {DURATION}"]),
+        ({"worker": {"batch_delay": "0s"}}, [f"worker.batch_delay: '0s' is not allowed: {DURATION}"]),
+        ({"worker": {"batch_records": 5.5}}, ["worker.batch_records: 5.5 is not allowed: use a whole number"]),
         (
             {"calibration": {"baseline": 0}},
-            "calibration.baseline: 0 is not allowed: use first or a whole number of at least 1",
+            ["calibration.baseline: 0 is not allowed: use first or a number of at least 1"],
         ),
-        ({"fields": {"keep": "age"}}, "fields.keep: 'age' is not allowed: use a list of text that is not empty"),
+        ({"fields": {"keep": "age"}}, ["fields.keep: 'age' is not allowed: use a list"]),
+        ({"fields": {"keep": ["age", 3]}}, ["fields.keep[1]: 3 is not allowed: use text; quotes make it text"]),
         (
-            {"fields": {"keep": ["age", 3]}},
-            "fields.keep[1]: 3 is not allowed: use text that is not empty; quotes make it text",
+            {"fields": {"generalize": {"age": {"date": "week"}}}},
+            ["fields.generalize.age.date: 'week' is not allowed: use month, year or decade"],
         ),
         (
-            {"ontologies": {"my icd": {"source": "icd10cm"}}},
-            f"ontologies.my icd: the key is not allowed: {NAME}",
+            {"ontologies": {"my icd": {"sourc": "icd10cm", "source": "a"}}},
+            [
+                f"ontologies.my icd: the key is not allowed: {NAME}",
+                "ontologies.my icd.sourc: unknown key: use source; did you mean 'source'?",
+            ],
+        ),
+        (
+            {"ontologies": {"odor": {"values": [3]}}},
+            [
+                "ontologies.odor.values: a list of 1 is not allowed: use 2 or more entries",
+                "ontologies.odor.values[0]: 3 is not allowed: use text; quotes make it text",
+            ],
         ),
         (
             {"attributes": {"principal": {"alpha": {"path": "a", "defualt": 1}}}},
-            "attributes.principal.alpha.defualt: unknown key: use path or default; did you mean 'default'?",
+            ["attributes.principal.alpha.defualt: unknown key: use path or default; did you mean 'default'?"],
         ),
         (
             {"attributes": {"principal": {"alpha": {"header": "a", "default": 11}}}},
-            "attributes.principal.alpha.default: 11 is not allowed: use a number from 0.01 to 10",
+            ["attributes.principal.alpha.default: 11 is not allowed: use a number of at most 10"],
+        ),
+        (
+            {"mechanism": {"reference": "median"}},
+            ["mechanism.reference: 'median' is not allowed: use mean, pair or root; did you mean 'mean'?"],
+        ),
+        (
+            {"mechanism": {"name": "rank_swapping", "k": 1, "reference": "mean"}},
+            [
+                "mechanism.k: 1 is not allowed: use a number of at least 2",
+                "mechanism.reference: unknown key: use name, k, multivariate, intervals or distance",
+            ],
         ),
     ],
 )
-def test_errors_give_location_value_and_allowed_values(problems, sections, line):
-    assert problems(**sections) == [line]
+def test_errors_give_location_value_and_allowed_values(problems, sections, lines):
+    assert problems(**sections) == lines
 
 
-@pytest.mark.parametrize("alpha", [0, -1, 10.5, "0.3", [0.3], True, None])
-def test_alpha_out_of_range_lists_all_forms(problems, alpha):
+@pytest.mark.parametrize("alpha", [0, -1, 10.5, "x", [0.3], True, None])
+def test_alpha_out_of_range_is_one_problem(problems, alpha):
     (line,) = problems(attributes={"principal": {"alpha": alpha}})
     assert line.startswith("attributes.principal.alpha: ")
-    assert "use a number from 0.01 to 10, a mapping with path or default or a mapping with header or default" in line
 
 
-def test_missing_required_keys_are_listed():
+def test_missing_required_keys_are_listed_with_their_meaning():
     with pytest.raises(ConfigurationError) as raised:
         parse_configuration({"attributes": {"a": {}}, "fields": {}})
-    assert str(raised.value).splitlines() == [
-        "configuration: the configuration has 5 problems",
-        "  attributes.a.path: required: use text that is not empty",
-        f"  attributes.a.ontology: required: {NAME}",
-        "  fields.unlisted: required: use keep or drop",
-        "  ontologies: required: use a mapping",
-        "  noise_key: required:",
-        "    position: fresh noise for each record; repeated records of a person can be averaged",
-        "    patient.id, or another field: one mask for equal codes of a person; averaging them gains nothing",
+    head, *lines = str(raised.value).splitlines()
+    assert head == "configuration: the configuration has 5 problems"
+    assert lines[:4] == [
+        "  attributes.a.path: required: the path of the code",
+        "  attributes.a.ontology: required: the attribute's ontology: one of the names in `ontologies`",
+        "  fields.unlisted: required: the treatment of fields that the configuration does not name",
+        "  ontologies: required: the ontologies by name; at least one",
     ]
+    assert lines[4].startswith("  noise_key: required: the key that determines the noise of a value")
 
 
 @pytest.mark.parametrize("section", ["attributes", "ontologies"])
 def test_empty_sections_are_errors(data, section):
     given = data()
     given[section] = {}
-    with pytest.raises(ConfigurationError, match=f"{section}: empty: add at least one"):
+    with pytest.raises(ConfigurationError, match=f"{section}: a mapping of 0 is not allowed: use 1 or more entries"):
         parse_configuration(given)
 
 
@@ -121,13 +128,8 @@ def test_one_message_reports_all_problems_in_file_order(data):
     assert [line.split(":")[0].strip() for line in lines] == ["http.port", "topics.input", "topics.x", "foo"]
 
 
-def test_model_errors_read_like_schema_errors(problems):
-    (line,) = problems(topics={"drift": "discharges\n"})
-    assert line.startswith(r"topics.drift: 'discharges\n' is not allowed: use a topic name")
-
-
 def test_long_values_are_truncated(problems):
-    (line,) = problems(http={"port": "9" * 500})
+    (line,) = problems(http={"port": "x" * 500})
     assert len(line) < 150
 
 
@@ -136,12 +138,12 @@ def test_long_values_are_truncated(problems):
     [
         {"secret": SECRET},
         {"secret": {"file": [SECRET]}},
-        {"secret": {"file": 3}},
         {"secret": {SECRET: None}},
         {"secret": {"value": SECRET}},
         {"secret": {"file": {SECRET: SECRET}}},
+        {"http": {"token": SECRET}},
+        {"internal_topics": {"previous_secrets": [SECRET]}},
         {"kafka": SECRET},
-        {"kafka": {"properties": SECRET}},
         {"kafka": {"properties": f"sasl.password={SECRET}"}},
         {"kafka": {"properties": {"sasl.password": [SECRET]}}},
         {"kafka": {"properties": {"sasl.password": {SECRET: SECRET}}}},
@@ -150,60 +152,3 @@ def test_long_values_are_truncated(problems):
 )
 def test_errors_never_contain_secrets(problems, sections):
     assert SECRET not in "\n".join(problems(**sections))
-
-
-@pytest.mark.parametrize(
-    ("sections", "lines"),
-    [
-        (
-            {"topics": {"input": ["a", "b c"]}},
-            ["topics.input[1]: 'b c' is not allowed: use a topic name of at most 249 letters, digits, ., - and _"],
-        ),
-        ({"topics": {"input": "a b"}}, ["topics.input: 'a b' is not allowed: use a topic name of at most 249 letters"]),
-        (
-            {"topics": {"input": "a" * 249}},
-            ["topics.output: the default is not allowed here", "topics.rejected: the default is not allowed here"],
-        ),
-        (
-            {"ontologies": {"my icd": {"sourc": "icd10cm"}}},
-            [
-                f"ontologies.my icd: the key is not allowed: {NAME}",
-                "ontologies.my icd.sourc: unknown key: use source; did you mean 'source'?",
-                "ontologies.my icd.source: required: use text that is not empty",
-            ],
-        ),
-        (
-            {"ontologies": {"odor": {"values": [3]}}},
-            [
-                "ontologies.odor.values: a list of 1 is not allowed: use a list of text that is not empty",
-                "ontologies.odor.values[0]: 3 is not allowed: use text that is not empty; quotes make it text",
-            ],
-        ),
-        (
-            {"mechanism": {"name": "rank_swapping", "k": 1}},
-            ["mechanism.k: 1 is not allowed: use a whole number of at least 2"],
-        ),
-        (
-            {"mechanism": {"name": "rank_swapping", "k": 1, "reference": "mean"}},
-            [
-                "mechanism.k: 1 is not allowed: use a whole number of at least 2",
-                "mechanism.reference: unknown key: use name, k, multivariate, intervals or distance",
-            ],
-        ),
-        (
-            {"mechanism": {"name": "pramm"}},
-            ["mechanism.name: 'pramm' is not allowed: use semantic_noise, microaggregation"],
-        ),
-        (
-            {"attributes": {"principal": {"label": None}}},
-            ["attributes.principal.label: nothing is given: use text that is not empty"],
-        ),
-        ({"worker": {"batch_records": 5.0}}, ["worker.batch_records: 5.0 is not allowed: use a whole number"]),
-    ],
-)
-def test_errors_in_alternatives_name_the_nearest_one(data, sections, lines):
-    given = {**data(), **sections} if "mechanism" in sections else data(**sections)
-    with pytest.raises(ConfigurationError) as raised:
-        parse_configuration(given)
-    found = [line.strip() for line in str(raised.value).splitlines()[1:]]
-    assert [text[: len(line)] for text, line in zip(found, lines, strict=True)] == lines

@@ -29,7 +29,7 @@ from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
 from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.worker.statistics_consumer import VersionBuffer
+from stream_masker.service.worker.statistics import VersionBuffer
 from stream_masker.summary import ATTACKER
 
 EVENT = {

@@ -11,7 +11,6 @@ from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_plan
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.secret import (
-    read_encryption_secret,
     read_http_token,
     read_registry_secret,
     read_secret,
@@ -24,10 +23,9 @@ CONTENT = {
     "kafka": {"properties": {"ssl.ca.location": "ca.pem", "client.id": "a"}},
     "ontologies": {"one": {"source": "one.csv"}, "icd": {"source": "icd10cm"}},
     "attributes": {"a": {"path": "a", "ontology": "one", "mapping": "mapping.csv"}},
-    "fields": {"unlisted": "drop", "encrypt": ["b"]},
+    "fields": {"unlisted": "drop"},
     "noise_key": "position",
     "secret": {"file": "secret"},
-    "encryption_secret": {"file": "encryption"},
     "internal_topics": {"secret": {"file": "topics"}, "previous_secrets": [{"file": "earlier"}, {"env": "OLD"}]},
     "http": {"token": {"file": "token"}, "tls": {"certificate": "http.crt", "key": "http.key"}},
     "format": {
@@ -39,11 +37,10 @@ CONTENT = {
             "certificate_key": "registry.key",
         },
     },
-    "produce": {"protobuf": {"descriptors": "events.desc", "message": "example.Visit"}},
 }
 NAMES = {
-    *("one.csv", "mapping.csv", "secret", "encryption", "topics", "earlier", "token", "http.crt", "http.key"),
-    *("credentials", "registry.ca", "registry.crt", "registry.key", "events.desc"),
+    *("one.csv", "mapping.csv", "secret", "topics", "earlier", "token", "http.crt", "http.key"),
+    *("credentials", "registry.ca", "registry.crt", "registry.key"),
 }
 
 
@@ -73,11 +70,9 @@ def test_every_file_that_is_read_is_named(configuration: Configuration, monkeypa
 
     monkeypatch.setattr(Configuration, "resolve", recorded)
     section, http = configuration.format.registry, configuration.http
-    assert configuration.event_files.protobuf is not None
     for reader in (
         lambda: build_plan(configuration),
         lambda: read_secret(configuration, {}),
-        lambda: read_encryption_secret(configuration, {}),
         lambda: read_topic_secrets(configuration, {}),
         lambda: read_registry_secret(configuration, section.credentials, "credentials", {}),
         lambda: read_http_token(configuration, http.token, {}),
@@ -85,5 +80,5 @@ def test_every_file_that_is_read_is_named(configuration: Configuration, monkeypa
     ):
         with pytest.raises(StreamMaskerError):
             reader()
-    assert {"one.csv", "secret", "encryption", "topics", "credentials", "token", "events.desc"} <= read
+    assert {"one.csv", "secret", "topics", "credentials", "token"} <= read
     assert read <= NAMES

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 
-import cramjam
 import pytest
 
 from stream_masker.errors import ServiceError
@@ -65,19 +64,16 @@ def test_a_link_is_kept_and_its_file_replaced(tmp_path):
     assert (tmp_path / "real").read_text() == "after"
 
 
-@pytest.mark.parametrize(
-    ("name", "unpack"), [("out.jsonl.gz", gzip.decompress), ("out.jsonl.zst", cramjam.zstd.decompress)]
-)
 @pytest.mark.parametrize("size", [0, 10, 3_000_000])
-def test_the_name_selects_compression(tmp_path, name, unpack, size):
+def test_the_name_selects_compression(tmp_path, size):
     data = os.urandom(size)
-    with open_output(str(tmp_path / name)) as stream:
+    with open_output(str(tmp_path / "out.jsonl.gz")) as stream:
         for start in range(0, size, 100_000):
             stream.write(data[start : start + 100_000])
-    assert bytes(unpack((tmp_path / name).read_bytes())) == data
+    assert gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()) == data
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_full_disk_is_one_message(tmp_path, suffix):
     link = tmp_path / f"out.jsonl{suffix}"
     link.symlink_to("/dev/full")

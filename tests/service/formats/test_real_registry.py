@@ -21,7 +21,8 @@ from kafka_broker import KafkaUnavailableError, cache_folder, find
 from schema_registry import AVRO_EVENT, JSON_EVENT, avro_values, json_values, register
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject, SchemaLookup
+from stream_masker.service.formats.registry import SchemaLookup
+from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject
 
 pytestmark = pytest.mark.scheduled
 

@@ -14,7 +14,7 @@ from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.names import PrincipalRole, required_access
-from stream_masker.service.worker.client_properties import transactional_ids
+from stream_masker.service.worker.run import transactional_id
 
 TEXT = """
 ontologies: {icd: {source: icd10cm}}
@@ -46,15 +46,6 @@ def test_only_the_calibrator_writes_statistics_and_nobody_of_the_service_reads_m
     assert (writers, readers) == ({PrincipalRole.CALIBRATOR}, {PrincipalRole.READER})
 
 
-def test_only_workers_write_provenance_events() -> None:
-    configuration = parse_configuration({**yaml.safe_load(TEXT), "topics": {"provenance": "events"}})
-    access = {role: {r for r in allowed(configuration, role) if r[1] == "events"} for role in PrincipalRole}
-    assert {role: {operation for *_, operation in rules} for role, rules in access.items() if rules} == {
-        PrincipalRole.WORKER: {"Write", "DescribeConfigs"},
-        PrincipalRole.ADMINISTRATOR: {"Create", "Describe", "DescribeConfigs"},
-    }
-
-
 def test_transactional_ids_of_workers_have_the_allowed_prefix(configuration) -> None:
     (rule,) = [
         rule
@@ -62,7 +53,7 @@ def test_transactional_ids_of_workers_have_the_allowed_prefix(configuration) -> 
         if rule.role is PrincipalRole.WORKER and rule.resource == "transactional-id"
     ]
     assert rule.prefixed
-    assert all(name.startswith(rule.name) for name in transactional_ids(configuration))
+    assert transactional_id(configuration).startswith(rule.name)
 
 
 def test_commands_are_quoted_for_a_shell(configuration) -> None:

@@ -12,7 +12,7 @@ from kafka_broker import LOOPBACK, free_ports
 from secured_kafka import token_endpoint
 
 from stream_masker.errors import ConfigurationError, ServiceError
-from stream_masker.service.kafka.credentials import ClientTokens
+from stream_masker.service.kafka.tokens import ClientTokens
 
 SECRET = "a secret: with % and +"
 

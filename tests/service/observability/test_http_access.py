@@ -194,5 +194,5 @@ def test_a_short_token_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_token_has_one_source() -> None:
-    with pytest.raises(ConfigurationError, match=r"http\.token: use exactly one of file, env and exec"):
+    with pytest.raises(ConfigurationError, match=r"http\.token: use exactly one of file and env"):
         configured(token={"file": "token", "env": "TOKEN"})

@@ -22,8 +22,6 @@ from stream_masker.core.risk.sensitive import SENSITIVE_LISTS
 from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.seal import RefusalCause
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
-from stream_masker.service.kafka.unread_records import SkipCause
 from stream_masker.service.observability.metric_definitions import (
     ALL_METRICS,
     METRIC_DEFINITIONS,
@@ -31,7 +29,8 @@ from stream_masker.service.observability.metric_definitions import (
     metrics_table,
 )
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.report import HoldReason
+from stream_masker.service.worker.report import RETENTION, TransactionOutcome
+from stream_masker.service.worker.statistics import HoldReason
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ LABEL_VALUES = {
     "group": {*SENSITIVE_LISTS},
     "records": {"original", "masked"},
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},
-    "cause": {*RefusalCause, *SkipCause},
+    "cause": {*RefusalCause, RETENTION},
     "concept": {*CONCEPTS},
     "label": {""},
 }

@@ -38,7 +38,6 @@ from stream_masker.service.calibrator.metrics import (
     set_utility_metrics,
     set_window_metrics,
 )
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.metric_definitions import (
     ALL_METRICS,
@@ -47,8 +46,9 @@ from stream_masker.service.observability.metric_definitions import (
     ProcessName,
 )
 from stream_masker.service.observability.metrics import Metrics, process_registry
-from stream_masker.service.worker.batch import TransactionCounts
-from stream_masker.service.worker.report import HoldReason, WorkerReport
+from stream_masker.service.worker.outcomes import TransactionCounts
+from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
+from stream_masker.service.worker.statistics import HoldReason
 
 NAMES = ("principal", "secondary")
 ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))
@@ -76,16 +76,14 @@ def worker() -> Metrics:
     """Return the metrics of a worker after a few transactions."""
     metrics = Metrics(process_registry("worker", Health()), "worker")
     report = WorkerReport(metrics, Health())
-    report.start()
-    for name, level in ALPHA.items():
-        metrics.set("alpha", level, attribute=name)
+    report.start(ALPHA)
     causes = Counter({(Reason.UNKNOWN_CODE.value, "p"): 3, (Reason.NOT_JSON.value, None): 1})
     removed = Counter({NAMES[0]: 2})
     written = TransactionCounts(
         masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1, suppressed=removed
     )
-    report.batch(TransactionOutcome.COMMITTED, written, 0.31)
-    report.batch(TransactionOutcome.ABORTED, written, 1.2)
+    report.committed(written, 0.31)
+    report.ended(TransactionOutcome.ABORTED)
     for partition, lag in enumerate((120, 0, 34)):
         metrics.set("consumer_lag", lag, topic="discharges", partition=str(partition))
     metrics.set("consumer_lag_assigned", 154)

@@ -9,16 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_simulation import Simulation
 
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
-from stream_masker.service.worker import loop
+from stream_masker.service.worker import worker
+from stream_masker.service.worker.report import TransactionOutcome
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A simulated commit that is expedited has ended at once, or it is stuck."""
-    monkeypatch.setattr(loop, "EXPEDITED_STUCK_SECONDS", 0.0)
+@pytest.fixture(autouse=True, scope="module")
+def no_waiting() -> None:
+    """A simulated transaction advances when it is looked at."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(worker, "WAIT_SECONDS", 0.0)
+    yield
+    patch.undo()
 
 
 @given(seed=SEEDS, faulty_reads=st.integers(0, 400))
@@ -37,11 +40,10 @@ def test_a_worker_that_stops_at_any_time_leaves_nothing_open(seed: int, faulty_r
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
 def test_the_simulation_reaches_every_outcome(grouped: bool) -> None:
     simulations = [
-        Simulation(Random(seed), faulty_reads=300, until_complete=False, grouped=grouped) for seed in range(60)
+        Simulation(Random(seed), faulty_reads=300, until_complete=False, grouped=grouped) for seed in range(40)
     ]
     for simulation in simulations:
         simulation.run_and_check()
     for outcome in TransactionOutcome:
-        assert sum(simulation.count("transactions_total", outcome=outcome) for simulation in simulations) > 100
-    assert sum(simulation.pipeline.overlaps for simulation in simulations) > 100
-    assert sum(simulation.background.abandoned for simulation in simulations) > 5
+        assert sum(simulation.count("transactions_total", outcome=outcome) for simulation in simulations) > 40
+    assert sum(len(simulation.consumers) for simulation in simulations) > 80, "sessions that were lost"

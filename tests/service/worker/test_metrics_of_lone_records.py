@@ -17,15 +17,14 @@ from support.small_configuration import write_small
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
-from stream_masker.service.local.files import FileMasking
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.batch import OutputTopics, TransactionCounts, TransactionWriter
-from stream_masker.service.worker.refusals import RefusedRecords
+from stream_masker.service.worker.outcomes import OutputTopics
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.transactions import Transactions
 
 RECORDS = 1_000
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
@@ -48,7 +47,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
     masking, events = calibrated(folder)
     registry = CollectorRegistry()
     report = WorkerReport(Metrics(registry, "worker"), Health())
-    report.start()
+    report.start({})
     outputs = OutputTopics(
         input="in",
         output="out",
@@ -57,24 +56,30 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         rejected_partitions=1,
         seal=TopicSeal("blocks", [b"the secret of all processes"]),
         taxonomies=masking.taxonomies,
-        configuration="0123456789abcdef",
         secret_id="fedcba9876543210",
+        configuration="0123456789abcdef",
     )
+    writing = Transactions(FakeProducer, lambda _: outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
+    writing.open()
     observations, before = [], samples(registry)
     for offset, event in enumerate(events):
         record = InputRecord(offset, event, timestamp=1)
         result = masking.masker.mask("in", 0, [record], statistics_version=1)
-        written = TransactionCounts()
-        TransactionWriter(lambda _: outputs, lambda *_: [], written, RefusedRecords()).write(
-            {Partition("in", 0): result}
-        )
-        report.batch(TransactionOutcome.COMMITTED, written, 0.1)
+        partition = Partition("in", 0)
+        report.committed(writing.write({partition: result}, {partition: offset + 1}, None).result(), 0.1)
         after = samples(registry)
         changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())
         original, mask = (orjson.loads(value or b"")["code"] for value in (event, result.values[0]))
         observations.append(Observation(original, mask, result.blocks[0].unchanged, changes))
         before = after
     return observations
+
+
+class FakeProducer:
+    """A producer whose broker accepts everything."""
+
+    def __getattr__(self, step: str) -> Callable[..., int]:
+        return lambda *_: 0
 
 
 def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:

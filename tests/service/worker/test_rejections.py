@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stream_masker.service.worker.batch import TransactionCounts
+from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import LATEST_RECORDS, LEAST_RECORDS, RejectionShare
 
 WRONG_PATH = ("missing_noise_key", "patient.idd")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag
 
-from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, PositiveInt, Section
+from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, PositiveInt, Section, by_key
 
 FORMATS = (
     'The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y", "%d.%m.%Y %H:%M"]`. With them, whole numbers '
@@ -20,12 +19,12 @@ class BandSection(Section):
     removed."""
 
     width: PositiveInt = Field(description="The width of a band; at least 1. Bands start at 0.")
-    top: PositiveInt | SkipJsonSchema[None] = Field(
+    top: PositiveInt | None = Field(
         default=None, description="The number from which on all share one band, such as 90 for `90+`. Default: none."
     )
 
 
-DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None]
+DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | None
 
 
 class DateUnitSection(Section):
@@ -57,18 +56,15 @@ class LevelSection(Section):
     )
 
 
-class SharedSection(Section):
-    """Codes become their nearest ancestors, or stay, so that enough records of the calibration window share the result;
-    a value that is not a code of the ontology is removed."""
-
-    ontology: NameText = Field(description="The ontology of the codes: one of the names in `ontologies`.")
-    records: Annotated[int, Field(ge=2)] = Field(
-        description="The minimum number of records of the window, of as many different noise keys, that share a "
-        "result; at least 2."
-    )
-
-
-GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection | LevelSection | SharedSection
+GeneralizeSection: TypeAlias = Annotated[
+    Annotated[BandSection, Tag("a mapping")]
+    | Annotated[DateUnitSection, Tag("a date unit")]
+    | Annotated[CharactersSection, Tag("first characters")]
+    | Annotated[LevelSection, Tag("an ontology level")],
+    by_key(
+        {"date": "a date unit", "characters": "first characters", "ontology": "an ontology level"}, scalar="a mapping"
+    ),
+]
 
 
 class ShiftSection(Section):
@@ -78,7 +74,7 @@ class ShiftSection(Section):
     days: Annotated[int, Field(ge=1, le=36_500)] = Field(
         description="The maximum number of days in either direction; from 1 to 36500. Dates move by at least one day."
     )
-    key: FieldPath | SkipJsonSchema[None] = Field(
+    key: FieldPath | None = Field(
         default=None,
         description="The path of the field whose value determines the number of days, such as `patient.id`. Default: "
         "`noise_key`, if it is a path.",
@@ -133,21 +129,6 @@ class FieldsSection(Section):
     constant: dict[FieldPath, ConstantValue] = Field(
         default_factory=dict, description="The paths of fields that get the same value in all records."
     )
-    encrypt: tuple[FieldPath, ...] = Field(
-        default=(),
-        description="The paths of fields whose values are encrypted with `encryption_secret`; `stream-masker reveal` "
-        "decrypts them.",
-    )
-
-
-class ProtobufSection(Section):
-    """The messages of Protobuf files, which do not describe themselves."""
-
-    descriptors: NonEmptyText = Field(
-        description="A file with the descriptor set of the schema and its imports, relative to the configuration "
-        "file's folder: `protoc --include_imports --descriptor_set_out=FILE`, or `buf build -o FILE`."
-    )
-    message: NonEmptyText = Field(description="The full name of the message type, such as `example.Discharge`.")
 
 
 class ProduceSection(Section):
@@ -157,7 +138,7 @@ class ProduceSection(Section):
         default_factory=dict,
         description="The field path of each column. If empty, each column becomes a field of its name.",
     )
-    key: FieldPath | SkipJsonSchema[None] = Field(
+    key: FieldPath | None = Field(
         default=None, description="The path of the field whose value becomes the message key. Default: no key."
     )
     null_values: tuple[str, ...] = Field(
@@ -171,6 +152,7 @@ class ProduceSection(Section):
         description="The separator of each column of a CSV file whose cells have several codes, such as `;`: a cell "
         "becomes a list of texts without the spaces around them, and a masked list a cell again.",
     )
-    protobuf: ProtobufSection | SkipJsonSchema[None] = Field(
-        default=None, description="The messages of files whose names end in `.pb` or `.binpb`. Default: not read."
+    encoding: str = Field(
+        default="",
+        description="The encoding of CSV files, such as `cp1252`. Default: UTF-8, or UTF-16 with a byte order mark.",
     )

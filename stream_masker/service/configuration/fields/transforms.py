@@ -7,56 +7,49 @@ from functools import partial
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import date_pattern_problem
-from stream_masker.pipeline.fhir.references import ReferencePseudonym
-from stream_masker.pipeline.hl7v2.paths import CONTROL_ID
+from stream_masker.pipeline.fhir import ReferencePseudonym
+from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import FieldPolicy
-from stream_masker.pipeline.rollups import NAMED_LEVELS, LevelAncestor, SharedAncestor
 from stream_masker.pipeline.transforms import (
+    NAMED_LEVELS,
     Constant,
     DateShift,
     DateUnit,
-    Encrypted,
-    FieldCipher,
     FieldTransform,
     FormattedPseudonym,
     LeadingCharacters,
+    LevelAncestor,
     NumberBands,
 )
-from stream_masker.service.configuration.field_paths import POSITION, LocatedProblem, field_path, key_path, type_paths
+from stream_masker.service.configuration.errors import Problem
+from stream_masker.service.configuration.field_paths import POSITION, field_path, key_path, type_paths
 from stream_masker.service.configuration.fields.sections import (
     BandSection,
     DateUnitSection,
     GeneralizeSection,
     LevelSection,
-    SharedSection,
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import codes_of
-from stream_masker.service.configuration.secret import read_encryption_secret
 
 CONTROL_ID_DIGITS = 20
 """The length of the pseudonym of a control id, which HL7 v2 limits to 20 characters."""
 
 
 def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, FieldTransform]]:
-    """Return the transform of each path, by the key below ``fields``; keys without paths are left out.
-
-    The encryption secret is read when the first record is to be written.
-    """
+    """Return the transform of each path, by the key below ``fields``; keys without paths are left out."""
     fields = configuration.fields
     shifts = {
         path: DateShift(s.days, key_path(configuration, _key(configuration, path)), s.formats or ())
         for path, s in fields.shift.items()
     }
-    encrypted = Encrypted(lambda: FieldCipher(read_encryption_secret(configuration)))
     built: dict[str, dict[str, FieldTransform]] = {
         "pseudonyms": {path: FormattedPseudonym(s.prefix, s.digits) for path, s in fields.pseudonyms.items()},
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {path: _generalized(configuration, path, rule) for path, rule in fields.generalize.items()},
+        "generalize": {path: _generalized(configuration, rule) for path, rule in fields.generalize.items()},
         "shift": {**shifts},
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
-        "encrypt": dict.fromkeys(fields.encrypt, encrypted),
     }
     if configuration.records == "hl7v2" and not _names_control_id(configuration):
         built["pseudonyms"][CONTROL_ID] = FormattedPseudonym("", CONTROL_ID_DIGITS)
@@ -70,17 +63,14 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
 def _names_control_id(configuration: Configuration) -> bool:
     """Return whether the configuration says what happens to the control id of HL7 v2 messages."""
     fields = configuration.fields
-    texts = (*fields.keep, *fields.pseudonymize, *fields.pseudonyms, *fields.constant, *fields.encrypt)
+    texts = (*fields.keep, *fields.pseudonymize, *fields.pseudonyms, *fields.constant)
     return any(text.replace("[*]", "").startswith(CONTROL_ID) for text in texts)
 
 
-def _generalized(configuration: Configuration, text: str, section: GeneralizeSection) -> FieldTransform:
-    if isinstance(section, LevelSection | SharedSection):
-        load = partial(codes_of, configuration, section.ontology)
-        if isinstance(section, SharedSection):
-            return SharedAncestor(key_path(configuration, text), section.ontology, section.records, load)
+def _generalized(configuration: Configuration, section: GeneralizeSection) -> FieldTransform:
+    if isinstance(section, LevelSection):
         depth = NAMED_LEVELS[section.level] if isinstance(section.level, str) else section.level
-        return LevelAncestor(section.ontology, depth, load)
+        return LevelAncestor(section.ontology, depth, partial(codes_of, configuration, section.ontology))
     if isinstance(section, BandSection):
         return NumberBands(section.width, section.top)
     if isinstance(section, DateUnitSection):
@@ -98,7 +88,7 @@ def _key(configuration: Configuration, path: str) -> str:
 _NO_KEY = "noise_key is position, so the dates of a person would move apart: use key, with a path such as patient.id"
 
 
-def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+def _format_problems(configuration: Configuration) -> Iterator[Problem]:
     for kind in ("generalize", "shift"):
         for path, section in getattr(configuration.fields, kind).items():
             for pattern in getattr(section, "formats", None) or ():
@@ -106,16 +96,9 @@ def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
                     yield ("fields", kind, path, "formats"), problem
 
 
-def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
-    """Yield the problems of transforms: a shift without a key, a date format, records of an array, and encryption
-    without a secret."""
+def transform_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Yield the problems of transforms: a shift without a key, and date formats."""
     yield from _format_problems(configuration)
-    for path, generalized in configuration.fields.generalize.items():
-        if isinstance(generalized, SharedSection) and "[*" in path:
-            yield (
-                ("fields", "generalize", path, "records"),
-                "is not allowed for a path with [*], of which a record has several values: use level instead",
-            )
     if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
     if configuration.records == "hl7v2" and configuration.format.value != "json":
@@ -124,8 +107,6 @@ def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]
         for path, section in configuration.fields.shift.items():
             if section.key is None:
                 yield ("fields", "shift", path), _NO_KEY
-    if configuration.fields.encrypt and configuration.encryption_secret is None:
-        yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file, env or exec"
 
 
 def field_policy(configuration: Configuration) -> FieldPolicy:

@@ -11,15 +11,15 @@ from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline.contexts import ContextField, context_field
 from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import FieldPolicy
-from stream_masker.service.configuration.field_paths import LocatedProblem, code_places, field_path, is_array, key_path
+from stream_masker.service.configuration.errors import Location, Problem
+from stream_masker.service.configuration.field_paths import code_places, field_path, is_array, key_path
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mechanisms import SemanticNoiseSection, SemanticTransportSection
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.wording import ConfigurationLocation
 
 ConfiguredPairs: TypeAlias = tuple[tuple[str, str], ...]
 
-REFERENCE_LOCATION: ConfigurationLocation = ("mechanism", "reference")
+REFERENCE_LOCATION: Location = ("mechanism", "reference")
 
 
 def configured_pairs(configuration: Configuration) -> ConfiguredPairs | None:
@@ -30,8 +30,9 @@ def configured_pairs(configuration: Configuration) -> ConfiguredPairs | None:
     mechanism = configuration.mechanism
     if not isinstance(mechanism, SemanticNoiseSection) or mechanism.reference != "pair":
         return None
-    if mechanism.pairs is not None:
-        return mechanism.pairs
+    given: ConfiguredPairs | None = mechanism.pairs
+    if given is not None:
+        return given
     names = tuple(configuration.nominal)
     return ((names[0], names[1]),) if len(names) == 2 else ()
 
@@ -46,7 +47,7 @@ def suggested_reference(configuration: Configuration) -> str:
     )
 
 
-def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationLocation, str]]:
+def pairing_problems(configuration: Configuration) -> list[Problem]:
     """Pairs are disjoint, cover every attribute and share a taxonomy; correlated noise has at most one array."""
     if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
@@ -54,7 +55,7 @@ def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationLo
     return problems or list(_taxonomy_problems(configuration))
 
 
-def _pair_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _pair_problems(configuration: Configuration) -> Iterable[Problem]:
     given: ConfiguredPairs | None = getattr(configuration.mechanism, "pairs", None)
     required = configured_pairs(configuration)
     if required is None:
@@ -73,7 +74,7 @@ def _pair_problems(configuration: Configuration) -> Iterable[tuple[Configuration
         )
 
 
-def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[Problem]:
     for i, pair in enumerate(given):
         for j, name in enumerate(pair):
             if name not in configuration.nominal:
@@ -83,7 +84,7 @@ def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iter
                 )
 
 
-def _correlated_array_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _correlated_array_problems(configuration: Configuration) -> Iterable[Problem]:
     arrays = [name for name, attribute in configuration.nominal.items() if is_array(configuration, attribute)]
     if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
@@ -92,7 +93,7 @@ def _correlated_array_problems(configuration: Configuration) -> Iterable[tuple[C
         )
 
 
-def _taxonomy_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _taxonomy_problems(configuration: Configuration) -> Iterable[Problem]:
     for first, second in configured_pairs(configuration) or ():
         a, b = configuration.nominal[first], configuration.nominal[second]
         if (a.ontology, a.root) != (b.ontology, b.root):
@@ -102,7 +103,7 @@ def _taxonomy_problems(configuration: Configuration) -> Iterable[tuple[Configura
             )
 
 
-LOCATION: ConfigurationLocation = ("mechanism", "context")
+LOCATION: Location = ("mechanism", "context")
 
 
 def configured_context(configuration: Configuration) -> Context:
@@ -125,7 +126,7 @@ def _masked(configuration: Configuration) -> Iterator[Path]:
     yield from (field_path(configuration, numeric.path) for numeric in configuration.numeric.values())
 
 
-def context_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+def context_problems(configuration: Configuration) -> Iterator[Problem]:
     """Yield the problems of the context: kinds that are not allowed, too many of them, and fields that do not stay.
 
     Paths that cannot be read, and problems of the field policy, are those of other checks.

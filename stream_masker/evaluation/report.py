@@ -1,0 +1,296 @@
+"""The report of an evaluation: an HTML page with the verdict, one table and three figures; JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite, isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import ServiceError
+from stream_masker.evaluation.evaluation import Evaluation
+from stream_masker.evaluation.limits import Recommendation
+from stream_masker.evaluation.measurement import PLAIN_MEASURES, Measurement
+from stream_masker.summary import three_sentences
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TEMPLATE = Path(__file__).with_name("report.html")
+
+RANKED_RECORDS = 1_000
+"""The number of records below which the page warns: a share then has a standard error of more than 1.6 %."""
+
+SHOWN_BETTER = 3
+CSV_HEADER = ("mechanism", "method", "setting", "measure", "attribute", "value")
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], str]]] = {
+    "distance": (
+        "RMSE, the root mean square of the semantic distance between originals and masks: 0 for equal codes, at most 1",
+        lambda m: _number(m.rmse),
+    ),
+    "right guesses": (
+        "Vulnerability: the chance that an attacker's best guess of a code is right, from its own mask",
+        lambda m: _number(m.vulnerability),
+    ),
+    "from all masks": (
+        "The same from all masks of the record; – if it is not known",
+        lambda m: _number(m.vulnerability_of_record),
+    ),
+    "sure guesses": (
+        "The share of codes that the attacker guesses with a probability above 0.9",
+        lambda m: _number(m.certain),
+    ),
+    "unchanged codes": (
+        "The share of codes that masking leaves as they are",
+        lambda m: _number(max(m.risk.unchanged.values(), default=0.0)),
+    ),
+    "unchanged records": (
+        "The share of records of which masking changes no code",
+        lambda m: _number(m.unchanged_records),
+    ),
+    "ΔsdCor": (
+        "The difference between the correlation of two attributes before and after masking",
+        lambda m: _number(m.correlation_error),
+    ),
+    "move of the mean": (
+        "The semantic distance between the means before and after masking",
+        lambda m: _number(max((u.mean_distance for u in m.utility.attributes.values()), default=0.0)),
+    ),
+    "linked": (
+        "The expected share of records that an intruder who knows all originals links to their masked records",
+        lambda m: _number(m.linked),
+    ),
+    "equal records": (
+        "The number of records in the smallest set of equal masked records",
+        lambda m: str(m.anonymity),
+    ),
+    "risk": (
+        "Exact: computed from the transition probabilities. Attack: the success of an attack, which is a lower bound",
+        lambda m: "exact" if isinstance(m.risk, Risk) else "attack",
+    ),
+}
+"""The columns of the table: what each means, and its text. Figures are those of the worst attribute or pair."""
+
+FIGURES: Mapping[str, tuple[str, str, Callable[[Measurement], float | None]]] = {
+    "Utility against risk": (
+        "right guesses",
+        "Far left, masks are near their originals; far down, an attacker seldom guesses right.",
+        lambda m: m.vulnerability,
+    ),
+    "What all masks of a record tell": (
+        "right guesses from all masks",
+        "The same for an attacker who sees all masks of a record; only methods whose risk is exact.",
+        lambda m: m.vulnerability_of_record,
+    ),
+    "Utility against correlation": (
+        "ΔsdCor",
+        "Far down, the correlation of attributes is kept.",
+        lambda m: m.correlation_error,
+    ),
+}
+"""The figures: the label of the vertical axis, the caption, and the value; the horizontal axis is the RMSE."""
+
+
+def report_html(evaluation: Evaluation, recommendation: Recommendation | None = None) -> str:
+    """Return the report as an HTML page without links to other files.
+
+    Raises ServiceError without the extra ``evaluate``.
+    """
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        raise ServiceError("the report needs the extra evaluate: pip install 'stream-masker[evaluate]'") from None
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        TEMPLATE.read_text(encoding="utf-8")
+    )
+    measured = evaluation.measurements
+    return template.render(
+        verdict=[*([recommendation.text(evaluation.data)] if recommendation else []), *verdict(evaluation)],
+        data=list(_described(evaluation)),
+        columns={name: meaning for name, (meaning, _) in COLUMNS.items()},
+        rows=[(m.candidate.label, *(text(m) for _, text in COLUMNS.values())) for m in measured],
+        figures=[
+            {"title": title, "svg": _scatter(measured, label, value), "caption": caption}
+            for title, (label, caption, value) in (FIGURES.items() if measured else ())
+        ],
+        rejected=[(rejection.label, rejection.reason) for rejection in evaluation.rejected],
+    )
+
+
+def _described(evaluation: Evaluation) -> Iterator[str]:
+    data = evaluation.data
+    numeric = f" and the numbers {', '.join(data.numeric)}" if data.numeric else ""
+    yield f"{data.whole.size:,} records with the nominal attributes {', '.join(data.attributes)}{numeric}."
+    if data.available is not None:
+        yield f"They are a random sample of {data.available:,}, always the same one."
+    if data.left_out:
+        yield f"{data.left_out:,} events of the file are left out, because they cannot be masked as configured."
+
+
+def _scatter(measured: Sequence[Measurement], label: str, value: Callable[[Measurement], float | None]) -> str:
+    """Return an SVG picture of a value of each measurement against its RMSE, a colour for each mechanism."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "stream-masker", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(8.2, 4.2), layout="constrained")
+        axes: Axes = figure.subplots()
+        for name in dict.fromkeys(m.candidate.mechanism for m in measured):
+            points = [(m.rmse, value(m)) for m in measured if m.candidate.mechanism == name and value(m) is not None]
+            if points:
+                x, y = zip(*points, strict=True)
+                axes.scatter(x, y, s=22, label=name.replace("_", " "))
+        axes.set(xlabel="distance (RMSE)", ylabel=label, xlim=(0, None), ylim=(0, None))
+        axes.grid(visible=True, alpha=0.3)
+        if axes.collections:
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    picture = text.getvalue()
+    return picture[picture.index("<svg") :]
+
+
+def verdict(evaluation: Evaluation) -> list[str]:
+    """Return the verdict about the configured method, or the first one measured, as sentences."""
+    measured = evaluation.measurements
+    if not measured:
+        return ["No method can be measured on these records."]
+    ours = next((m for m in measured if m.candidate.method == "as configured"), measured[0])
+    name = ours.candidate.mechanism.replace("_", " ").capitalize()
+    sentences = [f"{name}, {ours.candidate.label}:", *_sentences(ours, evaluation.data.statistics)]
+    sentences.append(_better(ours, measured))
+    records = evaluation.data.whole.size
+    if records < RANKED_RECORDS:
+        sentences.append(
+            f"Warning: {records:,} records are too few to rank methods. Shares have a standard error of up to "
+            f"{0.5 / max(records, 1) ** 0.5:.1%}: smaller differences are chance."
+        )
+    return sentences
+
+
+def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
+    exact = ours.risk if isinstance(ours.risk, Risk) else None
+    learned, stays, _ = three_sentences(
+        exact,
+        promise=ours.promise,
+        unchanged=ours.risk.unchanged,
+        unchanged_records=ours.unchanged_records,
+        incomplete=ours.incomplete,
+    )
+    if exact is None:
+        is_promised = ours.promise is not None and not ours.incomplete
+        promised = learned.partition(";")[0] if is_promised else "Nothing is promised about single records"
+        learned = (
+            f"{promised}; the best guess of a code was right in {ours.vulnerability:.0%} of the cases of an attack."
+        )
+    yield learned
+    yield stays
+    moved = [name for name, mean in ours.means.items() if mean != before.mean[name]]
+    means = f"The means of {', '.join(moved)} move" if moved else "Every mean stays the same concept"
+    change = max(abs(ours.utility.attributes[a].variance - before.variance[a]) for a in before.attributes)
+    pairs = f" and correlations by at most {ours.correlation_error:.3f}" if ours.utility.pairs else ""
+    yield f"{means}, dispersions change by at most {change:.3f}{pairs}."
+
+
+def _better(ours: Measurement, measured: Iterable[Measurement]) -> str:
+    """Return which methods measured are better in distance, risk and correlation at once."""
+
+    def figures(m: Measurement) -> tuple[float, float, float]:
+        return m.rmse, m.vulnerability, m.correlation_error
+
+    mine = figures(ours)
+    better = [
+        m.candidate.label
+        for m in measured
+        if figures(m) != mine and all(a <= b for a, b in zip(figures(m), mine, strict=True))
+    ]
+    aims = "in distance, in what an attacker learns and in correlation at once"
+    if not better:
+        return f"No other method measured is better {aims}."
+    more = f" and {len(better) - SHOWN_BETTER} more" if len(better) > SHOWN_BETTER else ""
+    return f"Better {aims}: {'; '.join(better[:SHOWN_BETTER])}{more}."
+
+
+def report_data(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the measures as JSON-serialisable data. Infinite numbers are the text ``infinite``."""
+    data, statistics = evaluation.data, evaluation.data.statistics.to_dict()
+    return dict(
+        _plain(
+            {
+                "records": data.whole.size,
+                "available": data.available,
+                "left_out": data.left_out,
+                "attributes": list(data.attributes),
+                "numeric": list(data.numeric),
+                "statistics": {name: statistics[name] for name in ("mean", "variance", "covariance", "correlation")},
+                "measurements": [measured.to_dict() for measured in evaluation.measurements],
+                "rejected": [asdict(rejection) for rejection in evaluation.rejected],
+            }
+        )
+    )
+
+
+def report_json(evaluation: Evaluation) -> str:
+    """Return the measures as JSON."""
+    return json.dumps(report_data(evaluation), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def report_csv(evaluation: Evaluation) -> str:
+    """Return the measures as CSV, a line for each measure and attribute or pair of a candidate."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for measured in report_data(evaluation)["measurements"]:
+        candidate = [measured[name] for name in CSV_HEADER[:3]]
+        writer.writerows([*candidate, *line] for line in _lines(measured))
+    return text.getvalue()
+
+
+def _lines(measured: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    risk, utility = measured["risk"], measured["utility"]
+    for given, suffix in (("value", ""), ("record", "_given_record")):
+        for attribute, learned in (risk[given] or {}).items():
+            numbers = {name: number for name, number in learned.items() if not isinstance(number, Mapping)}
+            yield from ((f"{name}{suffix}", attribute, number) for name, number in numbers.items())
+    for name, values in (("unchanged", risk["unchanged"]), ("rmse", risk["rmse"])):
+        yield from ((name, attribute, value) for attribute, value in values.items())
+    for name in PLAIN_MEASURES[:-1]:
+        values = measured[name]
+        yield from (
+            (name, a, value) for a, value in (values.items() if isinstance(values, Mapping) else [("", values)])
+        )
+    for attribute, measures in utility["attributes"].items():
+        yield from ((measure, attribute, value) for measure, value in measures.items())
+    for pair in utility["pairs"]:
+        label = " ".join(pair["attributes"])
+        yield from ((measure, label, value) for measure, value in pair.items() if measure != "attributes")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON, with pairs as names joined by a space, and matrices as lists.
+
+    Numbers are rounded and infinite ones replaced, so that the value does not depend on the last bits of sums.
+    """
+    if isinstance(value, Mapping):
+        return {" ".join(key) if isinstance(key, tuple) else key: _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else "infinite"
+    return float(f"{value:.10g}") if isinstance(value, float) else value

@@ -1,0 +1,117 @@
+"""Files of events: opened for reading by their content, and for writing by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.plan import Plan
+from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.files.columns import written_columns
+from stream_masker.service.files.csv_table import CsvTable
+from stream_masker.service.files.inputs import FileKind, InputFile, open_input, read_errors
+from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, open_output
+from stream_masker.service.files.parquet_table import ParquetTable
+from stream_masker.service.files.text import NumberedLine, WriteLine, hl7_messages, json_events, message_writer
+
+_WRITTEN: Final[dict[str, FileKind]] = {
+    **dict.fromkeys(("", ".json", ".jsonl", ".ndjson"), "json"),
+    **dict.fromkeys((".csv", ".tsv"), "csv"),
+    **dict.fromkeys((".hl7", ".mllp"), "hl7"),
+    ".parquet": "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """An open file of events: its kind, its events with their numbers, and the table if it is one.
+
+    A row that is no event of a table is a line that is not JSON. Iterating raises ServiceError for a file that cannot
+    be read to its end, with the number of the row that is the cause, if one is.
+    """
+
+    file: InputFile
+    lines: Iterator[NumberedLine]
+    table: CsvTable | ParquetTable | None = None
+
+    @property
+    def kind(self) -> FileKind:
+        """What the file is."""
+        return self.file.kind
+
+
+@contextmanager
+def open_events(name: str, settings: ProduceSection, records: str = "") -> Iterator[EventFile]:
+    """Open a file of events, or standard input for ``-``.
+
+    settings: the section ``produce``; records: what the configuration calls them, ``hl7v2`` for HL7 v2 messages; empty
+    if there is none yet. Raises ServiceError if the file cannot be read or has other records, ConfigurationError if the
+    settings do not fit its columns.
+    """
+    with open_input(name, settings.encoding) as file:
+        is_hl7 = file.kind == "hl7"
+        if records and is_hl7 and records != "hl7v2":
+            raise ServiceError(f"{name} has HL7 v2 messages: use records: hl7v2, with paths such as DG1[*].3.1")
+        if records == "hl7v2" and not is_hl7:
+            raise ServiceError(f"{name} has no HL7 v2 messages, which start with MSH, but records is hl7v2")
+        if file.kind in ("csv", "parquet"):
+            with read_errors(file.name):
+                table = CsvTable(file, settings) if file.kind == "csv" else ParquetTable(file, settings)
+            yield EventFile(file, table.lines(), table)
+        else:
+            events = hl7_messages(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
+            yield EventFile(file, _to_the_end(events, file.name))
+
+
+def _to_the_end(events: Iterator[NumberedLine], name: str) -> Iterator[NumberedLine]:
+    with read_errors(name):
+        yield from events
+
+
+def written_kind(name: str) -> FileKind | None:
+    """Return the kind of file that a name says; None for a device or a pipe. Raises ServiceError for another suffix."""
+    if name == STANDARD_STREAM or (Path(name).exists() and not Path(name).is_file()):
+        return None
+    suffix = _suffix(name)
+    if suffix not in _WRITTEN:
+        known = ", ".join(sorted(filter(None, _WRITTEN)))
+        raise ServiceError(f"{name}: files that end in {suffix} are not written: use {known} (also with .gz)")
+    return _WRITTEN[suffix]
+
+
+def _suffix(name: str) -> str:
+    return Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
+
+
+@contextmanager
+def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]:
+    """Open a file for the masked events of another one: what its name says.
+
+    HL7 v2 messages are written as they stood in the input. A table has the columns of its input that the field policy
+    does not drop. Raises ServiceError if the file cannot be written, or if the input is not of this kind.
+    """
+    is_hl7 = source.kind == "hl7"
+    kind = written_kind(name) or ("hl7" if is_hl7 else "json")
+    if is_hl7 != (kind == "hl7"):
+        remedy = "a name that ends in .hl7" if is_hl7 else "a .jsonl file"
+        raise ServiceError(f"{name}: HL7 v2 messages are written from HL7 v2 messages: use {remedy}")
+    if kind == "hl7":
+        with open_output(name) as stream:
+            yield message_writer(stream.write, framed=source.file.head.lstrip("\ufeff\r\n \t").startswith("\x0b"))
+        return
+    if kind == "json":
+        with open_output(name) as stream:
+            yield stream.write
+        return
+    table = source.table
+    if table is None or table.kind != kind:
+        raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
+    columns = written_columns(table.columns, table.probes(), plan)
+    if isinstance(table, CsvTable) and _suffix(name) == ".tsv":
+        table.delimiter = "\t"
+    with open_output(name) as stream, table.writer(stream, columns, plan) as write:
+        yield write

@@ -1,0 +1,339 @@
+"""Masking of files without a broker, calibrated on the first window or with a snapshot."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, cast
+
+from stream_masker.core.batch import Distortion
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.messages import (
+    StatisticsMessage,
+    decode_statistics,
+    encode_rejection,
+    fingerprints,
+)
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.reasons import RejectionCause, causes_text
+from stream_masker.pipeline.records import Inputs, Result
+from stream_masker.pipeline.risk import assess_version
+from stream_masker.pipeline.runs import GroupTooSmallError
+from stream_masker.pipeline.style import learned_styles
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_risk_limits
+from stream_masker.service.configuration.secret import masking_secret
+from stream_masker.service.files.coverage import MAX_SUPPRESSED, emptied_text, suppressed_text
+from stream_masker.service.files.explanation import Explainer
+from stream_masker.service.files.text import NumberedLine, WriteLine
+from stream_masker.service.formats.wire_format import file_format
+from stream_masker.service.masking import Masking
+from stream_masker.summary import three_sentences, unchanged_warning
+
+FILE_BATCH_RECORDS = 5_000
+
+CONTENT_ID_BYTES = 16
+"""The size of the digest that distinguishes files of the same name."""
+
+MAX_GROWTH = 10
+"""A group that is too small grows at most to this multiple of ``groups.records``."""
+
+
+@dataclass(slots=True)
+class FileTotals:
+    """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
+
+    ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
+    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path;
+    ``suppressed``: the unknown codes that were removed, by attribute with ``unknown: suppress``.
+    """
+
+    masked: int = 0
+    counted: int = 0
+    rejected: Counter[RejectionCause] = field(default_factory=Counter)
+    unchanged: int = 0
+    distortions: dict[str, Distortion] = field(default_factory=dict)
+    emptied: Counter[str] = field(default_factory=Counter)
+    suppressed: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def records(self) -> int:
+        """The number of all records of the run."""
+        return self.masked + self.rejected.total()
+
+    def add(self, result: Result, attributes: Sequence[str] = ()) -> None:
+        """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
+        self.masked += len(result.offsets) - len(result.rejected)
+        self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
+        self.emptied.update(result.emptied)
+        self.suppressed.update(result.suppressed)
+        for block in result.blocks:
+            self.counted += block.original.records
+            self.unchanged += block.unchanged
+            for name, distortion in zip(attributes, block.distortions, strict=True):
+                self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
+
+    def __str__(self) -> str:
+        removed = [f"{count:,} of {name}" for name, count in self.suppressed.most_common() if count]
+        suppressed = f", suppressed {self.suppressed.total():,} codes ({', '.join(removed)})" if removed else ""
+        return f"masked {self.masked:,}, {self.rejections}{suppressed}"
+
+    @property
+    def rejections(self) -> str:
+        """The number of rejected records and their reasons, as text."""
+        causes = causes_text(self.rejected)
+        return f"rejected {self.rejected.total():,}" + (f" ({causes})" if causes else "")
+
+    @property
+    def warnings(self) -> Iterator[str]:
+        """A warning for each treatment that removed values, and for each attribute many of whose codes were removed."""
+        for path, count in self.emptied.most_common():
+            yield emptied_text(path, count)
+        for name, count in self.suppressed.most_common():
+            codes = self.distortions.get(name, Distortion()).values + count
+            if count > MAX_SUPPRESSED * codes:
+                yield suppressed_text(name, count, codes)
+
+    @property
+    def unchanged_shares(self) -> dict[str, float]:
+        """The share of each attribute's values that masking left as they are."""
+        return {name: masking.share(masking.unchanged) for name, masking in self.distortions.items()}
+
+    @property
+    def unchanged_records(self) -> float:
+        """The share of records in which masking changed no value."""
+        return self.unchanged / max(self.counted, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON-serialisable data."""
+        return {
+            "masked": self.masked,
+            "rejected": self.rejected.total(),
+            "suppressed": dict(self.suppressed),
+            "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
+            "unchanged": self.unchanged_shares,
+            "unchanged_records": self.unchanged_records,
+        }
+
+    def check_share(self, limit: float) -> None:
+        """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""
+        if self.rejected.total() > limit * self.records:
+            raise ServiceError(
+                f"{self.rejected.total():,} of {self.records:,} records were rejected: "
+                f"{causes_text(self.rejected, most=3)}. Check these paths in the configuration, or raise "
+                f"limits.rejected_share ({limit:g})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were."""
+
+    sentences: tuple[str, str, str]
+    warnings: tuple[str, ...]
+
+
+def file_identity(name: str) -> str:
+    """Return what noise by position depends on: the name of a file with a digest of its content.
+
+    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises
+    ServiceError for a file that cannot be read.
+    """
+    if not Path(name).is_file():
+        return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
+    try:
+        with Path(name).open("rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+    return f"{Path(name).name} {digest}"
+
+
+class FileMasking:
+    """Masks files, calibrated on their own records or with a snapshot."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
+        self._configuration = configuration
+        self._masking = Masking(configuration, format_of=file_format)
+        self._window_read: tuple[Statistics, Counts] | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The record masker's plan."""
+        return self._masking.plan
+
+    def calibrate_on_first_window(self, lines: Iterable[NumberedLine]) -> tuple[Iterator[NumberedLine], int]:
+        """Buffer the first window and use its statistics; return all lines, and the version of the statistics.
+
+        Raises StatisticsError if fewer than ``calibration.min_records`` records of the window are usable.
+        """
+        rest = iter(lines)
+        buffered = list(islice(rest, self._configuration.calibration.window_records))
+        message = self.snapshot(buffered)
+        self._masking.restore(message)
+        return chain(buffered, rest), message.version
+
+    def restore(self, snapshot: bytes) -> int:
+        """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
+        message = decode_statistics(snapshot)
+        if not message.fits(self._masking.mechanism.name, self._masking.taxonomies):
+            raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
+        self._masking.restore(message)
+        return message.version
+
+    def snapshot(self, lines: Iterable[NumberedLine]) -> StatisticsMessage:
+        """Compute the statistics of the last ``calibration.window_records`` of these records, as version 1.
+
+        Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
+        """
+        return self._computed(self._window(lines))[0]
+
+    def _computed(self, window: SampleCounts) -> tuple[StatisticsMessage, Counts]:
+        mechanism = self._masking.mechanism
+        statistics = mechanism.compute(window.counts, version=1)
+        self._window_read = statistics, window.counts
+        message = StatisticsMessage(
+            version=1,
+            mechanism=mechanism.name,
+            configuration=self._configuration.hash,
+            published=int(time.time() * 1000),
+            source="file",
+            blocks=None,
+            taxonomies=fingerprints(self._masking.taxonomies),
+            baseline=1,
+            snapshot=mechanism.snapshot_of(statistics),
+            styles=learned_styles(self._masking.taxonomies, window.styles, {}),
+        )
+        return message, window.counts
+
+    def assessment(self, totals: FileTotals | None = None) -> Assessment:
+        """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
+        records."""
+        mechanism, version = cast(WindowedMechanism[Any], self._masking.mechanism), None
+        if self._window_read is not None:
+            statistics, counts = self._window_read
+            limits = build_risk_limits(self._configuration)
+            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits, brief=True)
+        risk = None if version is None else version.risk
+        sentences = three_sentences(
+            risk,
+            promise=mechanism.promise,
+            unchanged=None if totals is None else totals.unchanged_shares,
+            unchanged_records=None if totals is None else totals.unchanged_records,
+            preserves=mechanism.method_card.preserves,
+            incomplete=self._configuration.may_lack_codes,
+        )
+        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
+        unchanged = unchanged_warning(same or 0.0, mechanism.name)
+        return Assessment(
+            sentences, (*(() if version is None else version.crossed), *([unchanged] if unchanged else []))
+        )
+
+    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str) -> Iterator[str]:
+        """Yield the lines that explain how one event is masked, with the statistics of the first window.
+
+        source: the name of the file, or ``-``. Raises ServiceError if there is no event of this number, and like
+        ``calibrate_on_first_window``.
+        """
+        rest = iter(lines)
+        buffered = list(islice(rest, self._configuration.calibration.window_records))
+        message, counts = self._computed(self._window(buffered))
+        self._masking.restore(message)
+        line = next((line for line in chain(buffered, rest) if line[0] == number), None)
+        if line is None:
+            raise ServiceError(f"{Path(source).name} has no event {number}")
+        explainer = Explainer(
+            self.plan,
+            cast(WindowedMechanism[Any], self._masking.mechanism),
+            masking_secret(self._configuration, self._configuration.topics.single),
+            message.styles,
+            counts,
+            file_format(self._configuration),
+        )
+        yield f"{Path(source).name}, event {number}: {message.mechanism}, statistics version {message.version}"
+        yield from explainer.explain(line, topic=self._topic(source), version=message.version)
+
+    def _topic(self, source: str) -> str:
+        """Return the name that stands for a topic in the noise of a file's records."""
+        return file_identity(source) if self.plan.noise_key is None else Path(source).name
+
+    def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
+        settings = self._configuration.calibration
+        counted = self._masking.masker.count(line for _, line in deque(lines, settings.window_records))
+        if counted.counts.records < settings.min_records:
+            rejected = FileTotals(rejected=Counter(counted.causes)).rejections
+            raise StatisticsError(
+                f"{counted.counts.records:,} records are usable for statistics ({rejected}), but "
+                f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
+            )
+        return counted
+
+    def mask(
+        self,
+        lines: Iterable[NumberedLine],
+        *,
+        source: str,
+        version: int,
+        write: WriteLine,
+        reject: WriteLine,
+        report: Callable[[FileTotals], object] = lambda _: None,
+    ) -> FileTotals:
+        """Mask every line in order.
+
+        source: the name of the file, or ``-``; it and the number of a line stand for topic and offset, in partition 0.
+        report: is called with the totals after each batch. Raises ServiceError for a file that cannot be read.
+        """
+        totals, attributes = FileTotals(), self._masking.mechanism.attributes
+        for result in self._results(lines, self._topic(source), version):
+            for index, value in enumerate(result.values):
+                if index in result.rejected:
+                    rejection = encode_rejection(result.rejected[index], topic=Path(source).name, partition=0)
+                    reject(rejection + b"\n")
+                elif value is not None:
+                    write(value + b"\n")
+            totals.add(result, attributes)
+            report(totals)
+        return totals
+
+    def _results(self, lines: Iterable[NumberedLine], topic: str, version: int) -> Iterator[Result]:
+        def mask(batch: list[NumberedLine], hold: bool = False) -> Result:
+            return self._masking.masker.mask(topic, 0, _as_inputs(batch), statistics_version=version, hold=hold)
+
+        groups = self._configuration.groups
+        if not self._masking.mechanism.needs_group:
+            yield from map(mask, _batches(lines, FILE_BATCH_RECORDS))
+            return
+        held: list[NumberedLine] = []
+        for batch in _batches(lines, groups.records):
+            held += batch
+            may_grow = groups.short != "suppress" and len(held) < MAX_GROWTH * groups.records
+            try:
+                result = mask(held, hold=may_grow)
+            except GroupTooSmallError:
+                continue
+            yield result
+            held = []
+        if held:
+            yield mask(held)
+
+
+def _batches(lines: Iterable[NumberedLine], size: int) -> Iterator[list[NumberedLine]]:
+    rest = iter(lines)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _as_inputs(batch: list[NumberedLine]) -> Inputs:
+    numbers, lines = zip(*batch, strict=True)
+    return Inputs(offsets=numbers, values=lines, keys=[None] * len(batch), timestamps=[-1] * len(batch))

@@ -1,0 +1,239 @@
+"""The statistics that the worker masks with: the newest published version that fits its configuration."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.seal import RefusalCause, SealError
+from stream_masker.service.kafka.messages import MessageOpener, bytes_of
+from stream_masker.service.kafka.topic_reader import READ_MESSAGES
+from stream_masker.service.masking import Masking
+from stream_masker.service.observability.logs import describe
+from stream_masker.summary import three_sentences
+
+log = logging.getLogger(__name__)
+
+KEPT_VERSIONS = 4
+"""The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the
+newest one does not fit."""
+
+TURN_MESSAGES = 20_000
+"""The number of messages that are read in one turn of the worker, about: a topic may be full of messages of others."""
+
+TURN_BYTES = 64 * 1024 * 1024
+"""The size of the messages that are read in one turn, about."""
+
+
+class HoldReason(StrEnum):
+    """Why a worker holds its input."""
+
+    READING = "reading"
+    """It has not yet read the statistics topic to its end."""
+
+    NONE_PUBLISHED = "none_published"
+    """No version is published. This does not make the worker unready: it waits for the first records, as all do."""
+
+    VERSION_REFUSED = "version_refused"
+    """The published version does not fit the configuration."""
+
+    MESSAGES_REFUSED = "messages_refused"
+    """Messages of the statistics topic are not authentic."""
+
+    OTHER_SECRET = "other_secret"  # noqa: S105 - a label
+    """The published version is for another masking secret."""
+
+    FORMAT_UNAVAILABLE = "format_unavailable"
+    """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
+
+
+def version_of(key: bytes | None) -> int | None:
+    """Return the version that a key of the statistics topic names; None for any other key."""
+    return int(key) if key is not None and len(key) <= 18 and key.isdigit() else None
+
+
+class VersionBuffer:
+    """The newest authentic messages of a statistics topic, by version. A tombstone removes a version.
+
+    ``on_refused`` is called with the cause of each message that is not authentic, which changes nothing.
+    """
+
+    def __init__(self, opener: MessageOpener, on_refused: Callable[[RefusalCause], None] = lambda _: None) -> None:
+        self._opener, self._on_refused = opener, on_refused
+        self._versions: dict[int, bytes] = {}
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Add a message. One whose key is not a version is ignored."""
+        version = version_of(key)
+        if version is None:
+            return
+        if value is None:
+            self._versions.pop(version, None)
+            return
+        try:
+            self._versions[version] = self._opener.open(key, value)
+        except SealError as error:
+            self._on_refused(error.cause)
+        if len(self._versions) > KEPT_VERSIONS:
+            del self._versions[min(self._versions)]
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """Remove and return the versions with their messages, newest first."""
+        versions, self._versions = self._versions, {}
+        return sorted(versions.items(), reverse=True)
+
+
+class ActiveStatistics:
+    """The version that the worker masks with; ``version`` is 0 while there is none.
+
+    A version that does not fit is refused, and the earlier one stays active. A version for another masking secret ends
+    the earlier one too: two workers with different secrets would give a person two pseudonyms.
+    """
+
+    def __init__(self, masking: Masking, secret_id: str | None) -> None:
+        self.masking = masking
+        self._secret_id = secret_id
+        self.version = self._newest = self.published = self.refusals = 0
+        self.refused: str | None = None
+        self.other_secret = False
+
+    def consider(self, found: list[tuple[int, bytes]]) -> None:
+        """Activate the newest version that fits; ``found``: versions with their messages, newest first."""
+        for version, message in found:
+            if version <= self._newest or self._accept(version, message) or self.other_secret:
+                return
+
+    def _accept(self, version: int, value: bytes) -> bool:
+        first = not self._newest
+        try:
+            message = decode_statistics(value)
+            self._check(version, message)
+            self.masking.restore(message)
+        except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
+            self._refuse(f"version {version} was refused: {describe(error)}")
+            return False
+        self.version = self._newest = version
+        self.published, self.refused = message.published, None
+        other = message.configuration != self.masking.configuration.hash
+        remark = f", computed under another configuration ({message.configuration})" if other else ""
+        log.info("statistics version %d in force%s", version, remark)
+        if first:
+            log.info("statistics version %d: %s", version, " ".join(self._sentences()))
+        return True
+
+    def _refuse(self, why: str) -> None:
+        self.refused = why
+        self.refusals += 1
+        log.error("statistics %s", why)
+
+    def _check(self, version: int, message: StatisticsMessage) -> None:
+        """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""
+        if version != message.version or message.statistics.version != message.version:
+            raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
+        self.other_secret = None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id
+        if self.other_secret:
+            self.version = 0
+            given, own = message.secret_id, self._secret_id
+            raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
+        if message.mechanism != (name := self.masking.mechanism.name):
+            raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
+        if names := _differing(message.taxonomies, fingerprints(self.masking.taxonomies)):
+            raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
+
+    def _sentences(self) -> tuple[str, str, str]:
+        """Return what is known of the masks in a process that does not have the counts of the window."""
+        mechanism, configuration = self.masking.mechanism, self.masking.configuration
+        return three_sentences(
+            mechanism.expected_risk(),
+            promise=mechanism.promise,
+            preserves=mechanism.method_card.preserves,
+            incomplete=configuration.may_lack_codes,
+        )
+
+
+class StatisticsSource:
+    """Reads the statistics topic from its beginning, without a consumer group, and keeps ``active`` up to date.
+
+    ``partitions``: of the topic. ``on_refused`` is called with the cause of each message that is not authentic.
+    """
+
+    def __init__(
+        self,
+        client: Consumer,
+        topic: str,
+        partitions: int,
+        opener: MessageOpener,
+        active: ActiveStatistics,
+        on_refused: Callable[[RefusalCause], None],
+    ) -> None:
+        self._client, self._topic, self.active = client, topic, active
+        self._unread = set(range(partitions))
+        self._unauthentic: RefusalCause | None = None
+        self._on_refused = on_refused
+        self._buffer = VersionBuffer(opener, self._refuse)
+        client.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+
+    def poll(self) -> None:
+        """Activate a new version if one has come. Never waits.
+
+        A turn reads at most about ``TURN_MESSAGES`` messages and ``TURN_BYTES``; the next one reads on.
+        """
+        read = size = 0
+        while read < TURN_MESSAGES and size < TURN_BYTES and (messages := self._client.consume(READ_MESSAGES, 0)):
+            read += len(messages)
+            size += bytes_of(messages)
+            for message in messages:
+                self._handle(message)
+        if not self._unread and (found := self._buffer.take()):
+            self.active.consider(found)
+
+    @property
+    def age(self) -> float:
+        """The seconds since the version in use was published; 0 if there is none."""
+        return max(0.0, time.time() - self.active.published / 1000) if self.active.version else 0.0
+
+    @property
+    def held(self) -> tuple[HoldReason, str] | None:
+        """Why there is no version to mask with; None if there is one."""
+        active = self.active
+        if active.version:
+            return None
+        if self._unread:
+            return HoldReason.READING, "no statistics yet: reading the statistics topic"
+        if active.other_secret:
+            return HoldReason.OTHER_SECRET, f"another masking secret: {active.refused}"
+        if active.refused is not None:
+            return HoldReason.VERSION_REFUSED, f"no statistics yet: {active.refused}"
+        if self._unauthentic is not None:
+            why = SealError(self._unauthentic)
+            return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {why}"
+        return HoldReason.NONE_PUBLISHED, "no statistics yet: none are published"
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._client.close()
+
+    def _refuse(self, cause: RefusalCause) -> None:
+        self._unauthentic = cause
+        self._on_refused(cause)
+
+    def _handle(self, message: Any) -> None:
+        error = message.error()
+        if error is None:
+            self._buffer.add(message.key(), message.value())
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._unread.discard(message.partition())
+        else:
+            log.warning("reading %s: %s", self._topic, error.str())
+
+
+def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
+    """Return the names whose values differ, or that only one of the two has."""
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))

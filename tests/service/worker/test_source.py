@@ -1,0 +1,217 @@
+"""The worker's input: what is read after rebalances and failures, what is counted, and when a batch ends."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+from consumer import FakeClient, FakeMessage, offsets, part, parts, source_of
+
+from stream_masker.service.worker.batch import OVERLAPPED_RECORDS, Batch, LoadBatcher
+from stream_masker.service.worker.source import LASTING_SECONDS, Source
+from stream_masker.service.worker.transactions import SessionLostError
+
+
+@pytest.fixture
+def client() -> FakeClient:
+    return FakeClient()
+
+
+@pytest.fixture
+def source(client: FakeClient) -> Source:
+    source = source_of(client)
+    source.follow(["in"])
+    return source
+
+
+def read(source: Source, *, committing: bool = False) -> dict[int, list[int]]:
+    """Read a batch; return its offsets by partition."""
+    return offsets_of(source.read(lambda: committing))
+
+
+def offsets_of(batch: Batch) -> dict[int, list[int]]:
+    return {p.number: [m.offset() for group in groups for m in group] for p, groups in batch.groups.items()}
+
+
+def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
+    client.events.extend(FakeMessage(partition, number) for number in numbers)
+
+
+def failed(code: int, partition: int, offset: int) -> FakeMessage:
+    return FakeMessage(partition, offset, error=KafkaError(code, "failed"))
+
+
+def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_counted(
+    client: FakeClient, source: Source
+) -> None:
+    client.committed_offsets, client.watermarks = {0: 10, 1: 3}, {0: (0, 20), 1: (8, 20), 2: (5, 9)}
+    client.assign(0, 1, 2)
+    assert client.starts == {0: 10, 1: 8, 2: 5}
+    assert (source.take_skipped(), source.take_skipped()) == (5, 0)
+    assert source.lag() == offsets({0: 10, 1: 12, 2: 4})
+
+
+def test_a_partition_without_a_committed_offset_is_read_from_its_end_if_so_configured(client: FakeClient) -> None:
+    source = source_of(client, from_end=True)
+    source.follow(["in"])
+    client.committed_offsets, client.watermarks = {0: 10}, {0: (0, 20), 1: (5, 9)}
+    client.assign(0, 1)
+    assert (client.starts, source.take_skipped()) == ({0: 10, 1: 9}, 0)
+
+
+def test_reading_goes_on_from_the_first_retained_offset_and_what_was_deleted_is_counted(
+    client: FakeClient, source: Source
+) -> None:
+    client.watermarks = {0: (0, 20)}
+    client.assign(0)
+    deliver(client, 0, 0, 1)
+    client.events.append(failed(KafkaError._AUTO_OFFSET_RESET, 0, 2))
+    assert read(source) == {0: [0, 1]}
+    client.watermarks = {0: (7, 20)}
+    deliver(client, 0, 7)
+    assert read(source) == {0: [7]}
+    assert (client.seeks, source.take_skipped()) == ([(0, 7)], 5)
+
+
+def test_every_partition_is_read_again_from_its_committed_offset(client: FakeClient, source: Source) -> None:
+    client.committed_offsets, client.watermarks = {0: 3}, {0: (0, 9), 1: (2, 9)}
+    client.assign(0, 1)
+    deliver(client, 0, 3, 4)
+    deliver(client, 1, 2)
+    assert read(source) == {0: [3, 4], 1: [2]}
+    client.committed_failures = 2
+    source.roll_back()
+    assert sorted(client.seeks) == [(0, 3), (1, 2)]
+
+
+def test_a_revoked_partition_leaves_the_batch_and_the_rest_is_given_back(client: FakeClient, source: Source) -> None:
+    client.assign(0, 1)
+    deliver(client, 0, 0, 1)
+    deliver(client, 1, 5)
+    batch = source.read(lambda: False)
+    client.revoke(1)
+    assert (batch.revoked, offsets_of(batch), source.assigned) == (True, {0: [0, 1]}, parts(0))
+    source.give_back(batch)
+    assert client.seeks == [(0, 0)]
+
+
+def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    deliver(client, 0, 0)
+    deliver(client, 1, 0)
+    assert read(source) == {0: [0]}
+
+
+def test_a_commit_is_settled_before_partitions_are_revoked_or_lost(client: FakeClient) -> None:
+    settled: list[frozenset[object]] = []
+    source = source_of(client, before_revoke=lambda: settled.append(source.assigned))
+    source.follow(["in"])
+    client.assign(0, 1)
+    client.revoke(0)
+    client.lose(1)
+    assert settled == [parts(0, 1), parts(1)]
+
+
+def test_only_the_member_that_the_partitions_were_assigned_to_may_commit(client: FakeClient, source: Source) -> None:
+    assert source.group() is None
+    client.assign(0)
+    assert source.group() == "metadata of one"
+    client.member = "another"
+    assert source.group() is None
+    client.member = "one"
+    client.lose(0)
+    assert source.group() is None
+
+
+def test_a_fatal_error_and_a_refused_seek_end_the_session(
+    client: FakeClient, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    client.assign(0)
+    deliver(client, 0, 0)
+    batch = source.read(lambda: False)
+    client.seek_failures = 100
+    with pytest.raises(SessionLostError, match="in-0 cannot be read again: erroneous state"):
+        source.give_back(batch)
+    client.events = [failed(KafkaError._FATAL, 0, 0)]
+    with pytest.raises(SessionLostError):
+        source.read(lambda: False)
+
+
+def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_it(
+    client: FakeClient, source: Source
+) -> None:
+    client.assign(0)
+    source.poll()
+    client.assign(1)
+    assert client.paused == {0, 1}
+    deliver(client, 0, 4)
+    source.poll()
+    assert client.seeks == [(0, 4)], "a record that is delivered nevertheless is read again"
+    client.revoke(0)
+    assert read(source) == {}
+    client.assign(0)
+    assert client.paused == set()
+
+
+def test_partitions_without_a_place_wait(client: FakeClient) -> None:
+    placed = parts(0)
+    source = source_of(client, has_place=lambda partition: partition in placed)
+    source.follow(["in"])
+    client.assign(0, 1)
+    assert (client.paused, source.waiting()) == ({1}, parts(1))
+    placed.update(parts(1))
+    assert (source.waiting(), client.paused) == (frozenset(), set())
+
+
+def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
+    client: FakeClient, source: Source
+) -> None:
+    client.committed_offsets, client.watermarks = {0: 90}, {0: (0, 101)}
+    client.assign(0)
+    deliver(client, 0, 90, 91)
+    client.events.append(failed(KafkaError._PARTITION_EOF, 0, 101))
+    batch = source.read(lambda: False)
+    assert source.lag() == offsets({0: 11})
+    source.commit(batch.next_offsets())
+    assert source.lag() == offsets({0: 0})
+
+
+def test_an_error_that_lasts_is_named(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    for wait in (0.0, LASTING_SECONDS):
+        client.now += wait
+        client.events.append(failed(KafkaError._BAD_MSG, 0, 7))
+        assert (part(0) in source.unreadable()) is False
+        read(source)
+    assert source.unreadable()[part(0)].offset == 7
+    deliver(client, 0, 7)
+    read(source)
+    assert source.unreadable() == {}
+
+
+def batcher(count: int, *, delay: float = 0.0, limit: int = 10_000) -> LoadBatcher:
+    """A batcher that has taken a small batch, with this many records since the second 0."""
+    made = LoadBatcher(records=limit, size=1_000_000, delay=delay)
+    made.add([FakeMessage(0, 0)], partitions=parts(0), now=0.0)
+    made.take(0.0)
+    made.add([FakeMessage(0, offset) for offset in range(1, count + 1)], partitions=parts(0), now=0.0)
+    return made
+
+
+def test_a_batch_ends_at_once_unless_a_commit_is_in_progress() -> None:
+    assert batcher(0).seconds_left(1.0, committing=False) is None
+    assert batcher(5).seconds_left(0.0, committing=False) == 0.0
+    assert batcher(5).seconds_left(0.1, committing=True) == pytest.approx(0.4)
+    assert batcher(OVERLAPPED_RECORDS).seconds_left(0.0, committing=True) == 0.0
+    assert batcher(5, delay=2.0).seconds_left(0.5, committing=False) == 1.5
+
+
+def test_a_batch_grows_to_its_limits_while_records_wait() -> None:
+    full = batcher(50, limit=50)
+    assert full.room() == 0
+    assert full.take(0.0).records == 50
+    assert full.room() == 1
+    full.add([FakeMessage(0, 60)], partitions=parts(0), now=1.0)
+    assert full.seconds_left(1.0, committing=False) == 0.5, "more records are expected after a full batch"
+    full.drop(parts(0))
+    assert full.seconds_left(1.0, committing=False) is None

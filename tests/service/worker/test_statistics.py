@@ -1,0 +1,340 @@
+"""The statistics topic: buffering, activation and refusal of versions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError
+
+from stream_masker.core.mechanisms import SemanticTransport
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import Statistics
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.service.kafka.messages import MessageOpener
+from stream_masker.service.worker import statistics as module
+from stream_masker.service.worker.statistics import (
+    KEPT_VERSIONS,
+    ActiveStatistics,
+    HoldReason,
+    StatisticsSource,
+    VersionBuffer,
+)
+from stream_masker.summary import ATTACKER
+
+PLAIN = MessageOpener(TopicSeal("statistics"))
+"""The opener of a topic that is not encrypted."""
+
+TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
+OTHER = Ontology.from_edges([("a", "root"), ("c", "root")]).taxonomy()
+
+
+def statistics(version: int) -> Statistics:
+    return Statistics(
+        version=version,
+        records=10,
+        attributes=("principal",),
+        mean={"principal": "a"},
+        variance={"principal": 0.1},
+        covariance=np.array([[0.2]]),
+        correlation=np.array([[1.0]]),
+        projection=0.0,
+        rollup={"principal": {}},
+        unknown={"principal": 0.0},
+        observed={"principal": ""},
+        novel={"principal": 0.0},
+    )
+
+
+def message(version: int, **other: object) -> StatisticsMessage:
+    complete = StatisticsMessage(
+        version=version,
+        mechanism="semantic_noise",
+        configuration="0123456789abcdef",
+        published=1_700_000_000_000 + version,
+        source="blocks",
+        blocks=None,
+        taxonomies={"principal": TAXONOMY.fingerprint},
+        baseline=1,
+        snapshot={"mechanism": "semantic_noise", "statistics": statistics(version).to_dict()},
+    )
+    return replace(complete, **other)
+
+
+def published(*messages: StatisticsMessage) -> list[tuple[int, bytes]]:
+    return sorted(((m.version, encode_statistics(m)) for m in messages), reverse=True)
+
+
+class FakeMechanism:
+    name = "semantic_noise"
+    promise = 0.5
+    method_card = SemanticTransport.method_card
+
+    def __init__(self) -> None:
+        self.restored: list[int] = []
+
+    def expected_risk(self) -> None:
+        return None
+
+    def restore(self, snapshot) -> None:
+        if "statistics" not in snapshot:
+            raise StatisticsError("no statistics in it")
+        self.restored.append(snapshot["statistics"]["version"])
+
+
+class FakeMasking:
+    """A masking with the given configuration hash."""
+
+    taxonomies: ClassVar = {"principal": TAXONOMY}
+
+    def __init__(self, mechanism: FakeMechanism, hashed: str = "0123456789abcdef") -> None:
+        self.mechanism = mechanism
+        self.configuration = SimpleNamespace(hash=hashed, may_lack_codes=False)
+
+    def restore(self, message: StatisticsMessage) -> None:
+        self.mechanism.restore(message.snapshot)
+
+
+@pytest.fixture
+def mechanism() -> FakeMechanism:
+    return FakeMechanism()
+
+
+@pytest.fixture
+def active(mechanism: FakeMechanism) -> ActiveStatistics:
+    return ActiveStatistics(FakeMasking(mechanism), None)
+
+
+OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
+
+
+@pytest.fixture
+def bound(mechanism: FakeMechanism) -> ActiveStatistics:
+    """The statistics of a worker whose secret has the id ``OWN``."""
+    return ActiveStatistics(FakeMasking(mechanism), OWN)
+
+
+def test_a_version_for_another_secret_ends_the_one_in_force(bound: ActiveStatistics) -> None:
+    bound.consider(published(message(1, secret_id=OWN)))
+    bound.consider(published(message(2, secret_id=ANOTHER)))
+    assert (bound.version, bound.other_secret, bound.refusals) == (0, True, 1)
+    assert bound.refused is not None
+    assert bound.refused.endswith(f"it is for the masking secret with the id {ANOTHER}, and this process has {OWN}")
+
+
+def test_no_older_version_is_taken_instead_of_one_for_another_secret(bound: ActiveStatistics) -> None:
+    bound.consider(published(message(1, secret_id=OWN), message(2, secret_id=ANOTHER)))
+    assert bound.version == 0
+
+
+def test_masking_goes_on_with_a_version_for_the_own_secret(bound: ActiveStatistics) -> None:
+    bound.consider(published(message(1, secret_id=ANOTHER)))
+    bound.consider(published(message(2, secret_id=OWN)))
+    assert (bound.version, bound.other_secret, bound.refused) == (2, False, None)
+
+
+def test_a_version_of_an_older_release_is_accepted(bound: ActiveStatistics) -> None:
+    bound.consider(published(message(1)))
+    assert bound.version == 1
+
+
+def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+    active.consider(published(message(1), message(3), message(2)))
+    assert (active.version, active.published, mechanism.restored) == (3, 1_700_000_000_003, [3])
+
+
+def test_the_first_version_is_logged_with_what_is_promised(
+    active: ActiveStatistics, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = f"statistics version 3: {ATTACKER} can be at most 50% sure of a code, "
+    with caplog.at_level("INFO"):
+        active.consider(published(message(3)))
+    assert said in caplog.text
+    kept = "Kept in expectation: meaning, mean, dispersion, marginals and the correlation and cross table of two codes."
+    assert kept in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        active.consider(published(message(4)))
+    assert "An attacker" not in caplog.text
+
+
+def test_an_older_or_equal_version_never_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+    active.consider(published(message(3)))
+    active.consider(published(message(2), message(3)))
+    assert mechanism.restored == [3]
+
+
+BAD = {
+    "not JSON": (9, b"E11.9"),
+    "another format": (9, encode_statistics(message(9)).replace(b'"format":1', b'"format":2')),
+    "a version that differs from its key": (9, encode_statistics(message(8))),
+    "a snapshot of another version": (
+        9,
+        encode_statistics(message(9, snapshot={"statistics": statistics(8).to_dict()})),
+    ),
+    "another mechanism": (9, encode_statistics(message(9, mechanism="rank_swapping"))),
+    "another taxonomy": (9, encode_statistics(message(9, taxonomies={"principal": OTHER.fingerprint}))),
+    "another attribute": (9, encode_statistics(message(9, taxonomies={"first": TAXONOMY.fingerprint}))),
+    "a snapshot that the mechanism refuses": (9, encode_statistics(message(9, snapshot={}))),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_a_version_that_does_not_fit_is_refused_and_the_old_one_stays_active(
+    bad: tuple[int, bytes], active: ActiveStatistics, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
+) -> None:
+    active.consider(published(message(2)))
+    active.consider([bad])
+    assert (active.version, mechanism.restored, active.refusals) == (2, [2], 1)
+    assert active.refused is not None
+    assert active.refused.startswith("version 9 was refused: ")
+    assert "version 9 was refused" in caplog.text
+    assert "E11" not in caplog.text
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_no_version_is_active_if_none_fits(bad: tuple[int, bytes], active: ActiveStatistics) -> None:
+    active.consider([bad])
+    assert active.version == 0
+
+
+def test_the_newest_version_that_fits_becomes_active(active: ActiveStatistics) -> None:
+    active.consider([BAD["another taxonomy"], *published(message(4), message(5))])
+    assert active.version == 5
+
+
+def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> None:
+    active.consider([BAD["another taxonomy"]])
+    active.consider(published(message(10)))
+    assert active.refused is None
+
+
+def test_statistics_of_another_configuration_are_logged_and_used(
+    active: ActiveStatistics, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        active.consider(published(message(1, configuration="f" * 16)))
+    assert "under another configuration (ffffffffffffffff)" in caplog.text
+
+
+def test_versions_are_returned_once_newest_first_and_a_tombstone_removes_one() -> None:
+    buffer = VersionBuffer(PLAIN)
+    for version in (2, 10, 9):
+        buffer.add(b"%d" % version, b"v%d" % version)
+    buffer.add(b"9", None)
+    assert buffer.take() == [(10, b"v10"), (2, b"v2")]
+    assert buffer.take() == []
+
+
+def test_only_the_newest_versions_are_buffered() -> None:
+    buffer = VersionBuffer(PLAIN)
+    for version in range(1, 100):
+        buffer.add(b"%d" % version, b"")
+    assert [version for version, _ in buffer.take()] == list(range(99, 99 - KEPT_VERSIONS, -1))
+
+
+@pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40])
+def test_a_key_that_is_not_a_version_is_ignored(key: bytes | None) -> None:
+    buffer = VersionBuffer(PLAIN)
+    buffer.add(key, b"x")
+    assert buffer.take() == []
+
+
+class FakeMessage:
+    def __init__(self, partition: int, key: bytes | None = None, error: KafkaError | None = None) -> None:
+        self._partition, self._key, self._error = partition, key, error
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def partition(self) -> int:
+        return self._partition
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def value(self) -> bytes:
+        return encode_statistics(message(int(self._key or 0)))
+
+    def headers(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self.value())
+
+
+class FakeClient:
+    def __init__(self) -> None:
+        self.assigned: list[tuple[int, int]] = []
+        self.batches: list[list[FakeMessage]] = []
+
+    def assign(self, partitions) -> None:
+        self.assigned = [(p.partition, p.offset) for p in partitions]
+
+    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
+        assert timeout == 0
+        return self.batches.pop(0) if self.batches else []
+
+
+def end(partition: int) -> FakeMessage:
+    return FakeMessage(partition, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
+
+
+def source_of(client: FakeClient, active: ActiveStatistics, partitions: int = 1) -> StatisticsSource:
+    return StatisticsSource(client, "statistics", partitions, PLAIN, active, lambda _: None)
+
+
+def test_no_version_is_used_before_the_end_of_the_topic_is_reached(active: ActiveStatistics) -> None:
+    client = FakeClient()
+    source = source_of(client, active, 2)
+    assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
+    client.batches = [[FakeMessage(0, b"1"), FakeMessage(0, b"2")], [end(0)]]
+    source.poll()
+    assert (active.version, source.held[0] if source.held else None) == (0, HoldReason.READING)
+    client.batches = [[end(1)]]
+    source.poll()
+    assert (active.version, source.held) == (2, None)
+    client.batches = [[FakeMessage(0, b"3")]]
+    source.poll()
+    assert active.version == 3
+
+
+def test_an_error_of_the_topic_does_not_count_as_its_end(active: ActiveStatistics) -> None:
+    client = FakeClient()
+    source = source_of(client, active)
+    client.batches = [[FakeMessage(0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))]]
+    source.poll()
+    assert source.held is not None
+    assert source.held[0] is HoldReason.READING
+
+
+@pytest.mark.parametrize(("limit", "left"), [("TURN_MESSAGES", [4, 2, 0]), ("TURN_BYTES", [5, 4, 3])])
+def test_a_turn_is_bounded(
+    limit: str, left: list[int], active: ActiveStatistics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, limit, {"TURN_MESSAGES": 4, "TURN_BYTES": 1}[limit])
+    client = FakeClient()
+    source = source_of(client, active)
+    client.batches = [[FakeMessage(0, b"1")] * 2 for _ in range(6)]
+    found = []
+    for _ in range(3):
+        source.poll()
+        found.append(len(client.batches))
+    assert found == left
+
+
+def test_why_the_input_is_held(bound: ActiveStatistics) -> None:
+    client = FakeClient()
+    source = source_of(client, bound)
+    client.batches = [[end(0)]]
+    source.poll()
+    assert source.held is not None
+    assert source.held[0] is HoldReason.NONE_PUBLISHED
+    bound.consider(published(message(2, secret_id=ANOTHER)))
+    assert source.held is not None
+    assert source.held[0] is HoldReason.OTHER_SECRET

@@ -30,8 +30,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCach
 
 log = logging.getLogger(__name__)
 
-FIRST_USE_SECONDS: Final = 60
-"""The compile time of a first use on one core, measured with the demonstration's configuration."""
+FIRST_USE_SECONDS: Final = 15
+"""The compile time of a first use on one core, measured with semantic noise on pairs."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
+from stream_masker.pipeline.rollups import SharedConcepts
 from support.schemas import load_schema, schema_names, schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -25,7 +26,6 @@ from stream_masker.core.utility import utility
 from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message

@@ -12,7 +12,6 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
-from stream_masker.pipeline.rollups import SharedConcepts
 from support.schemas import load_schema, schema_names, schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -182,7 +181,6 @@ def version(blocks, source, settings=None, numeric=False) -> bytes:
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2, numeric)),
             settings=settings,
             styles={} if settings is None else {"one": Style(dot="remove"), "two": Style(text="label")},
-            shared={} if settings is None else {"a.b": SharedConcepts("0f 20", ("b", "f"))},
         )
     )
 

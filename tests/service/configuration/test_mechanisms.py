@@ -17,6 +17,7 @@ from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 
 FROM_ELSEWHERE = {
+    "parameters",
     "taxonomies",
     "numeric",
     "alpha",

@@ -22,18 +22,20 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.utility import utility
+from stream_masker.pipeline.messages import (
+    BlockRange,
+    DriftReport,
+    StatisticsMessage,
+    encode_block,
+    encode_drift,
+    encode_rejection,
+    encode_statistics,
+    fingerprints,
+)
 from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.pipeline.wire.blocks import encode_block
-from stream_masker.pipeline.wire.chunks import split_message
-from stream_masker.pipeline.wire.reports import (
-    DriftReport,
-    encode_drift,
-    encode_rejection,
-)
-from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration.schema import configuration_schema_text
 
 ROOT = Path(__file__).parents[1]
@@ -134,13 +136,11 @@ def messages() -> dict[str, list[bytes]]:
             encode_block(replace(block, styles=()), TAXONOMIES, configuration=HASH),
             encode_block(with_numbers(block), TAXONOMIES, configuration=HASH, numeric=NUMBERS),
             encode_block(with_contexts(block), TAXONOMIES, configuration=HASH, context="0123456789abcdef"),
-            encode_block(with_fields(block), TAXONOMIES, configuration=HASH),
         ],
         "statistics": [
             version(None, "bootstrap"),
-            version(BlockRange(0, 7, 3), "blocks", settings=SETTINGS),
+            version(BlockRange(0, 7, 3), "blocks", styles={"one": Style(dot="remove"), "two": Style(text="label")}),
             version(None, "file", numeric=True),
-            split_message(3, bytes(2_000), 1_000)[-1].value,
         ],
         "drift": [report(None, None, None), report(*differences()), report(*differences(numeric=True))],
     }
@@ -154,20 +154,7 @@ def with_numbers(block: Block) -> Block:
     return replace(block, original=counts(1, numeric=True), masked=counts(2, numeric=True))
 
 
-SETTINGS = {
-    "attributes": {"one": {"alpha": 0.3, "unknown": "reject"}, "two": {"alpha": {"path": "alpha", "default": 0.3}}},
-    "mechanism": {"reference": "mean", "correlated": True, "pairs": [["one", "two"]]},
-    "fields": {"keep": ["age"], "unlisted": "drop"},
-    "message": {"key": "drop", "headers": []},
-}
-
-
-def with_fields(block: Block) -> Block:
-    original = replace(block.original, rolled={"0f a.b": block.original.values[0]})
-    return replace(block, original=original, fields={"0f a.b": TAU})
-
-
-def version(blocks, source, settings=None, numeric=False) -> bytes:
+def version(blocks, source, styles=None, numeric=False) -> bytes:
     return encode_statistics(
         StatisticsMessage(
             version=2,
@@ -179,8 +166,7 @@ def version(blocks, source, settings=None, numeric=False) -> bytes:
             taxonomies=fingerprints(TAXONOMIES),
             baseline=1,
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2, numeric)),
-            settings=settings,
-            styles={} if settings is None else {"one": Style(dot="remove"), "two": Style(text="label")},
+            styles=styles or {},
         )
     )
 

@@ -16,8 +16,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
-from stream_masker.pipeline.calibration.counting import BlockCounter, KeyWeights, SampleCounts
+from stream_masker.pipeline.blocks import BlockCounter, CountedRecords, SampleCounts, limit_elements, slice_counted
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
 from stream_masker.pipeline.formats import (
     KEY_FIELD,
@@ -102,9 +101,16 @@ class RecordMasker:
     """
 
     def __init__(
-        self, plan: Plan, mechanism: Mechanism, secret: bytes, *, record_format: RecordFormat | None = None
+        self,
+        plan: Plan,
+        mechanism: Mechanism,
+        secret: bytes,
+        *,
+        record_format: RecordFormat | None = None,
+        count_secret: bytes | None = None,
     ) -> None:
-        """``record_format``: the format of values, None for JSON.
+        """``record_format``: the format of values, None for JSON. ``count_secret``: from which the hashes of noise keys
+        derive, by default ``secret``. Maskers whose blocks are counted together share it.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -125,7 +131,7 @@ class RecordMasker:
             self._formatted_keys = FormattedKeys(record_format, pseudonyms)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        self._counter = BlockCounter(self._secret, self._sizes, KeyWeights(), {})
+        self._counter = BlockCounter(Secret(count_secret) if count_secret else self._secret, self._sizes)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
@@ -338,11 +344,10 @@ class RecordMasker:
     def _result(
         self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
     ) -> Result:
-        blocks, uncounted = self._counter.blocks(
+        blocks = self._counter.blocks(
             run.records,
             counted,
             topic=run.topic,
-            source=run.topic,
             partition=run.partition,
             statistics_version=run.statistics_version,
         )
@@ -354,7 +359,6 @@ class RecordMasker:
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=blocks,
-            uncounted=uncounted,
         )
 
 

@@ -12,7 +12,6 @@ from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.style import StyleCounts
 
@@ -101,27 +100,14 @@ class Rejected(NamedTuple):
 RecordOutcome: TypeAlias = Masked | Rejected
 
 
-class Stratum(NamedTuple):
-    """The sampled records that a block counts: those of one level (``calibration.sampling``).
-
-    start: the lowest level that is counted of these records; all blocks of the same records have it. level: that of the
-    block's records, at least ``start``; the last stratum contains the levels above too.
-    """
-
-    start: int
-    level: int
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """The counts of consecutive records of one partition. They do not show which value replaced which.
 
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
-    original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
-    if all are counted; unchanged:
-    the number of counted records that have a value, none of which masking changed; secret_id: of the masking secret;
-    fields: the taxonomies of the fields that are generalized by the counts of the window, by key.
+    original codes of each attribute, empty if they were not counted; unchanged: the number of counted records that
+    have a value, none of which masking changed; secret_id: of the masking secret.
     """
 
     topic: str
@@ -135,10 +121,8 @@ class Block:
     distortions: tuple[Distortion, ...]
     rejected: Mapping[str, int]
     styles: tuple[StyleCounts, ...] = ()
-    stratum: Stratum | None = None
     unchanged: int = 0
     secret_id: str | None = None
-    fields: Mapping[str, Taxonomy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +130,9 @@ class Result:
     """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
-    uncounted: the number of masked records that no block counts because of the weight of their noise keys; emptied: the
-    number of values that a transform could not treat and removed, by configured path; suppressed: the number of unknown
-    codes that were removed, by attribute with ``unknown: suppress``.
+    records with equal headers may share one list, which must not be modified; emptied: the number of values that a
+    transform could not treat and removed, by configured path; suppressed: the number of unknown codes that were
+    removed, by attribute with ``unknown: suppress``.
     """
 
     offsets: Sequence[int]
@@ -159,7 +142,6 @@ class Result:
     timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
-    uncounted: int = 0
     emptied: Mapping[str, int] = field(default_factory=dict)
     suppressed: Mapping[str, int] = field(default_factory=dict)
 
@@ -179,7 +161,6 @@ class Result:
             **{name: _all(getattr(part, name) for part in parts) for name in COLUMNS},
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
-            uncounted=sum(part.uncounted for part in parts),
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=sum((Counter(part.suppressed) for part in parts), Counter()),
         )

@@ -15,13 +15,11 @@ from itertools import takewhile
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
+from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
 from stream_masker.pipeline.pseudonyms import CONFIGURATION_HEADER, VERSION_HEADER
 from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
 from stream_masker.pipeline.runs import GROUP_HEADER
-from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
-from stream_masker.pipeline.wire.reports import decode_rejection
-from stream_masker.pipeline.wire.sealing import SealError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
+from stream_masker.pipeline.seal import SealError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
@@ -177,11 +175,11 @@ class Auditor:
         versions = self._versions()
         if version not in versions:
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
-        return decode_statistics(versions[version].message())
+        return decode_statistics(versions[version])
 
-    def _versions(self) -> dict[int, ChunkAssembler]:
-        """Return the complete statistics versions on the topic."""
-        return complete_versions(self._read(self._topics.statistics, SINGLE_PARTITION), self._opener)
+    def _versions(self) -> dict[int, bytes]:
+        """Return the authentic statistics versions on the topic."""
+        return authentic_versions(self._read(self._topics.statistics, SINGLE_PARTITION), self._opener)
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""
@@ -204,15 +202,19 @@ def as_record(message: Message) -> InputRecord:
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def complete_versions(messages: Iterable[Message], opener: MessageOpener) -> dict[int, ChunkAssembler]:
-    """Assemble versions from the authentic messages of the statistics topic, in order; return the complete ones."""
-    versions = Versions()
+def authentic_versions(messages: Iterable[Message], opener: MessageOpener) -> dict[int, bytes]:
+    """Return the authentic versions among the messages of the statistics topic, without those that were removed."""
+    versions: dict[int, bytes] = {}
     for message in messages:
-        if (position := chunk_position(message.key())) is not None:
-            with suppress(SealError):
-                value = message.value()
-                versions.take(*position, None if value is None else opener.open(message.key(), value))
-    return {version: pieces for version, pieces in versions.items() if pieces.complete}
+        if not (message.key() or b"").isdigit():
+            continue
+        version, value = int(message.key()), message.value()
+        if value is None:
+            versions.pop(version, None)
+            continue
+        with suppress(SealError):
+            versions[version] = opener.open(message.key(), value)
+    return versions
 
 
 def _number(text: bytes | None) -> int:

@@ -11,15 +11,13 @@ from typing import Any
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
-from stream_masker.pipeline.calibration.publication import Publication
 from stream_masker.pipeline.formats import RecordFormat, document_of
+from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.pseudonyms import MECHANISM_HEADER, VERSION_HEADER
+from stream_masker.pipeline.publication import LabelledConcept, Publication
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.wire.statistics import decode_statistics
-from stream_masker.service.audit import complete_versions
-from stream_masker.service.calibrator.components import publication_settings
+from stream_masker.service.audit import authentic_versions
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import topic_seal
@@ -154,15 +152,17 @@ def _value(value: bytes | None, record_format: RecordFormat | None) -> Any:
 def _versions(configuration: Configuration, consumer: Consumer, numbers: set[int]) -> Iterator[PublishedVersion]:
     topic = configuration.topics.statistics
     read = read_to_end(consumer, topic, partition=SINGLE_PARTITION, patience=POLL_TIMEOUT_SECONDS)
-    complete = complete_versions(read, MessageOpener(topic_seal(configuration, topic)))
+    complete = authentic_versions(read, MessageOpener(topic_seal(configuration, topic)))
     taxonomies = build_taxonomies(configuration)
-    publication = Publication(publication_settings(configuration), taxonomies, configuration.calibration.rollup_depth)
+    least = configuration.publication.min_records
+    publication = Publication(taxonomies, configuration.calibration.rollup_depth, least)
     for number in sorted(numbers & complete.keys()):
-        message = decode_statistics(complete[number].message())
+        message = decode_statistics(complete[number])
         exact = message.statistics
-        mean = {name: _label(publication.mean(exact, name), taxonomies[name]) for name in exact.attributes}
+        means = publication.means(exact)
+        mean = {name: _label(means.get(name)) for name in exact.attributes}
         yield PublishedVersion(number, message.source, publication.statistics(exact), mean)
 
 
-def _label(concept: str | None, taxonomy: Taxonomy) -> str | None:
-    return None if concept is None else f"{concept} {taxonomy.label(concept)}".strip()
+def _label(mean: LabelledConcept | None) -> str | None:
+    return None if mean is None else f"{mean.concept} {mean.label}".strip()

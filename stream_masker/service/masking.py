@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.pipeline.calibration.risk import check_floor
 from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import StatisticsMessage
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.risk import check_floor
 from stream_masker.pipeline.style import Style
-from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
 from stream_masker.service.configuration.secret import masking_secret, read_secret
@@ -56,6 +56,7 @@ class Masking:
                 self.mechanism,
                 masking_secret(configuration, topic),
                 record_format=None if format_of is None else format_of(configuration.for_topic(topic)),
+                count_secret=read_secret(configuration) if configuration.topics.several else None,
             )
             masker.set_styles(self._styles)
             self._maskers[topic] = masker

@@ -37,6 +37,8 @@ def main() -> None:
     options = stream_arguments(__doc__)
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, options)
+        if options.records <= (window := stream.configuration.calibration.window_records):
+            sys.exit(f"--records is {options.records}; use more than the {window} of the window, which must overflow")
         size = stream.fill(options.records)
         stream.calibrate()
         title = f"{options.records:,} events of {size:.0f} bytes, transactions of {options.batch:,} records"

@@ -2,9 +2,7 @@
 
 ``python tests/benchmarks/bench_window_memory.py [--rates RATE ...] [--records N]``. Each case has a process of its own.
 It masks synthetic nested events with ICD-10-CM and the patient as noise key, in the blocks of a worker of four
-partitions, and adds the blocks, encoded and decoded, to the window. A stream of more than
-``window_records`` a day becomes a sample, whose blocks have one record each; the window then also holds the blocks of
-one level below its own.
+partitions, and adds the blocks, encoded and decoded, to the window.
 
 The resident memory of the process that counts, in MB: ``before``, with the ontology and the encoded blocks;
 ``full``, with the window; ``peak``, the greatest one, while its counts are added up for the statistics.
@@ -26,15 +24,14 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
 import orjson
 from measuring import arguments, table
 from streaming import PARTITIONS, configured, inputs
 from support.memory import MB, resident
 
-from stream_masker.pipeline.calibration.window import CalibrationSettings, WindowLog
-from stream_masker.pipeline.records import Block, Stratum
-from stream_masker.pipeline.wire.blocks import decode_block, encode_block
+from stream_masker.pipeline.messages import decode_block, encode_block
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.window import CalibrationSettings, WindowLog
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.files.masking import FileMasking
@@ -48,41 +45,40 @@ LARGEST = 10_000
 """The default of ``worker.batch_records``."""
 DISTINCT = 10_000
 """The number of blocks that are masked; further ones repeat them."""
-HEAD = ("records/s", "counted", "blocks", "records", "before", "full", "peak")
+HEAD = ("records/s", "blocks", "records", "before", "full", "peak")
 
 
 def main() -> None:
-    rates, case = {"nargs": "+", "type": int, "default": RATES}, {"nargs": 2, "help": argparse.SUPPRESS}
+    rates, case = {"nargs": "+", "type": int, "default": RATES}, {"type": int, "help": argparse.SUPPRESS}
     options = arguments(__doc__, {"--rates": rates, "--records": RECORDS, "--case": case})
     if options.case:
-        print(json.dumps(measured(int(options.case[0]), options.case[1] == "sample", options.records)))
+        print(json.dumps(measured(options.case, options.records)))
         return
-    cases = [(rate, "all") for rate in options.rates] + [(max(options.rates), "sample")]
-    table("A full window", HEAD, (run(rate, counted, options.records) for rate, counted in cases))
+    table("A full window", HEAD, (run(rate, options.records) for rate in options.rates))
 
 
-def run(rate: int, counted: str, records: int) -> list[object]:
-    command = [sys.executable, __file__, "--records", str(records), "--case", str(rate), counted]
+def run(rate: int, records: int) -> list[object]:
+    command = [sys.executable, __file__, "--records", str(records), "--case", str(rate)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return [rate, counted, *json.loads(done.stdout.splitlines()[-1])]
+    return [rate, *json.loads(done.stdout.splitlines()[-1])]
 
 
-def measured(rate: int, sampled: bool, records: int) -> list[float]:
+def measured(rate: int, records: int) -> list[float]:
     with tempfile.TemporaryDirectory() as name:
         configuration = configured(Path(name), "localhost:1", LARGEST, "nested")
-        size = 1 if sampled else max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
+        size = max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
             raw = other.submit(encoded, configuration, size, records).result()
         taxonomies = Masking(configuration).taxonomies
     before = resident(os.getpid()) / MB
     log = WindowLog(CalibrationSettings(window_records=records, every_records=2**60), first=False)
-    fill(log, (decode_block(one, taxonomies) for one in itertools.cycle(raw)), records // size, sampled)
+    fill(log, (decode_block(one, taxonomies) for one in itertools.cycle(raw)), records // size, size)
     full, window = resident(os.getpid()) / MB, log.window()
     assert window is not None
     assert window.original.records == window.masked.records == window.records
     assert len(window.distortions) == len(window.styles)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MB
-    return [len(window.entries), window.records, before, full, peak]
+    return [window.range.count, window.records, before, full, peak]
 
 
 def encoded(configuration: Configuration, size: int, records: int) -> list[bytes]:
@@ -98,12 +94,12 @@ def encoded(configuration: Configuration, size: int, records: int) -> list[bytes
     return [encode_block(block, masking.taxonomies, configuration="0") for block in blocks]
 
 
-def fill(log: WindowLog, blocks: Iterator[Block], number: int, sampled: bool) -> None:
-    """Add blocks until the window is full; of a sample, those of the levels 0 (half of the records) to 3."""
-    levels = np.minimum(np.random.default_rng(1).geometric(0.5, 2 * number) - 1, 3).tolist()
-    for offset, block in enumerate(itertools.islice(blocks, len(levels) if sampled else number + number // 10)):
-        stratum = Stratum(0, levels[offset]) if sampled else None
-        log.on_block(offset, 2 * 10**12, replace(block, first_offset=offset, stratum=stratum))
+def fill(log: WindowLog, blocks: Iterator[Block], number: int, size: int) -> None:
+    """Add blocks of ``size`` records of each partition in turn, until the window is full."""
+    for offset, block in enumerate(itertools.islice(blocks, number + number // 10)):
+        first = offset // PARTITIONS * size
+        placed = replace(block, partition=offset % PARTITIONS, first_offset=first, last_offset=first + size - 1)
+        log.add(offset, 2 * 10**12, placed)
 
 
 if __name__ == "__main__":

@@ -1,152 +1,315 @@
-"""The Helm chart: the objects that it renders for many values, and the values that it rejects."""
+"""The Helm chart: what it renders for which values, and the values that it refuses."""
 
 from __future__ import annotations
 
-import itertools
-import json
 import runpy
 import subprocess
-from functools import cache
-from hashlib import sha256
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
 
 import kubernetes_validate
 import prometheus
 import pytest
 import yaml
-from alerts import RUNBOOKS
-from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, at, helm, rendered
+from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, Objects, at, helm, rendered
 from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration
 
-NAME = "release-stream-masker"
-CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser"}
-COMPONENTS = ("worker", "calibrator")
-
-FILE = {"url": "https://files.example/hp.obo", "sha256": "0" * 64, "name": "hp.obo"}
-
-WATCHED = {"podMonitor": True, "prometheusRule": True, "dashboards": True}
-
-CHOICES = {
-    "autoscaling": [{"mode": "none"}, {"mode": "keda", "authenticationRef": "kafka"}, {"mode": "cpu"}],
-    "kafkaTopics": [{}, {"create": "job", "partitions": 1, "replicationFactor": 0}],
-    "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
-    "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
-    "schemaRegistry": [{}, {"existingSecret": "registry", "login": "token", "certificates": "registry-tls"}],
-    "http": [{}, {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}}],
-    "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
-    "networkPolicy": [{"enabled": False}, {"kafkaTo": [{"namespaceSelector": {}}], "kafkaPorts": [9093, 9094]}],
-    "monitoring": [{"podMonitor": False}, {**WATCHED, "labels": {"release": "prometheus"}}],
-    "serviceAccount": [{"create": False}, {"create": True, "annotations": {"owner": "masking"}}],
-    "worker": [{}, {"replicas": 3, "tolerations": [{"operator": "Exists"}]}],
-    "podLabels": [{}, {"team": "data"}],
-}
-
 pytestmark = NEEDS_HELM
 
+NAME = "release-stream-masker"
+CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule"}
+WORKER, CALIBRATOR = (f"Deployment/{NAME}-{component}" for component in ("worker", "calibrator"))
+POD = "spec/template/spec"
+POLICY, RULE = f"NetworkPolicy/{NAME}/spec", f"PrometheusRule/{NAME}"
+ENDPOINT = f"PodMonitor/{NAME}/spec/podMetricsEndpoints/0"
+TRIGGER = f"ScaledObject/{NAME}-worker/spec/triggers/0"
+SCALER = f"HorizontalPodAutoscaler/{NAME}-worker/spec"
+NOBODY = {"podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}
+POOL = {"nodeSelector": {"pool": "masking"}, "tolerations": [{"operator": "Exists"}], "priorityClassName": "high"}
+CLAIM = {"name": "terms", "persistentVolumeClaim": {"claimName": "terms"}}
+MOUNT = {"name": "terms", "mountPath": "/ontologies"}
+PROXY = {"ports": [{"port": 3128, "protocol": "TCP"}]}
+PEER = {"namespaceSelector": {"matchLabels": {"name": "kafka"}}}
+WATCHED = {"podMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}}
+TOKEN_AND_TLS = {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}}
 
-def pairwise_cases():
-    """Yield values in which any two choices of different sections occur together."""
-    sections = list(CHOICES)
-    for first, second in itertools.combinations(sections, 2):
-        for one, other in itertools.product(CHOICES[first], CHOICES[second]):
-            yield {first: one, second: other}
+Case = tuple[Mapping[str, Any], Mapping[str, Any]]
+CASES: Mapping[str, Case] = {
+    "defaults": (
+        {},
+        {
+            f"{WORKER}/spec/replicas": 1,
+            f"{CALIBRATOR}/spec/replicas": 2,
+            f"{WORKER}/{POD}/containers/0/args": ["worker"],
+            f"PodDisruptionBudget/{NAME}-worker/spec/maxUnavailable": 1,
+            f"{POLICY}/ingress/0/from": [{"podSelector": {}}],
+            f"Job/{NAME}-test/{POD}/containers/0/args": ["topics", "--dry-run"],
+        },
+    ),
+    "workers are stopped": ({"worker": {"replicas": 0}}, {f"{WORKER}/spec/replicas": 0}),
+    "the cluster chooses the user": (
+        NOBODY,
+        {f"{WORKER}/{POD}/securityContext/{key}": None for key in NOBODY["podSecurityContext"]},
+    ),
+    "a pool of nodes": (
+        {**POOL, "podLabels": {"team": "data"}, "podAnnotations": {"note": "n"}, "serviceAccountName": "masking"},
+        {
+            **{f"{CALIBRATOR}/{POD}/{key}": value for key, value in POOL.items()},
+            f"Job/{NAME}-test/{POD}/nodeSelector": POOL["nodeSelector"],
+            f"{WORKER}/{POD}/serviceAccountName": "masking",
+            f"{WORKER}/spec/template/metadata/labels/team": "data",
+            f"{WORKER}/spec/template/metadata/annotations/note": "n",
+        },
+    ),
+    "an image by digest from a registry with a login": (
+        {"image": {"repository": "example/masker", "tag": "1@sha256:00", "pullSecrets": [{"name": "login"}]}},
+        {
+            f"{WORKER}/{POD}/containers/0/image": "example/masker:1@sha256:00",
+            f"{WORKER}/{POD}/imagePullSecrets": [{"name": "login"}],
+        },
+    ),
+    "an ontology on a volume": (
+        {"volumes": [CLAIM], "volumeMounts": [MOUNT], "env": [{"name": "A", "value": "b"}]},
+        {
+            f"{WORKER}/{POD}/volumes/-1": CLAIM,
+            f"{WORKER}/{POD}/containers/0/volumeMounts/-1": MOUNT,
+            f"{CALIBRATOR}/{POD}/containers/0/env/-1": {"name": "A", "value": "b"},
+        },
+    ),
+    "certificates": (
+        {"kafka": {"certificates": "kafka-tls"}, "schemaRegistry": {"certificates": "registry-tls"}},
+        {
+            f"{WORKER}/{POD}/volumes/{place}/secret/secretName": name
+            for place, name in ((-1, "kafka-tls"), (-2, "registry-tls"))
+        },
+    ),
+    "topics by a job": (
+        {"topics": {"create": True, "partitions": 12}},
+        {
+            f"Job/{NAME}-topics/{POD}/containers/0/args": [
+                *("topics", "--partitions", "12", "--replication-factor", "3"),
+            ],
+            f"Job/{NAME}-topics/{POD}/volumes/1/configMap/name": f"{NAME}-topics",
+            f"ConfigMap/{NAME}-topics/metadata/annotations/helm.sh~hook": "pre-install,pre-upgrade",
+        },
+    ),
+    "topics with the replication of the brokers": (
+        {"topics": {"create": True, "replicationFactor": 0}},
+        {f"Job/{NAME}-topics/{POD}/containers/0/args": ["topics", "--partitions", "4"]},
+    ),
+    "scaling by lag": (
+        {
+            "autoscaling": {
+                "mode": "keda",
+                "minReplicas": 0,
+                "trigger": {"topic": None, "lagThreshold": "9"},
+                "authenticationRef": "kafka",
+            }
+        },
+        {
+            f"{WORKER}/spec/replicas": None,
+            f"ScaledObject/{NAME}-worker/spec/minReplicaCount": 0,
+            f"{TRIGGER}/metadata": {
+                "bootstrapServers": "kafka:9092",
+                "consumerGroup": "stream-masker.discharges",
+                "lagThreshold": "9",
+                "offsetResetPolicy": "earliest",
+            },
+            f"{TRIGGER}/authenticationRef/name": "kafka",
+        },
+    ),
+    "scaling by processor use": (
+        {"autoscaling": {"mode": "cpu", "maxReplicas": 12}},
+        {f"{WORKER}/spec/replicas": None, f"{SCALER}/maxReplicas": 12, f"{CALIBRATOR}/spec/replicas": 2},
+    ),
+    "narrow network": (
+        {"networkPolicy": {"kafkaTo": [PEER], "kafkaPorts": [9093], "metricsFrom": [PEER], "egress": [PROXY]}},
+        {
+            f"{POLICY}/ingress/0/from": [PEER],
+            f"{POLICY}/egress/1": {"to": [PEER], "ports": [{"port": 9093, "protocol": "TCP"}]},
+            f"{POLICY}/egress/2": PROXY,
+        },
+    ),
+    "no network policy and no budget": (
+        {"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": False}},
+        {f"NetworkPolicy/{NAME}": None, f"PodDisruptionBudget/{NAME}-worker": None},
+    ),
+    "monitoring": (
+        {"monitoring": {**WATCHED, "tlsConfig": {"serverName": "masking"}}, "http": TOKEN_AND_TLS},
+        {
+            f"PodMonitor/{NAME}/metadata/labels/release": "prometheus",
+            f"{RULE}/metadata/labels/release": "prometheus",
+            f"{ENDPOINT}/scheme": "https",
+            f"{ENDPOINT}/tlsConfig": {"serverName": "masking"},
+            f"{ENDPOINT}/authorization/credentials": {"name": "metrics", "key": "token"},
+            f"{WORKER}/{POD}/containers/0/readinessProbe/httpGet/scheme": "HTTPS",
+        },
+    ),
+    "dashboards": (
+        {"monitoring": {"dashboards": True, "dashboardAnnotations": {"grafana_folder": "Masking"}}},
+        {
+            f"ConfigMap/{NAME}-overview/metadata/labels/grafana_dashboard": "1",
+            f"ConfigMap/{NAME}-overview/metadata/annotations/grafana_folder": "Masking",
+        },
+    ),
+}
+"""Values, and what the objects then have at ``KIND/NAME/PATH``; None: nothing. ``~`` stands for a slash in a key."""
 
 
-def cases():
-    """Merge the pairwise cases greedily into few cases that contain every pair of choices."""
-    merged = []
-    for case in pairwise_cases():
-        fits = next((m for m in merged if all(m.get(key, value) == value for key, value in case.items())), None)
-        if fits is None:
-            merged.append(dict(case))
-        else:
-            fits.update(case)
-    return merged
+def found(objects: Objects, path: str) -> Any:
+    """Return what is at a path, None if nothing is."""
+    kind, name, *keys = path.split("/")
+    return reduce(below, keys, objects.get((kind, name)))
 
 
-def pod_templates(objects):
-    return [one["spec"]["template"] for one in objects.values() if one["kind"] in ("Deployment", "Job")]
+def below(one: Any, key: str) -> Any:
+    if isinstance(one, list):
+        return one[int(key)]
+    return None if one is None else one.get(key.replace("~", "/"))
 
 
-@pytest.mark.parametrize("values", cases(), ids=lambda values: ",".join(map(json.dumps, values.values()))[:60])
-def test_objects_meet_the_schemas_of_kubernetes_and_pods_the_restricted_level(values):
+def pods(objects: Objects) -> Iterator[dict[str, Any]]:
+    return (one["spec"]["template"]["spec"] for one in objects.values() if one["kind"] in ("Deployment", "Job"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_give_valid_objects_with_restricted_pods(case: str) -> None:
+    values, expected = CASES[case]
     objects = rendered(values)
+    assert {path: found(objects, path) for path in expected} == expected
     for (kind, _), one in objects.items():
         if kind not in CUSTOM:
-            check_schema(json.dumps(one))
-    assert {"Deployment", "ConfigMap", "Job", "PodDisruptionBudget"} <= {kind for kind, _ in objects}
-    for template in pod_templates(objects):
-        pod = template["spec"]
+            kubernetes_validate.validate(one, KUBERNETES[:4], strict=True)
+    for pod in pods(objects):
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in [*pod.get("initContainers", []), *pod["containers"]]:
-            context = container["securityContext"]
-            assert context["allowPrivilegeEscalation"] is False
-            assert context["readOnlyRootFilesystem"] is True
-            assert context["capabilities"] == {"drop": ["ALL"]}
-            assert "memory" in container["resources"]["limits"]
-        assert all("hostPath" not in volume for volume in pod["volumes"])
-
-
-@cache
-def check_schema(manifest: str) -> None:
-    """Check an object against the schema of Kubernetes, once for all values that render it."""
-    kubernetes_validate.validate(json.loads(manifest), "1.33", strict=True)
-
-
-def test_http_ports_are_protected_by_secrets():
-    http = {"token": {"existingSecret": "metrics", "key": "bearer"}, "tls": {"existingSecret": "https"}}
-    monitoring = {**WATCHED, "tlsConfig": {"serverName": "masking"}}
-    objects = rendered({"http": http, "monitoring": monitoring})
-    for component in COMPONENTS:
-        pod = objects["Deployment", f"release-stream-masker-{component}"]["spec"]["template"]["spec"]
         (container,) = pod["containers"]
-        variables = {one["name"]: one.get("value") for one in container["env"]}
-        files = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-        secrets = {one["name"]: one["secret"] for one in pod["volumes"] if "secret" in one}
-        assert variables["STREAM_MASKER__HTTP__TOKEN__FILE"] == f"{files['secret-http-token']}/secret"
-        assert secrets["secret-http-token"]["items"] == [{"key": "bearer", "path": "secret"}]
-        assert variables["STREAM_MASKER__HTTP__TLS__CERTIFICATE"] == f"{files['http-tls']}/tls.crt"
-        assert variables["STREAM_MASKER__HTTP__TLS__KEY"] == f"{files['http-tls']}/tls.key"
-        assert secrets["http-tls"]["secretName"] == "https"
-        probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
-        assert [probe["scheme"] for probe in probes] == ["HTTPS"] * 3
-    (endpoint,) = objects["PodMonitor", "release-stream-masker"]["spec"]["podMetricsEndpoints"]
-    assert endpoint["scheme"] == "https"
-    assert endpoint["tlsConfig"] == {"serverName": "masking"}
-    assert endpoint["authorization"] == {"credentials": {"name": "metrics", "key": "bearer"}}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert "memory" in container["resources"]["limits"]
 
 
-def test_documented_values_render():
-    values = {block.title: yaml.safe_load(block.text) for block in blocks("yaml") if block.page == "docs/kubernetes.md"}
-    assert ("Deployment", "release-stream-masker-worker") in rendered(values["values.yaml"], example=False)
-    watched = {kind for kind, _ in rendered({**values["values.yaml"], **values["monitoring.yaml"]}, example=False)}
-    assert {"PodMonitor", "PrometheusRule"} <= watched
-    assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
-    merged = {"monitoring": {**values["monitoring.yaml"]["monitoring"], **values["alerts.yaml"]["monitoring"]}}
-    assert "StreamMaskerUtilityOffTarget" not in rules_of(rendered(merged)["PrometheusRule", NAME])
-    policy = rendered(values["registry.yaml"])["NetworkPolicy", "release-stream-masker"]
-    assert {"ports": [{"port": 8085, "protocol": "TCP"}]} in policy["spec"]["egress"]
-    (egress,) = (
-        rule
-        for rule in rendered(values["network.yaml"])["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
-        if "to" in rule
-    )
-    assert egress["ports"] == [{"port": 9093, "protocol": "TCP"}]
+ALL_SECRETS = {
+    "internalTopics": {"existingSecret": "topics", "key": "k", "previousSecrets": [{"existingSecret": "old"}]},
+    "http": TOKEN_AND_TLS,
+    "schemaRegistry": {"existingSecret": "registry", "login": "token"},
+    "kafka": {"existingSecret": "kafka", "properties": ["sasl_password"]},
+}
+MASKING, REST = (
+    {"secret": ("stream-masker", "secret")},
+    {
+        "internal-topics": ("topics", "k"),
+        "previous-0": ("old", "secret"),
+        "http-token": ("metrics", "token"),
+        "tls.crt": ("https", "tls.crt"),
+        "tls.key": ("https", "tls.key"),
+        "registry": ("registry", "secret"),
+    },
+)
 
 
-def test_documented_commands_name_the_chart_and_its_values():
-    commands = [line for block in blocks("sh") for line in block.text.splitlines() if line.startswith("helm install")]
-    assert commands
-    for command in commands:
-        words = command.split()
-        assert (ROOT / words[3] / "Chart.yaml").exists()
-        assert words[4:] in (
-            ["-f", "values.yaml", "--wait"],
-            *(["-f", "shared.yaml", "-f", f"{release}.yaml", "--wait"] for release in ("discharges", "emergency")),
-        )
+@pytest.mark.parametrize(
+    ("values", "component", "expected"),
+    [
+        ({}, "worker", MASKING),
+        ({}, "calibrator", MASKING),
+        (ALL_SECRETS, "worker", {**MASKING, **REST}),
+        (ALL_SECRETS, "calibrator", REST),
+    ],
+)
+def test_secrets_are_files_that_the_configuration_names(values, component, expected, tmp_path):
+    """A calibrator does not have the masking secret if the internal topics have one of their own."""
+    objects = rendered(values)
+    assert "Secret" not in {kind for kind, _ in objects}
+    pod = found(objects, f"Deployment/{NAME}-{component}/{POD}")
+    volume, mount = pod["volumes"][0]["projected"], pod["containers"][0]["volumeMounts"][0]
+    assert volume["defaultMode"] == 0o440
+    sources = [one["secret"] for one in volume["sources"]]
+    assert {one["items"][0]["path"]: (one["name"], one["items"][0]["key"]) for one in sources} == expected
+    environment = {one["name"]: one.get("value", "x") for one in pod["containers"][0]["env"]}
+    (tmp_path / "file.yaml").write_text(found(objects, f"ConfigMap/{NAME}/data/stream-masker.yaml"))
+    configuration = load_configuration(tmp_path / "file.yaml", environment)
+    named = [
+        configuration.secret and configuration.secret.file,
+        configuration.internal_topics.secret and configuration.internal_topics.secret.file,
+        *(one.file for one in configuration.internal_topics.previous_secrets),
+        configuration.http.token and configuration.http.token.file,
+        configuration.http.tls and configuration.http.tls.certificate,
+        configuration.http.tls and configuration.http.tls.key,
+        configuration.format.registry.token and configuration.format.registry.token.file,
+    ]
+    assert [name for name in named if name] == [f"{mount['mountPath']}/{path}" for path in expected]
+    assert ("STREAM_MASKER__KAFKA__PROPERTIES__SASL_PASSWORD" in environment) == bool(values)
+
+
+def test_the_configuration_is_passed_on_as_it_is_and_its_change_replaces_the_pods(tmp_path):
+    checksums = set()
+    for text in ("# a comment\nattributes: {b: {path: b}, a: {path: a}}\n", "attributes: {}\n"):
+        (tmp_path / "file.yaml").write_text(text)
+        arguments = ["--set-file", f"configuration={tmp_path / 'file.yaml'}"]
+        objects = rendered({"secret": {"existingSecret": "s"}}, example=False, arguments=arguments)
+        assert found(objects, f"ConfigMap/{NAME}/data/stream-masker.yaml") == text
+        checksums.add(found(objects, f"{WORKER}/spec/template/metadata/annotations/checksum~configuration"))
+    assert len(checksums) == 2
+    written = yaml.safe_load(found(rendered({}), f"ConfigMap/{NAME}/data/stream-masker.yaml"))
+    assert written == yaml.safe_load(EXAMPLE.read_text())["configuration"]
+
+
+def rules(monitoring: Mapping[str, Any]) -> dict[str, Any]:
+    objects = rendered({"monitoring": {**WATCHED, **monitoring}}, arguments=("--namespace", "wards"))
+    return {one["alert"]: one for one in found(objects, f"{RULE}/spec/groups/0/rules")}
+
+
+def test_alerts_look_at_the_release_with_thresholds_and_labels_of_the_values(tmp_path):
+    changed = {"for": "15m", "labels": {"severity": "critical"}}
+    given = {
+        "labels": {"team": "data"},
+        "thresholds": {"lag": 2500000, "window": "10m"},
+        "rules": {"StreamMaskerNoCalibrator": changed, "StreamMaskerUtilityOffTarget": {"enabled": False}},
+    }
+    alerts = rules({"alerts": given, "runbooks": "https://docs.example/alerts.html"})
+    assert alerts.keys() == rules({}).keys() - {"StreamMaskerUtilityOffTarget"}
+    assert alerts["StreamMaskerNoCalibrator"]["for"] == "15m"
+    assert alerts["StreamMaskerNoCalibrator"]["labels"] == {"severity": "critical", "team": "data"}
+    assert alerts["StreamMaskerLagGrowing"]["expr"].endswith("> 2.5e+06")
+    for name, one in alerts.items():
+        assert one["expr"].count("stream_masker_") == one["expr"].count(f'job="wards/{NAME}"')
+        assert one["annotations"]["runbook_url"] == f"https://docs.example/alerts.html#{name.lower()}"
+    selected = rules({"alerts": {"selector": 'site="north"'}})
+    assert all('site="north"' in one["expr"] and "job=" not in one["expr"] for one in selected.values())
+    prometheus.required()
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "stream-masker", "rules": [*alerts.values()]}]}))
+    checked = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"configuration": {"fields": {"unlisted": "maybe"}}}, at("configuration/fields/unlisted")),
+        ({"configuration": {"calibration": {"min_record": 5}}}, "min_record"),
+        ({"configuration": {"secret": {"file": "secret"}}}, "secret"),
+        ({"secret": {"existingSecret": ""}}, "existingSecret"),
+        ({"workers": {"replicas": 2}}, "workers"),
+        ({"worker": {"replicas": "two"}}, at("worker/replicas")),
+        ({"autoscaling": {"mode": "lag"}}, at("autoscaling/mode")),
+        ({"autoscaling": {"trigger": {"lagThreshold": 5}}}, "lagThreshold"),
+        ({"schemaRegistry": {"login": "password"}}, "login"),
+        ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
+        ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
+    ],
+)
+def test_wrong_values_are_refused(values, said):
+    with pytest.raises(ValueError, match=said):
+        rendered(values)
 
 
 def test_lint_finds_nothing():
@@ -161,209 +324,9 @@ def test_generated_files_are_current():
     assert {path for path in generated if path.suffix == ".json"} >= set((CHART / "files" / "dashboards").iterdir())
 
 
-def test_rendered_configuration_is_valid(tmp_path, monkeypatch):
-    monkeypatch.setenv("STREAM_MASKER__SECRET__FILE", "secret")
-    text = rendered({})["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"]
-    file = tmp_path / "stream-masker.yaml"
-    file.write_text(text)
-    assert load_configuration(file).nominal.keys() == {"principal", "secondary"}
-
-
-def test_text_is_passed_verbatim(tmp_path):
-    text = "# a comment\nattributes: {b: {path: b}, a: {path: a}}\nlimits: {record_bytes: 1048576}\n"
-    file = tmp_path / "stream-masker.yaml"
-    file.write_text(text)
-    values = {"secret": {"existingSecret": "stream-masker"}}
-    objects = rendered(values, example=False, arguments=["--set-file", f"configuration={file}"])
-    assert objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"] == text
-
-
-def test_changed_configuration_changes_the_pods():
-    before, after = (
-        rendered({"configuration": {"calibration": {"min_records": records}}}) for records in (1_000, 2_000_000)
-    )
-    for component in COMPONENTS:
-        key = ("Deployment", f"release-stream-masker-{component}")
-        first, second = (one[key]["spec"]["template"]["metadata"]["annotations"] for one in (before, after))
-        assert first["checksum/configuration"] != second["checksum/configuration"]
-    assert "min_records: 2000000" in after["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"]
-
-
-def test_checksum_is_that_of_the_configuration():
-    objects = rendered({})
-    text = objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"]
-    template = objects["Deployment", "release-stream-masker-worker"]["spec"]["template"]
-    expected = sha256(text.rstrip("\n").encode()).hexdigest()
-    assert template["metadata"]["annotations"]["checksum/configuration"] == expected
-
-
-@pytest.mark.parametrize("mode", ["keda", "cpu"])
-def test_autoscaler_owns_the_number_of_workers(mode):
-    objects = rendered({"autoscaling": {"mode": mode, "maxReplicas": 12}})
-    assert "replicas" not in objects["Deployment", "release-stream-masker-worker"]["spec"]
-    assert objects["Deployment", "release-stream-masker-calibrator"]["spec"]["replicas"] == 2
-    kind, key = {"keda": ("ScaledObject", "maxReplicaCount"), "cpu": ("HorizontalPodAutoscaler", "maxReplicas")}[mode]
-    assert objects[kind, "release-stream-masker-worker"]["spec"][key] == 12
-
-
-def test_keda_scales_by_the_lag_of_the_workers_group():
-    values = {"configuration": {"topics": {"input": "admissions"}}, "autoscaling": {"mode": "keda"}}
-    (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
-    assert trigger["metadata"]["consumerGroup"] == "stream-masker.admissions"
-    assert trigger["metadata"]["topic"] == "admissions"
-    assert trigger["metadata"]["bootstrapServers"] == "kafka:9092"
-    values["configuration"]["kafka"] = {"properties": {"group.id": "masking"}}
-    (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
-    assert trigger["metadata"]["consumerGroup"] == "masking"
-
-
-@pytest.mark.parametrize("topics", [["admissions", "discharges"], r"^ward\..*"])
-def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(topics):
-    values = {"configuration": {"topics": {"input": topics}}, "autoscaling": {"mode": "keda"}}
-    (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
-    assert "topic" not in trigger["metadata"]
-    assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
-
-
-def test_secrets_come_from_existing_secrets_only():
-    objects = rendered({"kafka": CHOICES["kafka"][1]})
-    assert "Secret" not in {kind for kind, _ in objects}
-    env = objects["Deployment", "release-stream-masker-worker"]["spec"]["template"]["spec"]["containers"][0]["env"]
-    found = {one["name"]: one for one in env}
-    assert found["STREAM_MASKER__KAFKA__PROPERTIES__SASL_PASSWORD"]["valueFrom"]["secretKeyRef"] == {
-        "name": "kafka",
-        "key": "sasl_password",
-    }
-
-
-def secrets_of(objects, component):
-    """Return the secrets that a component mounts, as (Secret, key) by path, and its environment."""
-    pod = objects["Deployment", f"release-stream-masker-{component}"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    volumes = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
-    mounts = {
-        mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"] if mount["name"] in volumes
-    }
-    sources = {
-        f"{path}/{one['items'][0]['path']}": (one["secretName"], one["items"][0]["key"]) for path, one in mounts.items()
-    }
-    return sources, {one["name"]: one["value"] for one in container["env"] if "value" in one}
-
-
-def configured_secrets(tmp_path, objects, component):
-    """Return the files of the secrets that a component's configuration names, as a process reads it."""
-    file = tmp_path / "stream-masker.yaml"
-    file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
-    found = load_configuration(file, secrets_of(objects, component)[1])
-    own = found.internal_topics.secret
-    return (
-        found.secret and found.secret.file,
-        own and own.file,
-        [previous.file for previous in found.internal_topics.previous_secrets],
-    )
-
-
-def test_internal_topics_use_the_masking_secret_by_default(tmp_path):
-    objects = rendered({})
-    for component in COMPONENTS:
-        assert secrets_of(objects, component)[0] == {"/run/secrets/stream-masker/secret": ("stream-masker", "secret")}
-        assert configured_secrets(tmp_path, objects, component) == ("/run/secrets/stream-masker/secret", None, [])
-
-
-def test_internal_topics_have_secrets_of_their_own_and_calibrators_no_other(tmp_path):
-    previous = [{"existingSecret": "old", "key": "bytes"}, {"existingSecret": "older"}]
-    objects = rendered({"internalTopics": {"existingSecret": "topics", "key": "k", "previousSecrets": previous}})
-    expected = {
-        "/run/secrets/internal-topics/secret": ("topics", "k"),
-        "/run/secrets/previous-0/secret": ("old", "bytes"),
-        "/run/secrets/previous-1/secret": ("older", "secret"),
-    }
-    masking = "/run/secrets/stream-masker/secret"
-    assert secrets_of(objects, "calibrator")[0] == expected
-    assert secrets_of(objects, "worker")[0] == {**expected, masking: ("stream-masker", "secret")}
-    own, *earlier = expected
-    assert configured_secrets(tmp_path, objects, "calibrator") == (None, own, earlier)
-    assert configured_secrets(tmp_path, objects, "worker") == (masking, own, earlier)
-
-
-def test_dashboards_have_the_label_of_the_sidecar():
-    objects = rendered({"monitoring": {"dashboards": True, "dashboardAnnotations": {"grafana_folder": "Masking"}}})
-    for file in (CHART / "files" / "dashboards").iterdir():
-        one = objects["ConfigMap", f"release-stream-masker-{file.stem}"]
-        assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
-        assert one["metadata"]["annotations"] == {"grafana_folder": "Masking"}
-        assert one["data"] == {f"stream-masker-{file.name}": file.read_text()}
-
-
-def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
-    monitoring = {
-        "prometheusRule": True,
-        "labels": {"release": "prometheus"},
-        "runbooks": "https://docs.example/kafka/alerts.html",
-    }
-    rule = rendered({"monitoring": monitoring})["PrometheusRule", "release-stream-masker"]
-    assert rule["metadata"]["labels"]["release"] == "prometheus"
-    found, expected = rules_of(rule), rules_of({"spec": yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())})
-    assert found.keys() == expected.keys()
-    for name, one in found.items():
-        assert one["annotations"]["runbook_url"] == f"https://docs.example/kafka/alerts.html#{name.lower()}"
-        assert {key: one[key] for key in ("for", "labels")} == {key: expected[name][key] for key in ("for", "labels")}
-        assert one["expr"].replace("{}", "").replace(", }", "}") == expected[name]["expr"]
-
-
-def test_alerts_look_at_the_release_with_thresholds_and_labels_of_the_values(tmp_path):
-    alerts = {
-        "labels": {"team": "data"},
-        "thresholds": {"lag": 2500000, "window": "10m"},
-        "rules": {
-            "StreamMaskerNoCalibrator": {"for": "15m", "labels": {"severity": "critical"}},
-            "StreamMaskerLagGrowing": {"labels": {"team": "platform"}},
-            "StreamMaskerUtilityOffTarget": {"enabled": False},
-        },
-    }
-    monitoring = {"prometheusRule": True, "podMonitor": True, "alerts": alerts}
-    rule = rendered({"monitoring": monitoring}, arguments=("--namespace", "wards"))["PrometheusRule", NAME]
-    found = rules_of(rule)
-    assert "StreamMaskerUtilityOffTarget" not in found
-    assert found["StreamMaskerNoCalibrator"]["for"] == "15m"
-    assert found["StreamMaskerNoCalibrator"]["labels"] == {"severity": "critical", "team": "data"}
-    growing = found["StreamMaskerLagGrowing"]
-    assert growing["labels"] == {"severity": "warning", "team": "platform"}
-    assert growing["expr"].endswith("> 2.5e+06")
-    assert "[10m]" in found["StreamMaskerRecordsSkipped"]["expr"]
-    for one in found.values():
-        assert one["expr"].count("stream_masker_") == one["expr"].count(f'job="wards/{NAME}"')
-        assert one["annotations"]["runbook"].startswith(RUNBOOKS)
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
-    prometheus.required()
-    checked = subprocess.run(
-        ["promtool", "check", "rules", "rules.yaml"], cwd=tmp_path, capture_output=True, check=False
-    )
-    assert checked.returncode == 0, checked.stderr
-
-
-def rules_of(rule):
-    return {one["alert"]: one for one in rule["spec"]["groups"][0]["rules"]}
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"configuration": {"fields": {"unlisted": "maybe"}}}, at("configuration/fields/unlisted")),
-        ({"configuration": {"calibration": {"min_record": 5}}}, "min_record"),
-        ({"configuration": {"secret": {"file": "secret"}}}, "secret"),
-        ({"secret": {"existingSecret": ""}}, "existingSecret"),
-        ({"workers": {"replicas": 2}}, "workers"),
-        ({"kafka": {"properties": ["sasl_password"]}}, "existingSecret"),
-        ({"ontologies": {"urls": [{**FILE, "sha256": "12"}]}}, "sha256"),
-        ({"image": {"digest": "latest"}}, "digest"),
-        ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
-        ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
-        ({"monitoring": {"runbooks": "docs/kafka/alerts.md"}}, "runbooks"),
-        ({"configuration": "attributes: {"}, "not YAML"),
-        ({"internalTopics": {"previousSecrets": [{"key": "secret"}]}}, "existingSecret"),
-    ],
-)
-def test_wrong_values_are_refused(values, said):
-    with pytest.raises(ValueError, match=said):
-        rendered(values)
+def test_the_values_of_the_documentation_render():
+    page = blocks("yaml", page="docs/deployment.md")
+    shown = {block.title: yaml.safe_load(block.text) for block in page if block.title}
+    for title, values in shown.items():
+        assert found(rendered(values), WORKER), title
+    assert shown["values.yaml"]["configuration"] == yaml.safe_load(EXAMPLE.read_text())["configuration"]

@@ -114,11 +114,12 @@ def test_every_python_example_runs(block, capsys):
 def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
     """``tests/deploy`` renders the chart with the files of values, and checks the alerts."""
     values = [
-        "alerts.yaml",
+        "credentials.yaml",
         "keda.yaml",
         "monitoring.yaml",
         "network.yaml",
         "new-secret.yaml",
+        "ontologies.yaml",
         "openshift.yaml",
         "registry.yaml",
         "values.yaml",

@@ -14,15 +14,19 @@ from typing import Any
 
 import orjson
 
-from stream_masker.pipeline.calibration.history import History
-from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
-from stream_masker.pipeline.calibration.window import WindowLog
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import (
+    decode_block,
+    decode_statistics,
+    encode_block,
+    encode_drift,
+    encode_rejection,
+    encode_statistics,
+)
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
 from stream_masker.pipeline.runs import GroupTooSmallError
-from stream_masker.pipeline.wire.blocks import decode_block, encode_block
-from stream_masker.pipeline.wire.reports import encode_drift, encode_rejection
-from stream_masker.pipeline.wire.statistics import decode_statistics, encode_statistics
+from stream_masker.pipeline.versions import History, Publish, VersionPlanner
+from stream_masker.pipeline.window import WindowLog
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
@@ -98,12 +102,12 @@ class _Service:
 
     def mask(self, events: Round, *, together: bool) -> None:
         """Masks a round and publishes the next version. ``together`` masks all partitions in one call."""
-        self._log.on_tick(2 * self._rounds * self._every)
+        self._log.due(2 * self._rounds * self._every)
         inputs = {partition: self._inputs(partition, some) for partition, some in events.items()}
         version = self._calibration.history.newest
         for partition, result in self._results(inputs, version, together):
             self._record(partition, result)
-        window = self._log.on_tick((2 * self._rounds + 1) * self._every)
+        window = self._log.due((2 * self._rounds + 1) * self._every)
         if window is not None:
             self._publish(self._calibration.on_window(window, self._now()))
         self._rounds += 1
@@ -156,10 +160,8 @@ class _Service:
         """Sends a block to the calibrator."""
         self.outcome.blocks.append(raw)
         block = decode_block(raw, self._subject.taxonomies, self._subject.numeric)
-        window = self._log.on_block(self._blocks, PUBLISHED + self._rounds * MINUTE, block)
+        self._log.add(self._blocks, PUBLISHED + self._rounds * MINUTE, block)
         self._blocks += 1
-        if window is not None:
-            self._publish(self._calibration.on_window(window, self._now()))
 
     def _publish(self, publish: Publish) -> None:
         """Publishes a version; the worker masks under it from now on."""

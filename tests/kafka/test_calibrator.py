@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kafka_records import write
-from service import Process, Service, event, wait
+from service import Process, Service, event, value, wait
 
 from stream_masker import Ontology, SemanticNoise
 
@@ -153,14 +153,11 @@ def test_a_broker_that_does_not_answer_is_waited_for(service: Service) -> None:
     assert "Traceback" not in calibrator.log
 
 
-def test_a_version_larger_than_a_message_is_published_and_used(service: Service) -> None:
-    service.data["mechanism"] = {"name": "semantic_transport"}
+def test_a_version_that_its_topic_does_not_accept_is_an_error_that_says_so(service: Service) -> None:
     service.create(1)
-    service.alter("statistics", max_message_bytes="2000")
-    service.publish()
-    assert sum(len(record.value) for record in service.read("statistics")) > 2 * 2_000
-    service.publish(range(300, 600))
-    service.produce(range(100), partitions=1)
-    with service.running() as worker:
-        worker.reaches(100)
-    assert {record.headers["stream-masker-version"] for record in service.read("output")} == {b"2"}
+    service.alter("statistics", max_message_bytes="500")
+    sample = service.folder / "sample.jsonl"
+    sample.write_bytes(b"\n".join(map(value, range(300))))
+    done = service.command("calibrate", str(sample), "--publish", "--quiet", code=1)
+    assert "set its max.message.bytes to" in done.stderr
+    assert not versions(service)

@@ -11,7 +11,7 @@ import pytest
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError, ParameterError
-from stream_masker.pipeline.calibration import blocks as cutting
+from stream_masker.pipeline import blocks as cutting
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import NumericPlan
@@ -104,7 +104,7 @@ def test_blocks_hold_the_moments_of_original_and_masked_numbers(bench):
 
 
 def test_split_blocks_hold_the_moments_of_their_own_records(bench, monkeypatch):
-    monkeypatch.setattr(cutting, "MAX_BLOCK_BYTES", 100)
+    monkeypatch.setattr(cutting, "MAX_BLOCK_ROWS", 2)
     on_bench = bench(CODE, numeric=AGE)
     records = [InputRecord(i, orjson.dumps(event(i))) for i in range(50)]
     blocks = on_bench.result(records).blocks

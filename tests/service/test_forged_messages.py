@@ -6,19 +6,17 @@ import logging
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from calibration_session import ONTOLOGY, SessionBench, block
+from calibration_bench import ONTOLOGY, CalibrationBench, block
 from support.small_configuration import write_small
 
-from stream_masker.pipeline.calibration.history import History
-from stream_masker.pipeline.calibration.versions import StatisticsMessage
-from stream_masker.pipeline.wire.blocks import block_key, encode_block
-from stream_masker.pipeline.wire.chunks import Chunk, split_message
-from stream_masker.pipeline.wire.sealing import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
-from stream_masker.pipeline.wire.statistics import encode_statistics
-from stream_masker.service.audit import complete_versions
-from stream_masker.service.calibrator.bootstrap import HistoryReader
+from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
+from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
+from stream_masker.pipeline.versions import StatisticsMessage
+from stream_masker.service.audit import authentic_versions
+from stream_masker.service.calibrator.bootstrap import history_of
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.messages import MessageOpener
@@ -38,8 +36,8 @@ def configuration(tmp_path: Path) -> Configuration:
 
 
 @pytest.fixture
-def bench(configuration: Configuration) -> SessionBench:
-    return SessionBench(build_components(configuration))
+def bench(configuration: Configuration) -> CalibrationBench:
+    return CalibrationBench(build_components(configuration))
 
 
 @pytest.fixture
@@ -48,6 +46,8 @@ def seal(configuration: Configuration) -> TopicSeal:
 
 
 class Message:
+    """A message of the statistics topic as a consumer returns it."""
+
     def __init__(self, key: bytes, value: bytes) -> None:
         self.contents = key, value
 
@@ -57,25 +57,18 @@ class Message:
     def value(self) -> bytes:
         return self.contents[1]
 
-    def offset(self) -> int:
-        return 17
-
-    def topic(self) -> str:
-        return "stream-masker.statistics"
-
 
 @pytest.fixture
-def genuine(bench: SessionBench) -> list[StatisticsMessage]:
+def genuine(bench: CalibrationBench) -> list[StatisticsMessage]:
     """Three published versions."""
-    for number in range(5):
+    for number in range(3):
         bench.deliver(number, block(10 * number))
-        while bench.session.pending_windows:
-            bench.session.publish_next()
-    return [publish.message for publish in bench.publisher.published]
+        bench.advance(100.0 * number)
+    return bench.messages
 
 
 def loosened(message: StatisticsMessage, configuration: Configuration) -> StatisticsMessage:
-    """Return the message that an attacker writes: hardly any noise, all fields kept, the greatest version."""
+    """Return the message that an attacker writes: hardly any noise, the greatest version."""
     statistics = replace(
         message.statistics,
         version=HUGE,
@@ -86,33 +79,30 @@ def loosened(message: StatisticsMessage, configuration: Configuration) -> Statis
     return replace(message, version=HUGE, snapshot=snapshot)
 
 
-def forgeries(message: StatisticsMessage, configuration: Configuration, seal: TopicSeal) -> dict[str, list[Chunk]]:
+def forgeries(
+    message: StatisticsMessage, configuration: Configuration, seal: TopicSeal
+) -> dict[str, tuple[bytes, bytes]]:
     """Return what somebody without the secret can write for a version."""
     raw = encode_statistics(loosened(message, configuration))
     other = TopicSeal(seal.topic, [b"the secret of an attacker"]).seal(b"%d" % HUGE, raw)
     copied = seal.seal(message.key, encode_statistics(message))
     elsewhere = TopicSeal("stream-masker.calibration", [SECRET]).seal(b"%d" % HUGE, raw)
-    chunks = split_message(HUGE, raw, 512)
     return {
-        "plain": [Chunk(b"%d" % HUGE, raw)],
-        "plain chunks": chunks,
-        "sealed with another secret": [Chunk(b"%d" % HUGE, other)],
-        "with our key id": [Chunk(b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + other[12:])],
-        "a genuine version under another key": [Chunk(b"%d" % HUGE, copied)],
-        "a genuine version as a chunk": [Chunk(b"%d:0" % message.version, copied), Chunk(b"%d:0" % HUGE, copied)],
-        "a message of another topic": [Chunk(b"%d" % HUGE, elsewhere)],
-        "cut": [Chunk(b"%d" % HUGE, copied[:50])],
-        "a plain one in place of a genuine one": [Chunk(message.key, raw)],
+        "plain": (b"%d" % HUGE, raw),
+        "sealed with another secret": (b"%d" % HUGE, other),
+        "with our key id": (b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + other[12:]),
+        "a genuine version under another key": (b"%d" % HUGE, copied),
+        "a message of another topic": (b"%d" % HUGE, elsewhere),
+        "cut": (b"%d" % HUGE, copied[:50]),
+        "a plain one in place of a genuine one": (message.key, raw),
     }
 
 
 KINDS = [
     "plain",
-    "plain chunks",
     "sealed with another secret",
     "with our key id",
     "a genuine version under another key",
-    "a genuine version as a chunk",
     "a message of another topic",
     "cut",
     "a plain one in place of a genuine one",
@@ -133,18 +123,16 @@ def test_a_forged_version_changes_nothing_in_a_worker(
     forged = forgeries(genuine[-1], configuration, seal)[kind]
     for message in genuine:
         buffer.add(message.key, seal.seal(message.key, encode_statistics(message)))
-    for chunk in forged * 20:
-        buffer.add(chunk.key, chunk.value)
-    active.consider(buffer.take())
+    for _ in range(20):
+        buffer.add(*forged)
+    assert active.consider(buffer.take())
     assert (active.version, active.refused) == (genuine[-1].version, None)
     assert active.masking.configuration.fields.unlisted == "drop"
     assert active.masking.mechanism.statistics.variance == genuine[-1].statistics.variance
-    assert refused.total() == 20 * len(forged)
+    assert refused.total() == 20
     assert set(refused) <= {*RefusalCause}
-    for chunk in forged:
-        buffer.add(chunk.key, chunk.value)
-    active.consider(buffer.take())
-    assert active.version == genuine[-1].version
+    buffer.add(*forged)
+    assert not active.consider(buffer.take())
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == len(refused), "each cause is logged once"
     assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
@@ -170,24 +158,16 @@ def published(message: StatisticsMessage) -> tuple[int, bytes]:
     return (message.version, encode_statistics(message))
 
 
-def history_of(bench: SessionBench, genuine: list[StatisticsMessage], forged: list[Chunk], seal: TopicSeal) -> History:
-    reader = HistoryReader(History(bench.components.subject), bench.components.versions)
-    for message in genuine:
-        reader.take(Message(message.key, seal.seal(message.key, encode_statistics(message))))
-    for chunk in forged:
-        reader.take(Message(chunk.key, chunk.value or b""))
-    return reader.history
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_forged_version_changes_nothing_in_a_calibrator(
-    kind: str, configuration: Configuration, bench: SessionBench, genuine: list[StatisticsMessage], seal: TopicSeal
+    kind: str, configuration: Configuration, bench: CalibrationBench, genuine: list[StatisticsMessage], seal: TopicSeal
 ) -> None:
-    forged = forgeries(genuine[-1], configuration, seal)[kind]
-    history, before = history_of(bench, genuine, forged, seal), history_of(bench, genuine, [], seal)
-    assert history.unauthentic.total() == len(forged)
-    assert (history.newest, history.versions, history.chunks) == (before.newest, before.versions, before.chunks)
-    assert (history.latest, history.windowed, history.refused) == (before.latest, before.windowed, 0)
+    written: list[Any] = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
+    forged: Any = Message(*forgeries(genuine[-1], configuration, seal)[kind])
+    before, history = history_of(bench.components, written), history_of(bench.components, [*written, forged])
+    assert history.unauthentic.total() == 1
+    assert (history.newest, history.versions, history.refused) == (before.newest, before.versions, 0)
+    assert (history.latest, history.windowed) == (before.latest, before.windowed)
     assert history.expired(2) == before.expired(2), "no genuine version is deleted because of a forged one"
 
 
@@ -195,16 +175,14 @@ def test_a_forged_version_changes_nothing_in_a_calibrator(
 def test_a_forged_version_changes_nothing_in_an_audit(
     kind: str, configuration: Configuration, genuine: list[StatisticsMessage], seal: TopicSeal
 ) -> None:
-    written = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
-    forged = [Message(c.key, c.value or b"") for c in forgeries(genuine[-1], configuration, seal)[kind]]
-    versions = complete_versions([*written, *forged], MessageOpener(seal))
-    assert {version: pieces.message() for version, pieces in versions.items()} == {
-        message.version: encode_statistics(message) for message in genuine
-    }
+    written: list[Any] = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
+    forged = Message(*forgeries(genuine[-1], configuration, seal)[kind])
+    versions = authentic_versions([*written, forged], MessageOpener(seal))
+    assert versions == {message.version: encode_statistics(message) for message in genuine}
 
 
 def test_a_forged_block_is_refused_and_the_session_goes_on(
-    bench: SessionBench, configuration: Configuration, caplog: pytest.LogCaptureFixture
+    bench: CalibrationBench, configuration: Configuration, caplog: pytest.LogCaptureFixture
 ) -> None:
     calibration, made = TopicSeal(configuration.topics.calibration, [SECRET]), block(0)
     raw = encode_block(made, bench.components.subject.taxonomies, configuration="0")
@@ -216,10 +194,10 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
         (block_key(made), TopicSeal(calibration.topic, [b"the secret of an attacker"]).seal(block_key(made), raw)),
     ]
     for offset, (key, value) in enumerate(forged):
-        bench.session.deliver(offset, 0, key, value)
-    assert bench.session.pending_windows == 0
-    bench.session.deliver(len(forged), 0, block_key(made), sealed)
-    assert bench.session.pending_windows == 1
+        bench.calibration.merge(offset, 0, key, value)
+    assert bench.advance(0.0) == 0
+    bench.calibration.merge(len(forged), 0, block_key(made), sealed)
+    assert bench.advance(1.0) == 1
     causes = {cause: bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause}
     assert causes == {"plain": 1, "unknown_key": 1, "forged": 2}
     assert bench.metric("blocks_read_total", outcome="refused") == 4

@@ -12,8 +12,8 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Masked
 from stream_masker.pipeline.runs import BLOCK_RECORDS
-from stream_masker.service.calibrator.faust_app import SESSION_SECONDS
-from stream_masker.service.calibrator.process import CALIBRATOR_STALE_SECONDS
+from stream_masker.service.calibrator.application import SESSION_SECONDS
+from stream_masker.service.calibrator.process import STALE_SECONDS as CALIBRATOR_STALE_SECONDS
 from stream_masker.service.configuration import (
     Configuration,
     configuration_schema,

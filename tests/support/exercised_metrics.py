@@ -10,22 +10,19 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from confluent_kafka import KafkaError, TopicPartition
 from prometheus_client import CollectorRegistry
+from support.calibration_bench import CalibrationBench
 from support.small_configuration import write_small
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.pipeline.calibration.risk import VersionRisk
-from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Stratum
-from stream_masker.pipeline.wire.blocks import encode_block
-from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.risk import VersionRisk
+from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
-from stream_masker.service.calibrator.metrics import initialise_counters, set_risk_metrics
-from stream_masker.service.calibrator.session import CalibrationSession
+from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
@@ -102,12 +99,10 @@ def worker_metrics() -> RecordingMetrics:
 
 
 def calibrator_metrics(folder: Path) -> RecordingMetrics:
-    """Return the metrics of a calibrator that published versions and refused a block and a configuration."""
-    publisher: Any = AcceptingPublisher()
-    components = replace(build_components(write_configuration(folder)), publisher=publisher)
+    """Return the metrics of a calibrator that published versions and refused blocks."""
     metrics = RecordingMetrics("calibrator")
-    initialise_counters(metrics)
-    publish_versions(components, metrics)
+    components = build_components(write_configuration(folder))
+    publish_versions(CalibrationBench(components, metrics))
     assess_transport(components, metrics)
     return metrics
 
@@ -138,49 +133,19 @@ def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None
     set_risk_metrics(metrics, VersionRisk(transport.risk(), 0.0, 0.0, (), promise=transport.promise))
 
 
-class EmptyTopics:
-    """A consumer of topics without records."""
-
-    def assign(self, partitions: list[TopicPartition]) -> None:
-        """Accept any assignment."""
-
-    def list_topics(self, topic: str, timeout: float) -> None:
-        """Look up nothing."""
-
-    def get_watermark_offsets(self, partition: TopicPartition, **_: object) -> tuple[int, int]:
-        return (0, 0)
-
-    def consume(self, records: int, timeout: float) -> list[Any]:
-        return [SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF))]
-
-
-class AcceptingPublisher:
-    """A publisher that writes nothing."""
-
-    def poll(self) -> None:
-        """Serve no callbacks."""
-
-    def close(self) -> None:
-        """Close nothing."""
-
-    def publish(self, publish: Publish) -> int:
-        return 0
-
-
-def publish_versions(components: CalibratorComponents, metrics: Metrics) -> None:
-    """Run a session: a refused block, versions from blocks with different values and from samples, and a tick."""
-    consumer: Any = EmptyTopics()
-    session = CalibrationSession.recover(components, metrics, consumer, lambda: False)
-    session.deliver(0, 0, None, b"not a block")
-    session.deliver(0, 0, None, TopicSeal("calibration", [bytes(16)]).seal(b"", b"sealed with another secret"))
-    for offset in range(1, 7):
-        counted = replace(block(offset), stratum=None if offset < 4 else Stratum(1, 1))
-        raw = encode_block(counted, components.subject.taxonomies, configuration="0123456789abcdef", numeric=NUMERIC)
-        session.deliver(offset, 0, None, raw)
-        while session.pending_windows:
-            session.publish_next()
-            session.assess_risk()
-    session.tick(time.time())
+def publish_versions(bench: CalibrationBench) -> None:
+    """Run a calibration: refused blocks, a window that cannot be computed, and versions of different values."""
+    bench.deliver(0, b"not a block")
+    bench.deliver(0, TopicSeal("calibration", [bytes(16)]).seal(b"", b"sealed with another secret"))
+    absent = replace(
+        counts(0), values=tuple(column.select(np.zeros(len(column.keys), bool)) for column in counts(0).values)
+    )
+    bench.deliver(1, replace(block(1), original=absent))
+    bench.advance(0.0)
+    for offset in range(2, 7):
+        bench.deliver(offset, block(offset))
+        bench.advance(100.0 * offset)
+    bench.calibration.show(time.time())
 
 
 def block(offset: int) -> Block:

@@ -75,15 +75,6 @@ class Probe:
             return False
 
 
-@dataclass
-class Ended:
-    """The end of a process: its exit code, and the seconds since SIGTERM; None if nothing asked for its end."""
-
-    pod: str
-    code: int
-    seconds: float | None
-
-
 class PodProcess:
     """Runs the single container of a pod, on a thread, until the pod is deleted.
 
@@ -102,7 +93,6 @@ class PodProcess:
         self.restarts = 0
         self.runs_once = pod["spec"]["restartPolicy"] == "Never"
         self.process: subprocess.Popen[bytes] | None = None
-        self.failure: BaseException | None = None
         self.started = self.ready = False
         self._reported: Any = None
         self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -124,9 +114,6 @@ class PodProcess:
                     self.deleted.wait()
             self._stop()
             self.kubelet.remove(self.pod)
-        except BaseException as failure:
-            self.failure = failure
-            raise
         finally:
             if self.process is not None and self.process.poll() is None:
                 self.process.kill()
@@ -152,7 +139,6 @@ class PodProcess:
             self._report()
             self.deleted.wait(TICK)
         if not self.deleted.is_set() and not self.runs_once:
-            self.kubelet.ended.append(Ended(self.name, self.process.wait(), None))
             self.restarts += 1
             self.started = self.ready = False
             self._report()
@@ -180,13 +166,12 @@ class PodProcess:
         """Stop the process by SIGTERM, and kill it after the grace period."""
         if self.process is None or self.process.poll() is not None:
             return
-        start = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(self.grace)
         except subprocess.TimeoutExpired:
             self.process.kill()
-        self.kubelet.ended.append(Ended(self.name, self.process.wait(), time.monotonic() - start))
+            self.process.wait()
 
     def _probe(self, kind: str) -> Probe:
         return Probe(self.container[kind], f"http://{LOOPBACK}:{self.port}")
@@ -198,10 +183,7 @@ class PodProcess:
         for mount in self.container["volumeMounts"]:
             target = self.folder / mount["mountPath"].lstrip("/")
             files = self.kubelet.files(volumes[mount["name"]])
-            if isinstance(files, Path):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.symlink_to(files)
-            elif "subPath" in mount:
+            if "subPath" in mount:
                 _write(target, *files[mount["subPath"]])
             else:
                 target.mkdir(parents=True)
@@ -280,7 +262,6 @@ class Kubelet:
     server: Api
     namespace: str
     folder: Path
-    ended: list[Ended] = field(default_factory=list)
     all: dict[str, PodProcess] = field(default_factory=dict)
     """Every pod that was started, by uid."""
 
@@ -296,16 +277,6 @@ class Kubelet:
         for uid in self.all.keys() - pods.keys():
             self.all[uid].deleted.set()
 
-    def check(self) -> None:
-        """Fail if the thread of a pod has failed."""
-        for one in self.all.values():
-            if one.failure is not None:
-                raise RuntimeError(f"pod {one.name}") from one.failure
-
-    def running(self) -> dict[str, PodProcess]:
-        """The pods that are not deleted, by name."""
-        return {one.name: one for one in list(self.all.values()) if not one.deleted.is_set()}
-
     def stop(self) -> None:
         for one in self.all.values():
             one.deleted.set()
@@ -316,16 +287,14 @@ class Kubelet:
         data = self.server.get(self._path("secrets", name))["data"]
         return {key: base64.b64decode(value) for key, value in data.items()}
 
-    def files(self, volume: Mapping[str, Any]) -> Path | dict[str, tuple[bytes, int]]:
-        """Return the folder of a claim, or the contents and modes of the files of another volume."""
-        if "persistentVolumeClaim" in volume:
-            claim = self.server.get(self._path("persistentvolumeclaims", volume["persistentVolumeClaim"]["claimName"]))
-            bound = self.server.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
-            return Path(bound["spec"]["hostPath"]["path"])
-        if "secret" in volume:
-            source = volume["secret"]
-            data = self.secret(source["secretName"])
-            return {item["path"]: (data[item["key"]], source["defaultMode"]) for item in source["items"]}
+    def files(self, volume: Mapping[str, Any]) -> dict[str, tuple[bytes, int]]:
+        """Return the contents and modes of the files of a volume."""
+        if "projected" in volume:
+            found = {}
+            for one in (source["secret"] for source in volume["projected"]["sources"]):
+                data, mode = self.secret(one["name"]), volume["projected"]["defaultMode"]
+                found |= {item["path"]: (data[item["key"]], mode) for item in one["items"]}
+            return found
         if "configMap" in volume:
             source = volume["configMap"]
             data = self.server.get(self._path("configmaps", source["name"]))["data"]

@@ -1,20 +1,10 @@
-"""Masking results, built from outcomes, and how they were masked."""
+"""Masking results, built from outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stream_masker.pipeline.records import Block, Masked, RecordOutcome, Rejected, Result
-from stream_masker.pipeline.wire.reports import Protection
-
-PROTECTION = Protection(
-    statistics_version=7,
-    mechanism="semantic_transport",
-    configuration="0123456789abcdef",
-    secret_id="fedcba9876543210",
-    certainty=0.5,
-    alpha={"principal": 1.0, "secondary": None},
-)
 
 
 def result_of(outcomes: Sequence[RecordOutcome], blocks: Sequence[Block] = ()) -> Result:

@@ -9,7 +9,7 @@ from verdicts import verdict_panels
 
 from dashboards.model import Dashboard
 from dashboards.records import LAG_OVER_TIME
-from stream_masker.pipeline.calibration.risk import RiskLimits
+from stream_masker.pipeline.risk import RiskLimits
 
 AT = Thresholds()
 

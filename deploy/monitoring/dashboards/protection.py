@@ -9,7 +9,7 @@ from panels import SHARE, Panel, Query, by_attribute, number
 from queries import aggregated
 
 from dashboards.model import Dashboard
-from stream_masker.pipeline.calibration.risk import RiskLimits
+from stream_masker.pipeline.risk import RiskLimits
 
 AT = Thresholds()
 

@@ -7,39 +7,28 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.calibration.counting import SampleCounts
-from stream_masker.pipeline.calibration.history import History
-from stream_masker.pipeline.calibration.versions import VersionPlanner
-from stream_masker.pipeline.calibration.window import CalibrationSettings
+from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import BlockRange, StatisticsSource, decode_statistics
+from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.style import Style
-from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_chunks
-from stream_masker.pipeline.wire.sealing import SealError
-from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsSource, decode_statistics
-from stream_masker.service.calibrator.components import (
-    CalibratorComponents,
-    build_components,
-    build_settings,
-    now_milliseconds,
-)
+from stream_masker.pipeline.versions import History
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
-    OffsetRange,
     connect_reader,
     is_partition_end,
     offset_range,
@@ -48,12 +37,14 @@ from stream_masker.service.kafka.topic_reader import (
 )
 from stream_masker.service.observability.logs import describe
 
+if TYPE_CHECKING:
+    from stream_masker.service.calibrator.components import CalibratorComponents
+
 log = logging.getLogger(__name__)
 
 SAMPLE_BATCH_RECORDS = 1_000
-
 SAMPLE_BATCH_BYTES = 16_777_216
-"""The size of the values that are counted at a time, about."""
+"""The number of records, and about the size of their values, that are counted at a time."""
 
 SAMPLE_RETRY_SECONDS = 5.0
 
@@ -73,30 +64,24 @@ def publish_snapshot(
     source: StatisticsSource = "file",
     styles: Mapping[str, Style] | None = None,
 ) -> int:
-    """Publish a mechanism's snapshot, with the learned styles, as the next statistics version; return its number.
+    """Publish a mechanism's snapshot with the learned styles as the next statistics version; return its number.
 
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
     """
+    from stream_masker.service.calibrator.components import build_components, now_milliseconds
+
     components = build_components(configuration)
     require_topics(configuration)
     components.publisher.open()
-    history = read_published_history(components)
-    planner = VersionPlanner(
-        components.subject, components.new_mechanism(), history, components.settings, components.publication
-    )
+    try:
+        with connect_reader(configuration) as consumer:
+            planner = components.planner(read_history(consumer, components, lambda: False))
+    except KafkaException as error:
+        raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
     publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles)
     components.publisher.publish(publish)
     return publish.message.version
-
-
-def read_published_history(components: CalibratorComponents) -> History:
-    """Read the history of published versions from the statistics topic. Raises ServiceError."""
-    try:
-        with connect_reader(components.configuration) as consumer:
-            return read_history(consumer, components, lambda: False)
-    except KafkaException as error:
-        raise ServiceError(f"{components.configuration.topics.statistics} cannot be read: {describe(error)}") from error
 
 
 def require_topics(configuration: Configuration) -> None:
@@ -112,56 +97,69 @@ def require_topics(configuration: Configuration) -> None:
         raise NoBrokerError(describe(error)) from error
 
 
-class InputSample:
-    """The counts of a sample, which is complete with ``window_records`` records.
+def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
+    """Read the history from the statistics topic. Raises like ``read_to_end``."""
+    topic = components.configuration.topics.statistics
+    return history_of(components, read_to_end(consumer, topic, stopped=stopped))
 
-    With ``min_records`` records it is complete as soon as each partition was read to its end, or ``SAMPLE_SECONDS``
-    later.
+
+def history_of(components: CalibratorComponents, messages: Iterable[Message]) -> History:
+    """Return the history of the messages of the statistics topic.
+
+    A message that is not authentic changes only the history's counts, because even its number cannot be trusted.
     """
+    history = History(components.subject, components.settings.baseline)
+    for message in messages:
+        key, value = message.key() or b"", message.value()
+        if not key.isdigit():
+            log.warning("%s: the key at offset %d is no version", message.topic(), message.offset())
+            continue
+        try:
+            if value is None:
+                history.forget({int(key)})
+            else:
+                _add_version(history, int(key), components.versions.open(key, value), message)
+        except SealError as error:
+            history.unauthentic[error.cause] += 1
+    return history
 
-    def __init__(self, settings: CalibrationSettings) -> None:
-        self._settings = settings
-        self._parts: list[SampleCounts] = []
-        self._min_records_at: float | None = None
-        self.records = 0
 
-    @property
-    def remaining(self) -> int:
-        """The number of records that the sample can still take."""
-        return self._settings.window_records - self.records
+def _add_version(history: History, version: int, value: bytes, message: Message) -> None:
+    try:
+        history.add(decode_statistics(value))
+    except StatisticsError as error:
+        history.refuse(version)
+        log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
 
-    def add(self, part: SampleCounts, now: float) -> None:
-        """Add the counts of more records; ``now`` in seconds of a monotonic clock."""
-        self._parts.append(part)
-        self.records += part.counts.records
-        if self._min_records_at is None and self.records >= self._settings.min_records:
-            self._min_records_at = now
 
-    def is_complete(self, now: float, *, at_end: bool) -> bool:
-        """Return whether the sample is complete; ``at_end``: each partition was read to its end."""
-        if self._min_records_at is None:
-            return self.remaining <= 0
-        return self.remaining <= 0 or at_end or now - self._min_records_at >= SAMPLE_SECONDS
-
-    def counts(self) -> SampleCounts:
-        return SampleCounts.joined(self._parts)
+def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> tuple[int, BlockRange | None]:
+    """Return the offset to read the calibration topic from, and the published range if it belongs to this topic."""
+    if windowed is None:
+        return OFFSET_BEGINNING, None
+    offsets = offset_range(consumer, topic)
+    if windowed.last >= offsets.high:
+        log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
+        return OFFSET_BEGINNING, None
+    if windowed.first < offsets.low:
+        log.warning("%s no longer has the first blocks of the window; its retention is too short", topic)
+    return max(windowed.first, offsets.low), windowed
 
 
 class Sampler:
-    """Samples the input topics from their beginning, in its own thread. It only reads: no group, no commits."""
+    """Samples the input topics from their beginning, in its own thread. It only reads: no group, no commits.
+
+    A sample is complete with ``window_records`` records. With ``min_records`` records it is complete as soon as each
+    partition was read to its end, or ``SAMPLE_SECONDS`` later.
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._sample = InputSample(build_settings(configuration))
         self._result: SampleCounts | None = None
         self._error: Exception | None = None
-
-    @property
-    def records(self) -> int:
+        self.records = 0
         """The number of records counted so far."""
-        return self._sample.records
 
     def start(self) -> None:
         self._thread.start()
@@ -200,17 +198,22 @@ class Sampler:
 
     def _read_sample(self, masker: RecordMasker) -> SampleCounts | None:
         """Return a complete sample; None when stopping, or when it is time to look for new topics."""
-        self._sample, topics = InputSample(build_settings(self._configuration)), self._configuration.topics
+        topics, section = self._configuration.topics, self._configuration.calibration
+        parts: list[SampleCounts] = []
+        self.records, enough_at = 0, math.inf
         again = math.inf if topics.expression is None else time.monotonic() + SAMPLE_AGAIN_SECONDS
         with connect_reader(self._configuration) as consumer:
             unread = assign_all(consumer, topics)
             while not self._stopping.is_set() and time.monotonic() < again:
-                wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
-                values, ended = read_values(consumer, wanted)
-                self._sample.add(masker.count(values), time.monotonic())
+                values, ended = read_values(consumer, min(SAMPLE_BATCH_RECORDS, section.window_records - self.records))
+                parts.append(masker.count(values))
+                self.records += parts[-1].counts.records
                 unread -= ended
-                if self._sample.is_complete(time.monotonic(), at_end=not unread):
-                    return self._sample.counts()
+                if self.records >= section.min_records:
+                    enough_at = min(enough_at, time.monotonic())
+                is_grown = not unread or time.monotonic() - enough_at >= SAMPLE_SECONDS
+                if self.records >= section.window_records or (self.records >= section.min_records and is_grown):
+                    return SampleCounts.joined(parts)
         return None
 
 
@@ -239,14 +242,9 @@ def read_values(consumer: Consumer, wanted: int) -> tuple[list[bytes], set[tuple
         messages = consumer.consume(min(READ_MESSAGES, wanted), left)
         read = list(message_values(messages))
         values += read
-        ended |= finished_partitions(messages)
+        ended |= {(message.topic(), message.partition()) for message in messages if is_partition_end(message)}
         wanted, size = wanted - len(messages), size + sum(map(len, read))
     return values, ended
-
-
-def finished_partitions(messages: Sequence[Message]) -> set[tuple[str, int]]:
-    """Return the partitions of which the messages contain an end-of-partition event."""
-    return {(message.topic(), message.partition()) for message in messages if is_partition_end(message)}
 
 
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
@@ -256,76 +254,3 @@ def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
             raise KafkaException(error)
         if error is None and (value := message.value()) is not None:
             yield value
-
-
-log = logging.getLogger(__name__)
-
-
-def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
-    """Read the history from the statistics topic. Raises like ``read_to_end``."""
-    reader = HistoryReader(History(components.subject, components.settings.baseline), components.versions)
-    for message in read_to_end(consumer, components.configuration.topics.statistics, stopped=stopped):
-        reader.take(message)
-    return reader.history
-
-
-class HistoryReader:
-    """Assembles versions from the messages of the statistics topic, in order, and adds them to ``history``.
-
-    A message that is not authentic changes only the history's counts, because even its number cannot be trusted.
-    """
-
-    def __init__(self, history: History, opener: MessageOpener) -> None:
-        self.history = history
-        self._opener = opener
-        self._versions = Versions()
-
-    def take(self, message: Message) -> None:
-        """Process the next message: buffer a chunk; add a version when its head, or its single message, arrives."""
-        try:
-            value = None if message.value() is None else self._opener.open(message.key(), message.value())
-        except SealError as error:
-            self.history.unauthentic[error.cause] += 1
-        else:
-            self._take(message, value)
-
-    def _take(self, message: Message, value: bytes | None) -> None:
-        version, number = chunk_position(message.key()) or (0, None)
-        if number is not None:
-            self._buffer_chunk(version, number, value)
-            return
-        self._versions.take(version, None, value)
-        if value is None:
-            self.history.forget({version})
-        else:
-            self._add_version(version, value, message)
-
-    def _buffer_chunk(self, version: int, number: int, value: bytes | None) -> None:
-        """Buffer a chunk. Chunks precede their head; a chunk of a version that is complete is ignored."""
-        if version > self.history.newest:
-            self._versions.take(version, number, value)
-
-    def _add_version(self, version: int, head: bytes, message: Message) -> None:
-        chunks = self._versions.pop(version)
-        try:
-            self.history.add(decode_statistics(chunks.message()), chunks=count_chunks(head))
-        except StatisticsError as error:
-            self.history.refuse(version, chunks=count_chunks(head))
-            log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
-
-
-def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> tuple[int, BlockRange | None]:
-    """Return the offset to read the calibration topic from, and the published range if it belongs to this topic."""
-    if windowed is None:
-        return OFFSET_BEGINNING, None
-    offsets = offset_range(consumer, topic)
-    if windowed.last >= offsets.high:
-        log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
-        return OFFSET_BEGINNING, None
-    _log_lost_blocks(topic, windowed, offsets)
-    return max(windowed.first, offsets.low), windowed
-
-
-def _log_lost_blocks(topic: str, windowed: BlockRange, offsets: OffsetRange) -> None:
-    if windowed.first < offsets.low:
-        log.warning("%s no longer has the first blocks of the window; its retention is too short", topic)

@@ -7,17 +7,18 @@ from itertools import combinations
 from typing import Literal
 
 from stream_masker.core.drift import Drift
+from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
-from stream_masker.pipeline.calibration.blocks import Sampling
-from stream_masker.pipeline.calibration.publication import LabelledConcept
-from stream_masker.pipeline.calibration.risk import VersionRisk
-from stream_masker.pipeline.calibration.versions import DataKind, Publish
-from stream_masker.pipeline.calibration.window import MaskingEffect
-from stream_masker.pipeline.wire.sealing import RefusalCause
+from stream_masker.pipeline.publication import LabelledConcept
+from stream_masker.pipeline.risk import VersionRisk
+from stream_masker.pipeline.seal import RefusalCause
+from stream_masker.pipeline.versions import DataKind, Publish
+from stream_masker.pipeline.window import MaskingEffect
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.summary import three_sentences
 
 
 def set_window_metrics(metrics: Metrics, statistics: Statistics) -> None:
@@ -149,11 +150,36 @@ def describe_risk(risk: Risk) -> str:
     )
 
 
+def unchanged_share(publish: Publish, version: VersionRisk) -> float | None:
+    """Return the share of records in which masking changes no value: measured, else expected; None if unknown."""
+    if publish.effect is not None:
+        return publish.effect.unchanged_records
+    return None if version.risk is None else version.risk.unchanged_records
+
+
+def sentences_of(publish: Publish, version: VersionRisk, *, incomplete: bool) -> tuple[str, str, str]:
+    """Return what an attacker learns, what stays as it was, and what is kept; ``incomplete``: see ``three_sentences``.
+
+    The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
+    """
+    shown = all(set(each) == set(publish.statistics.attributes) for each in publish.means.values())
+    return three_sentences(
+        version.risk,
+        promise=version.promise,
+        unchanged=None if publish.effect is None else publish.effect.unchanged,
+        unchanged_records=unchanged_share(publish, version),
+        before=publish.statistics if shown else None,
+        after=publish.masked if shown else None,
+        preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
+        incomplete=incomplete,
+    )
+
+
 def initialise_counters(metrics: Metrics) -> None:
     """Initialise the calibrator's counters to 0, so that they are exported from the start."""
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
-    for outcome in ("computed", "urgent", "skipped"):
+    for outcome in ("computed", "failed"):
         metrics.add("calibration_windows_total", 0, outcome=outcome)
     metrics.add("calibration_processor_seconds_total", 0)
     metrics.add("statistics_withheld_total", 0)
@@ -164,23 +190,10 @@ def initialise_counters(metrics: Metrics) -> None:
         metrics.add("statistics_published_total", 0, source=source)
 
 
-def set_sampling_metrics(metrics: Metrics, sampling: Sampling | None) -> None:
-    """Set the metrics of a version's sample, with errors of two significant digits."""
-    metrics.set("window_sampling_rate", 1.0 if sampling is None else sampling.rate)
-    if sampling is None:
-        return
-    metrics.set("window_span_seconds", sampling.span)
-    for attribute, error in sampling.variance_errors.items():
-        metrics.set("svar_standard_error", float(f"{error:.2g}"), attribute=attribute)
-    for (first, second), error in sampling.correlation_errors.items():
-        metrics.set("sdcor_standard_error", float(f"{error:.2g}"), first=first, second=second)
-
-
 def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
     metrics.set("window_blocks", publish.report.blocks)
-    set_sampling_metrics(metrics, publish.message.sampling)
     set_window_metrics(metrics, publish.statistics)
     set_mean_metrics(metrics, publish.means)
     if publish.masked is not None and publish.utility is not None:

@@ -38,7 +38,7 @@ from stream_masker.service.configuration.parameters.pairing import configured_pa
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
-    from stream_masker.pipeline.calibration.risk import RiskLimits
+    from stream_masker.pipeline.risk import RiskLimits
 
 
 def build_plan(configuration: Configuration) -> Plan:
@@ -218,7 +218,7 @@ def _alpha_source(configuration: Configuration) -> AlphaSource | None:
 
 def build_risk_limits(configuration: Configuration) -> RiskLimits:
     """Return the limits of the disclosure risk of a version."""
-    from stream_masker.pipeline.calibration.risk import RiskLimits
+    from stream_masker.pipeline.risk import RiskLimits
 
     shared = configuration.risk.model_dump(exclude={"action", "min_alpha"})
     return RiskLimits(**shared, hold=configuration.risk.action == "hold")

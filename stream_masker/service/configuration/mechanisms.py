@@ -73,7 +73,7 @@ def section_of(kind: type[Mechanism], *, default: bool = False) -> type[Mechanis
         own = hints[each.name] if each.default is not None else get_args(hints[each.name])[0]
         allowed = TYPES.get(each.name) or (Annotated[own, Field(**limits)] if limits else own)
         if each.default is None:
-            allowed = allowed | None
+            allowed = Union[allowed, None]  # noqa: UP007 - computed
         extra = _without_default if each.name in BY_ATTRIBUTES else None
         description = each.metadata["description"]
         field = Field(each.default, description=description, json_schema_extra=extra)

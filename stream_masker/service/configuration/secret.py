@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.sections import SecretSource
 

@@ -70,7 +70,8 @@ class CalibrationSection(Section):
         gt=0,
         le=1,
         description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
-        "· (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 means no limit.",
+        "· (1/share - 1) seconds, except the first ones; above 0, at "
+        "most 1; 1 means no limit.",
     )
     rollup_depth: PositiveInt = Field(
         default=2,
@@ -212,8 +213,7 @@ class PublicationSection(Section):
     min_records: PositiveInt = Field(
         default=20,
         description="The least number of records behind a published figure of a class or share, and of new records "
-        "between two statistics versions, which must have as many different noise keys; at least 1, which suppresses "
-        "nothing.",
+        "between two statistics versions; at least 1, which suppresses nothing.",
     )
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
-from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
+from stream_masker.pipeline.publication import Publication
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.demo.watch import Observations, ObservedEvent
@@ -166,9 +166,10 @@ def version_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]
 def _mean_of(statistics: Statistics, name: str, taxonomies: Mapping[str, Taxonomy]) -> str:
     """Return the text for sMean, without the concept if too few records are in its class; for the root, which says
     little, with the most frequent chapter."""
-    concept = Publication(PublicationSettings(), taxonomies, ROLLUP_DEPTH).mean(statistics, name)
-    if concept is None:
+    mean = Publication(taxonomies, ROLLUP_DEPTH).means(statistics).get(name)
+    if mean is None:
         return "sMean of too few records to be shown"
+    concept = mean.concept
     text, chapters = _labelled(concept, taxonomies[name]), statistics.rollup[name]
     if concept != taxonomies[name].ids[0] or not chapters:
         return text

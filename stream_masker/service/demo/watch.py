@@ -12,8 +12,13 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.wire.reports import DriftReport, decode_drift, decode_rejection
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
+from stream_masker.pipeline.messages import (
+    DriftReport,
+    StatisticsMessage,
+    decode_drift,
+    decode_rejection,
+    decode_statistics,
+)
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.configuration.topics import TopicsSection

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import TopicPartition
 
 from stream_masker.pipeline.records import Header
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError, TopicSeal
+from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 
 
 class Partition(NamedTuple):

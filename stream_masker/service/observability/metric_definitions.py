@@ -112,10 +112,6 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
 CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("window_records", "Records in the calibration window."),
     calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
-    calibrator_gauge("window_span_seconds", "Time between the oldest and the latest sampled block, in seconds."),
-    calibrator_gauge("window_sampling_rate", "Share of the records that the window samples, in (0, 1]; 1 for all."),
-    calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
-    calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
     MetricDefinition(
@@ -134,8 +130,7 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_counter("calibration_processor_seconds_total", "Processor time of computing statistics, in seconds."),
     calibrator_counter(
         "calibration_windows_total",
-        "Windows that statistics were due for, by outcome: computed, urgent (computed at once because of drift) or "
-        "skipped (replaced by a later one while calibration.core_share did not allow computing).",
+        "Windows that statistics were due for, by outcome: computed, or failed (they cannot be computed; see the log).",
         ("outcome",),
     ),
     calibrator_gauge("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA_LABEL)),
@@ -158,9 +153,6 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
         "novel_share",
         "Share of the window's values that no earlier window held, in [0, 1]; 0 below publication.min_records.",
         ATTRIBUTE_LABEL,
-    ),
-    calibrator_counter(
-        "publication_epsilon_total", "Privacy budget spent by published counts, over all versions since the start."
     ),
 )
 

@@ -9,11 +9,10 @@ from itertools import compress
 from typing import TypeAlias
 
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Header, Rejected, Result
-from stream_masker.pipeline.wire.blocks import block_key, encode_block
-from stream_masker.pipeline.wire.reports import encode_rejection
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.kafka.messages import Partition
 
 CALIBRATION_PARTITION = 0

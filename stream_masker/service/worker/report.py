@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
-from stream_masker.pipeline.wire.sealing import RefusalCause
+from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter

@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.seal import RefusalCause, SealError
 from stream_masker.service.kafka.messages import MessageOpener, bytes_of
 from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
+from stream_masker.pipeline.seal import RefusalCause, SealError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.secret import (
     own_secret_id,

@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.core.risk.risk import LEVELS
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS
+from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.wire.sealing import RefusalCause
-from stream_masker.pipeline.wire.statistics import StatisticsSource
+from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.metric_definitions import (
     ALL_METRICS,
     METRIC_DEFINITIONS,

@@ -24,18 +24,16 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.risk import Membership, Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
-from stream_masker.pipeline.calibration.blocks import Sampling
-from stream_masker.pipeline.calibration.publication import LabelledConcept
-from stream_masker.pipeline.calibration.risk import VersionRisk
-from stream_masker.pipeline.calibration.window import MaskingEffect
+from stream_masker.pipeline.publication import LabelledConcept
 from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.risk import VersionRisk
+from stream_masker.pipeline.window import MaskingEffect
 from stream_masker.service.calibrator.metrics import (
     initialise_counters,
     set_drift_metrics,
     set_effect_metrics,
     set_mean_metrics,
     set_risk_metrics,
-    set_sampling_metrics,
     set_statistics_metrics,
     set_utility_metrics,
     set_window_metrics,
@@ -118,8 +116,6 @@ def calibrator() -> Metrics:
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     unique = {"original": 0.2, "masked": 0.1}
     set_risk_metrics(metrics, VersionRisk(risk(NOW), 0.0, 0.1, (), unique, linked=0.3))
-    sampling = Sampling(2, 0.5, 60.0, dict.fromkeys(NAMES, 0.01), {NAMES: 0.02})
-    set_sampling_metrics(metrics, sampling)
     metrics.add("blocks_read_total", 12, outcome="merged")
     metrics.add("statistics_published_total", 3, source="blocks")
     metrics.set("window_blocks", 12)

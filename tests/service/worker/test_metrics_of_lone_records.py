@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.kafka.messages import Partition

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
-from sealed_topics import PLAIN
 
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.worker import statistics as module
 from stream_masker.service.worker.statistics import (
     KEPT_VERSIONS,
@@ -25,6 +26,9 @@ from stream_masker.service.worker.statistics import (
     VersionBuffer,
 )
 from stream_masker.summary import ATTACKER
+
+PLAIN = MessageOpener(TopicSeal("statistics"))
+"""The opener of a topic that is not encrypted."""
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
 OTHER = Ontology.from_edges([("a", "root"), ("c", "root")]).taxonomy()

@@ -1,0 +1,195 @@
+"""The disclosure risk of a statistics version, and the limits that it must stay below."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.linkage import linked_share
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.risk.floor import MIN_CHANGED, required_change
+from stream_masker.core.risk.records import value_law
+from stream_masker.core.risk.risk import CERTAIN, Risk
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import StatisticsError
+
+MAX_VALUES = 2_000
+MAX_CELLS = 1 << 27
+"""The maximum number of assessed values of an attribute, and of values times concepts of the taxonomy."""
+
+MAX_SAMPLED_RECORDS = 1_000
+MIN_SAMPLED_RECORDS = 100
+MAX_LIKELIHOODS = 4_000_000
+"""The maximum number of drawn records, and of drawn records times distinct pairs of values."""
+
+
+ROUNDING_ERROR = 1e-6
+"""By how much a figure may exceed its limit: kernels are stored with seven digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskLimits:
+    """The limits of a version's risk.
+
+    * ``max_vulnerability``: V of every attribute, by its own mask and given all masks of the record; in (0, 1]. What is
+      estimated counts with its error.
+    * ``max_certain``: the largest share of an attribute's values that are guessed from their masks with a probability
+      above 0.9, unless a value is so frequent; in [0, 1].
+    * ``max_certainty``: the greatest posterior of a value given any masked record, unless its prior is greater; in
+      (0, 1]. None: no limit beyond what the mechanism promises itself.
+    * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
+    * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
+      baseline's. Statistics below them are refused in any case.
+    * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
+    """
+
+    max_vulnerability: float = 1.0
+    max_certain: float = 0.05
+    max_certainty: float | None = None
+    min_changed: float = MIN_CHANGED
+    min_variance: float = 0.0
+    min_variance_share: float = 0.0
+    hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRisk:
+    """The risk of a version. ``risk`` is None if it is unknown because the counts of its window are unknown.
+
+    * ``bound``: with a probability of at least 0.95, no chance or share differs from its true value by more than this.
+      ``left_out``, the share of the window's rows that were left out, is part of it.
+    * ``crossed``: a sentence about every limit that is crossed.
+    * ``unique``: the share of the window's rows whose pair of values no other row has, ``original`` and, if there are
+      masked values, ``masked``.
+    * ``linked``: the expected share of 1,000 random records that are linked to their masks
+      (``core.linkage.linked_share``).
+    * ``promise``: that of the mechanism (``Mechanism.promise``).
+    """
+
+    risk: Risk | None
+    left_out: float
+    bound: float
+    crossed: tuple[str, ...]
+    unique: Mapping[str, float] = field(default_factory=dict)
+    linked: float | None = None
+    promise: float | None = None
+
+
+def assess_version(
+    mechanism: Mechanism,
+    statistics: Statistics,
+    counts: Counts,
+    distances: Sequence[Distance],
+    limits: RiskLimits,
+    *,
+    brief: bool = False,
+) -> VersionRisk:
+    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``.
+
+    ``counts``: those of their window. ``brief``: whether to leave out ``linked``.
+    """
+    sizes = [len(d.taxonomy) for d in distances]
+    reduced, left_out = most_frequent(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
+    installed = mechanism.with_statistics(statistics, reduced)
+    risk = installed.risk(draws=_draws(reduced))
+    errors = [learned.error for learned in (*risk.value.values(), *risk.strongest.values())]
+    return VersionRisk(
+        risk,
+        left_out,
+        left_out + max(errors),
+        tuple(_crossed(risk, reduced, limits, left_out)),
+        linked=None if brief else linked_share(installed, reduced, distances),
+        promise=mechanism.promise,
+    )
+
+
+def check_floor(statistics: Statistics, baseline: Statistics | None, limits: RiskLimits) -> None:
+    """Raise StatisticsError if the variance sVar of an attribute is too small, or has collapsed since the baseline."""
+    for name, variance in statistics.variance.items():
+        if variance < limits.min_variance:
+            raise StatisticsError(
+                f"{name}: the window's variance is below risk.min_variance, {limits.min_variance:g}: its noise would "
+                "hide nothing"
+            )
+        if baseline is not None and variance < limits.min_variance_share * baseline.variance.get(name, 0.0):
+            raise StatisticsError(
+                f"{name}: the window's variance is below {limits.min_variance_share:.0%} of the baseline's, version "
+                f"{baseline.version} (risk.min_variance_share): the window may be full of one event"
+            )
+
+
+def _draws(counts: Counts) -> int:
+    pairs = sum(pair.keys.size for pair in counts.pairs.values())
+    return min(MAX_SAMPLED_RECORDS, max(MIN_SAMPLED_RECORDS, MAX_LIKELIHOODS // max(pairs, 1)))
+
+
+def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) -> Iterator[str]:
+    """Yield a sentence about every limit that is crossed. A figure that is not exact counts with its error."""
+    for j, (name, value) in enumerate(risk.value.items()):
+        record = risk.strongest[name]
+        worst = min(max(each.vulnerability + each.error for each in (value, record)) + left_out, 1.0)
+        if worst > limits.max_vulnerability + ROUNDING_ERROR:
+            shown = math.ceil(worst * 100) / 100
+            yield f"{name}: the vulnerability {shown:.2f} is above risk.max_vulnerability {limits.max_vulnerability:g}"
+        if value.certain > limits.max_certain and value.prior <= CERTAIN:
+            yield (
+                f"{name}: {value.certain:.0%} of the values are guessed with a probability above {CERTAIN:g}, "
+                f"and risk.max_certain is {limits.max_certain:g}"
+            )
+        allowed = max(limits.max_certainty or 1.0, value.prior)
+        if max(value.greatest, record.greatest) > allowed + ROUNDING_ERROR:
+            shown = math.ceil(max(value.greatest, record.greatest) * 100) / 100
+            yield f"{name}: a masked record tells a value with a probability of {shown:.2f}, above {allowed:g}"
+        required = required_change(value_law(counts.values[j])[1], limits.min_changed)
+        changed = 1.0 - risk.unchanged[name] - value.error
+        if changed < required:
+            shown = math.floor(changed * 100) / 100
+            yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f} (risk.min_changed)"
+
+
+def most_frequent(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) -> tuple[Counts, float]:
+    """Return the counts of the rows that have only the most frequent values, and the share of the rows left out.
+
+    A probability that is an average over all rows differs by at most this share from the average over the remaining
+    rows. With more than two attributes, the counts of each attribute and of each pair are reduced separately, and the
+    share is the largest of them. The lengths of arrays stay those of all events. Contexts are reduced separately.
+
+    * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
+    """
+    kept = [_kept(column, limit) for column, limit in zip(counts.values, limits, strict=True)]
+    if all(rows.all() for rows in kept):
+        return counts, 0.0
+    pairs, values = {}, [column.select(rows) for column, rows in zip(counts.values, kept, strict=True)]
+    shares = [1.0 - part.rows / whole.rows for part, whole in zip(values, counts.values, strict=True)]
+    for (i, j), pair in counts.pairs.items():
+        codes = np.divmod(pair.keys, sizes[j])
+        both = np.isin(codes[0], values[i].keys) & np.isin(codes[1], values[j].keys)
+        pairs[i, j] = pair.select(both)
+        shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
+        if len(values) == 2:
+            values = [_without(column, k[~both], pair.counts[~both]) for column, k in zip(values, codes, strict=True)]
+    reduced = {c: most_frequent(part, sizes, limits) for c, part in counts.contexts.items()}
+    if reduced:
+        shares.append(sum(share * counts.contexts[c].records for c, (_, share) in reduced.items()) / counts.records)
+    contexts = {c: part for c, (part, _) in reduced.items()}
+    return replace(counts, values=tuple(values), pairs=pairs, contexts=contexts), max(shares)
+
+
+def _kept(column: SparseCounts, limit: int) -> BoolArray:
+    kept = np.zeros(column.keys.size, np.bool_)
+    kept[np.argsort(-column.counts, kind="stable")[:limit]] = True
+    return kept
+
+
+def _without(column: SparseCounts, keys: Int64Array, counts: Int64Array) -> SparseCounts:
+    """Return the counts of a column without the rows that are left out because of their other value."""
+    present = np.isin(keys, column.keys)
+    left = column.counts.copy()
+    np.subtract.at(left, np.searchsorted(column.keys, keys[present]), counts[present])
+    return replace(column, counts=left).select(left > 0)

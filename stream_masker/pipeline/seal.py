@@ -1,0 +1,126 @@
+"""Encryption and authentication of the internal topics, a layer around the bytes of a message.
+
+An envelope is ``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the message encrypted with
+AES-256-GCM, which ends with a tag of 16 bytes. Cipher key and nonce derive from the secret, the topic and the salt, so
+no nonce is used twice with one key. The associated data are the topic and the message's key: a message is valid under
+its own key only. Messages are compressed first, because encrypted bytes cannot be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import cramjam
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from stream_masker.core.validation import checked_secret
+from stream_masker.errors import StatisticsError
+
+SEAL_MAGIC: Final = b"\x00SM\x01"
+"""The first bytes of an envelope: no JSON text starts with them. The last byte is the version of the format."""
+
+KEY_ID_BYTES: Final = 8
+SALT_BYTES: Final = 32
+CIPHER_KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
+COMPRESSION_LEVEL: Final = 1
+
+
+class RefusalCause(StrEnum):
+    """Why a message of an internal topic was refused; the values are labels of a metric."""
+
+    PLAIN = "plain"
+    """It is not encrypted."""
+    UNKNOWN_KEY = "unknown_key"
+    """It was encrypted with a secret that the configuration does not name."""
+    FORGED = "forged"
+    """It was changed, cut, or written for another topic or key."""
+
+
+EXPLANATIONS: Final = {
+    RefusalCause.PLAIN: "not encrypted. Check who may write to the topic, and internal_topics.encryption of all "
+    "processes",
+    RefusalCause.UNKNOWN_KEY: "encrypted with an unknown secret. Name it in internal_topics.previous_secrets, or give "
+    "all processes the same secret",
+    RefusalCause.FORGED: "not authentic: it was changed, or written for another topic or key. Check who may write to "
+    "the topic",
+}
+
+
+class SealError(StatisticsError):
+    """A message that is not authentic. Its text never contains the message."""
+
+    def __init__(self, cause: RefusalCause) -> None:
+        super().__init__(EXPLANATIONS[cause])
+        self.cause = cause
+
+
+def key_id(secret: bytes) -> bytes:
+    """Return the public id of a secret (8 bytes). It does not reveal the secret, but confirms a guess of it."""
+    return hashlib.blake2b(digest_size=KEY_ID_BYTES, key=checked_secret(secret), person=b"masker-key-id").digest()
+
+
+class TopicSeal:
+    """Seals and opens the messages of one topic.
+
+    ``secrets``: the current one, then those that are accepted for reading; none if the topic is not encrypted.
+    """
+
+    def __init__(self, topic: str, secrets: Sequence[bytes] = ()) -> None:
+        self.topic = topic
+        self._bound = len(topic.encode()).to_bytes(4, "little") + topic.encode()
+        self._keys = {key_id(secret): _topic_key(secret, topic) for secret in secrets}
+        self._header = SEAL_MAGIC + key_id(secrets[0]) if secrets else b""
+
+    @property
+    def key_ids(self) -> list[str]:
+        """The ids of all secrets in hexadecimal, that of the current one first."""
+        return [identity.hex() for identity in self._keys]
+
+    def seal(self, key: bytes, message: bytes) -> bytes:
+        """Return the envelope of a message for its key; the message itself if the topic is not encrypted."""
+        if not self._header:
+            return message
+        salt = os.urandom(SALT_BYTES)
+        cipher, nonce = _cipher(self._keys[self._header[len(SEAL_MAGIC) :]], salt)
+        compressed = bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
+        return self._header + salt + cipher.encrypt(nonce, compressed, self._header + self._bound + key)
+
+    def open(self, key: bytes | None, sealed: bytes) -> bytes:
+        """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
+        if not sealed.startswith(SEAL_MAGIC):
+            if self._keys:
+                raise SealError(RefusalCause.PLAIN)
+            return sealed
+        header, salt, encrypted = (
+            sealed[:HEADER_BYTES],
+            sealed[HEADER_BYTES : HEADER_BYTES + SALT_BYTES],
+            sealed[HEADER_BYTES + SALT_BYTES :],
+        )
+        topic_key = self._keys.get(header[len(SEAL_MAGIC) :])
+        if topic_key is None:
+            raise SealError(RefusalCause.UNKNOWN_KEY)
+        cipher, nonce = _cipher(topic_key, salt)
+        try:
+            compressed = cipher.decrypt(nonce, encrypted, header + self._bound + (key or b""))
+        except InvalidTag:
+            raise SealError(RefusalCause.FORGED) from None
+        return bytes(cramjam.zstd.decompress(compressed))
+
+
+def _topic_key(secret: bytes, topic: str) -> bytes:
+    key = checked_secret(secret)
+    return hashlib.blake2b(topic.encode(), digest_size=32, key=key, person=b"masker-topic").digest()
+
+
+def _cipher(topic_key: bytes, salt: bytes) -> tuple[AESGCM, bytes]:
+    """Return the cipher of one message and its nonce."""
+    size = CIPHER_KEY_BYTES + NONCE_BYTES
+    derived = hashlib.blake2b(salt, digest_size=size, key=topic_key, person=b"masker-message").digest()
+    return AESGCM(derived[:CIPHER_KEY_BYTES]), derived[CIPHER_KEY_BYTES:]

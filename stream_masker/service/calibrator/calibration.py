@@ -1,0 +1,254 @@
+"""One assignment of the active calibrator: its window, its versions, and what is to be computed next."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.messages import decode_block
+from stream_masker.pipeline.risk import VersionRisk
+from stream_masker.pipeline.seal import SealError
+from stream_masker.pipeline.versions import History, Publish, VersionPlanner
+from stream_masker.pipeline.window import Window, WindowLog
+from stream_masker.service.calibrator.bootstrap import Sampler, read_history, resume_from
+from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
+from stream_masker.service.calibrator.metrics import (
+    describe_risk,
+    sentences_of,
+    set_mean_metrics,
+    set_risk_metrics,
+    set_version_metrics,
+    set_window_metrics,
+    unchanged_share,
+)
+from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
+from stream_masker.service.observability.logs import describe
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.summary import unchanged_warning
+
+log = logging.getLogger(__name__)
+
+MAX_LOGGED_BLOCKS = 10
+"""The number of refused blocks that are logged individually; further ones are only counted."""
+
+Task = Callable[[], None]
+
+
+class Calibration:
+    """The calibration of an active calibrator. Its methods may raise ServiceError or KafkaException, which end it.
+
+    The next one rebuilds everything from the topics, so nothing is lost and nothing is counted twice. ``merge`` and
+    ``next_task`` are quick and belong to one thread; the tasks compute and publish, one at a time, in any thread.
+    """
+
+    def __init__(
+        self, components: CalibratorComponents, metrics: Metrics, planner: VersionPlanner, window: WindowLog
+    ) -> None:
+        self._components = components
+        self._metrics = metrics
+        self._planner = planner
+        self._window = window
+        self._sampler: Sampler | None = None
+        self._sample_at = 0.0
+        self._open_at = 0.0
+        self._computed = 0
+        self._refused = 0
+        self._said = False
+        self.crossed: tuple[str, ...] = ()
+
+    @classmethod
+    def open(cls, components: CalibratorComponents, metrics: Metrics, stopped: Callable[[], bool]) -> Calibration:
+        """Fence out other publishers, then read the versions, and the blocks from the last version's window on.
+
+        Raises StoppedError as soon as ``stopped`` returns True during the reads; ServiceError or KafkaException.
+        """
+        components.publisher.open()
+        topic, settings = components.configuration.topics.calibration, components.settings
+        with connect_reader(components.configuration) as consumer:
+            history = read_history(consumer, components, stopped)
+            start, since = resume_from(consumer, topic, history.windowed)
+            planner = components.planner(history)
+            log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
+            calibration = cls(components, metrics, planner, log_of_blocks)
+            for message in read_to_end(consumer, topic, start=start, stopped=stopped):
+                calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
+        calibration._report_recovered()
+        return calibration
+
+    def _report_recovered(self) -> None:
+        """Set the metrics of the recovered state, and log it."""
+        latest, window, history = self.history.latest, self._window.window(), self.history
+        self._metrics.add("statistics_refused_total", history.refused)
+        for cause, messages in history.unauthentic.items():
+            self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
+        if latest is not None:
+            set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
+            set_mean_metrics(self._metrics, {"original": self._planner.means(latest.statistics)})
+        version = "none" if latest is None else latest.version
+        records = 0 if window is None else window.records
+        log.info("resumed with a window of %d records; statistics version: %s", records, version)
+
+    @property
+    def history(self) -> History:
+        return self._planner.history
+
+    @property
+    def position(self) -> int:
+        """The offset of the last merged block, -1 if there is none."""
+        return self._window.position
+
+    @property
+    def sampled(self) -> int | None:
+        """The number of sampled records; None if no sample is needed."""
+        return None if self._sampler is None else self._sampler.records
+
+    @property
+    def withholds(self) -> bool:
+        """Whether the last version was withheld because of its risk."""
+        return self._planner.withholds and bool(self.crossed)
+
+    def merge(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
+        """Merge the block at an offset of the calibration topic; a block that was merged before is ignored."""
+        if offset <= self._window.position:
+            return
+        subject = self._components.subject
+        try:
+            opened = self._components.blocks.open(key, value)
+            block = decode_block(opened, subject.taxonomies, subject.numeric, subject.context)
+            self._window.add(offset, timestamp, block)
+            self._planner.on_worker(block.secret_id)
+        except SealError as error:
+            self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
+            self._metrics.add("blocks_read_total", outcome="refused")
+        except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
+            self._refuse_block(offset, error)
+        else:
+            self._metrics.add("blocks_read_total", outcome="merged")
+
+    def _refuse_block(self, offset: int, error: Exception) -> None:
+        self._refused += 1
+        self._metrics.add("blocks_read_total", outcome="refused")
+        if self._refused <= MAX_LOGGED_BLOCKS:
+            topic = self._components.configuration.topics.calibration
+            place = f"{topic}, partition {SINGLE_PARTITION}, offset {offset}"
+            log.warning("refused the block at %s: %s", place, describe(error))
+
+    def show(self, now: float) -> None:
+        """Set the version and its age; ``now`` in seconds since the epoch."""
+        latest = self.history.latest
+        self._metrics.set("statistics_version", latest.version if latest else 0)
+        if latest is not None:
+            self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
+
+    def next_task(self, now: float) -> Task | None:
+        """Return what is to be computed now, or None; ``now`` in seconds since the epoch."""
+        self._components.publisher.poll()
+        if self._planner.secret_differs:
+            return self._publish_secret
+        if now >= self._open_at and (window := self._window.due(now)) is not None:
+            return partial(self._publish_window, window)
+        if self.history.latest is None:
+            return self._sample_task(now)
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """Stop sampling."""
+        if self._sampler is not None:
+            self._sampler.stop()
+            self._sampler = None
+
+    def _sample_task(self, now: float) -> Task | None:
+        if self._sampler is None:
+            if now >= self._sample_at:
+                self._sampler = Sampler(self._components.configuration)
+                self._sampler.start()
+            return None
+        sample = self._sampler.result()
+        return None if sample is None else partial(self._publish_sample, sample)
+
+    def _publish_sample(self, sample: SampleCounts) -> None:
+        """Publish the first version. If it cannot be computed, or is withheld, another sample is taken later."""
+        self._sample_at = time.time() + self._components.settings.every_seconds
+        self.close()
+        self._compute(lambda now: self._planner.on_sample(sample.counts, now, sample.styles), "the sample")
+
+    def _publish_window(self, window: Window) -> None:
+        self._compute(lambda now: self._planner.on_window(window, now), f"the blocks up to offset {window.range.last}")
+
+    def _compute(self, plan: Callable[[int], Publish], what: str) -> None:
+        """Compute and publish a version; then pause, so that computing takes at most its share of a core.
+
+        The first computation is not charged: it loads the kernels, and the version after it replaces a small sample.
+        """
+        start, begun = time.process_time(), time.perf_counter()
+        try:
+            publish = plan(now_milliseconds())
+        except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
+            log.warning("failed to compute statistics from %s: %s", what, describe(error))
+            self._metrics.add("statistics_withheld_total")
+            self._metrics.add("calibration_windows_total", outcome="failed")
+            self.crossed = (describe(error),) if isinstance(error, StatisticsError) else ("the computation failed",)
+            return
+        self._metrics.add("calibration_windows_total", outcome="computed")
+        self._metrics.observe("calibration_duration_seconds", time.perf_counter() - begun)
+        self._publish(publish)
+        seconds, self._computed = time.process_time() - start, self._computed + 1
+        self._metrics.add("calibration_processor_seconds_total", seconds)
+        if self._computed > 1:
+            self._open_at = time.time() + seconds * (1 / self._components.settings.core_share - 1)
+
+    def _publish(self, publish: Publish) -> None:
+        """Publish a version, unless its risk crosses a limit and withholds it.
+
+        Where the risk cannot withhold it, the version is published before its risk is computed.
+        """
+        if not self._planner.withholds:
+            self._send(publish)
+            self._report_risk(publish, self._planner.assess())
+            return
+        self._report_risk(publish, self._planner.assess())
+        if self.crossed:
+            self._metrics.add("statistics_withheld_total")
+        else:
+            self._send(publish)
+
+    def _publish_secret(self) -> None:
+        """Publish the latest statistics again, with the id of the masking secret that workers must have."""
+        publish = self._planner.on_secret(now_milliseconds())
+        self._send(publish)
+        log.info("workers must have the secret with the id %s from now on", publish.message.secret_id)
+
+    def _send(self, publish: Publish) -> None:
+        self._components.publisher.publish(publish)
+        self._planner.published(publish)
+        self._window.first = False
+        set_version_metrics(self._metrics, publish)
+        message = publish.message
+        log.info(
+            "published statistics version %d (%s, %d records)", message.version, message.source, publish.report.records
+        )
+
+    def _report_risk(self, publish: Publish, assessed: VersionRisk | None) -> None:
+        """Set the metrics of the version's risk, and log it; the first version with its three sentences."""
+        if assessed is None:
+            return
+        self.crossed = assessed.crossed
+        set_risk_metrics(self._metrics, assessed)
+        version, what = publish.message.version, "withheld" if self.withholds else "published nevertheless"
+        for sentence in self.crossed:
+            log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
+        if assessed.risk is None:
+            return
+        if not self._said:
+            incomplete = self._components.configuration.may_lack_codes
+            sentences = sentences_of(publish, assessed, incomplete=incomplete)
+            log.info("statistics version %d: %s", version, " ".join(sentences))
+        self._said = True
+        if warning := unchanged_warning(unchanged_share(publish, assessed) or 0.0, publish.message.mechanism):
+            log.warning("statistics version %d: %s", version, warning)
+        log.info("risk of statistics version %d: %s", version, describe_risk(assessed.risk))

@@ -1,0 +1,226 @@
+"""The messages of the service: what is written is read again, and anything else is refused by the name of its field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from calibration_bench import array_block, block
+
+from stream_masker.core.context import NO_CONTEXT, Context
+from stream_masker.core.numeric import Moments
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics.counts import SparseCounts, same_counts
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.messages import (
+    BlockRange,
+    DriftReport,
+    StatisticsMessage,
+    block_key,
+    decode_block,
+    decode_drift,
+    decode_rejection,
+    decode_statistics,
+    encode_block,
+    encode_drift,
+    encode_rejection,
+    encode_statistics,
+)
+from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.style import Style, StyleCounts
+
+TAU = Ontology.from_edges([(c, "a") for c in "bcdefg"]).taxonomy()
+TAXONOMIES = {"one": TAU, "two": TAU}
+CONTEXT = Context.of({"sex": ["f", "m"]})
+NUMBERS = np.array([[1.0, 2.0], [3.0, np.nan]])
+
+
+def encoded(one: Block, **options: Any) -> bytes:
+    return encode_block(one, TAXONOMIES, configuration="0123456789abcdef", **options)
+
+
+def bits(one: Block) -> Block:
+    values = tuple(replace(c, key_bits=np.full(c.keys.size, 2**63 + 5, np.uint64)) for c in one.original.values)
+    return replace(one, original=replace(one.original, values=values))
+
+
+def numeric(one: Block) -> Block:
+    moments = Moments.of(NUMBERS)
+    return replace(one, original=replace(one.original, numeric=moments), masked=replace(one.masked, numeric=moments))
+
+
+def contextual(one: Block) -> Block:
+    return replace(one, original=replace(one.original, contexts={1: one.original}))
+
+
+KINDS: dict[str, tuple[Block, dict[str, Any], dict[str, Any]]] = {
+    "scalars": (replace(block(30), secret_id="ab", unchanged=2, rejected={"missing": 1}), {}, {}),
+    "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}, {}),
+    "styles": (replace(block(0), styles=(StyleCounts(codes=3), StyleCounts(dotless=1))), {}, {}),
+    "noise keys": (bits(block(0)), {}, {}),
+    "numbers": (numeric(block(0)), {"numeric": ("age", "los")}, {"numeric": ("age", "los")}),
+    "contexts": (contextual(block(0)), {"context": CONTEXT.fingerprint}, {"context": CONTEXT}),
+    "no records": (replace(block(0, []), rejected={"not_json": 1}), {}, {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_are_read_as_they_were_written(kind: str) -> None:
+    one, writing, reading = KINDS[kind]
+    raw = encoded(one, **writing)
+    read = decode_block(raw, TAXONOMIES, **reading)
+    assert encoded(read, **writing) == raw
+    assert (read.first_offset, read.last_offset, read.rejected) == (one.first_offset, one.last_offset, one.rejected)
+    assert read.distortions == one.distortions
+    assert all(map(same_counts, read.original.values, one.original.values))
+    assert [c.units.tolist() for c in read.original.values] == [c.units.tolist() for c in one.original.values]
+
+
+def test_the_key_of_a_block_is_its_place() -> None:
+    assert block_key(block(30, partition=2)) == b"discharges:2:30"
+
+
+REMOVED = "removed"
+
+BROKEN: list[tuple[tuple[str | int, ...], object]] = [
+    (("format",), 9),
+    (("topic",), 3),
+    (("partition",), -1),
+    (("first_offset",), True),
+    (("last_offset",), 29),
+    (("timestamp",), "now"),
+    (("taxonomies", "one"), "another build"),
+    (("taxonomies",), {}),
+    (("numeric",), ["age"]),
+    (("context",), "another"),
+    (("rejected",), {"missing": -1}),
+    (("unchanged",), 11),
+    (("secret_id",), 5),
+    (("distortions",), []),
+    (("distortions", 0, "truncated"), 11),
+    (("distortions", 0, "squared_noise"), float("nan")),
+    (("distortions", 0, "squared_distance"), -1.0),
+    (("styles",), [{}]),
+    (("original", "records"), 11),
+    (("original", "given"), [1]),
+    (("original", "unknown"), [1, -1]),
+    (("original", "values"), []),
+    (("original", "values", 0, "keys"), [0, 1, 1, 3, 4, 5, 6]),
+    (("original", "values", 0, "keys"), [0, 1, 2, 3, 4, 5, 7]),
+    (("original", "values", 0, "keys"), [0.5]),
+    (("original", "values", 0, "counts"), [0] * 7),
+    (("original", "values", 0, "counts"), [2**60] * 7),
+    (("original", "values", 0, "counts"), [1]),
+    (("original", "values", 0, "bits"), [-1] * 7),
+    (("original", "values", 0, "bits"), [1]),
+    (("original", "pairs"), {}),
+    (("original", "pairs"), {"1,0": {}}),
+    (("original", "pairs", "0,1", "keys"), [49]),
+    (("original", "lengths"), {"0": {"keys": [257], "counts": [1]}}),
+    (("original", "events"), {"0,1,2": {}}),
+    (("original", "contexts"), {"0": {}}),
+    (("original", "moments"), {"count": [[1]]}),
+    (("masked",), REMOVED),
+    (("masked", "records"), 2**62),
+]
+
+
+@pytest.mark.parametrize(("place", "wrong"), BROKEN, ids=lambda value: str(value)[:40])
+def test_a_wrong_field_of_a_block_is_refused_without_its_value(place: tuple[str | int, ...], wrong: object) -> None:
+    message = orjson.loads(encoded(block(30)))
+    part = message
+    for step in place[:-1]:
+        part = part[step]
+    if wrong is REMOVED:
+        del part[place[-1]]
+    else:
+        part[place[-1]] = wrong
+    with pytest.raises(StatisticsError) as refused:
+        decode_block(orjson.dumps(message), TAXONOMIES)
+    assert any(step in str(refused.value) for step in place if isinstance(step, str))
+    assert "another" not in str(refused.value)
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"\xff", b"{}", b'{"format": 1}'])
+def test_other_messages_are_refused(raw: bytes) -> None:
+    for decode in (lambda raw: decode_block(raw, TAXONOMIES), decode_statistics, decode_drift, decode_rejection):
+        with pytest.raises(StatisticsError):
+            decode(raw)
+
+
+def test_a_block_of_another_context_is_refused() -> None:
+    with pytest.raises(StatisticsError, match="context is missing or not the configured one"):
+        decode_block(encoded(block(0)), TAXONOMIES, context=CONTEXT)
+    raw = encoded(contextual(block(0)), context=CONTEXT.fingerprint)
+    with pytest.raises(StatisticsError, match="context"):
+        decode_block(raw, TAXONOMIES, context=NO_CONTEXT)
+
+
+def version(**changed: Any) -> StatisticsMessage:
+    message = StatisticsMessage(
+        version=3,
+        mechanism="semantic_noise",
+        configuration="0123456789abcdef",
+        published=5,
+        source="blocks",
+        blocks=BlockRange(0, 7, 3),
+        taxonomies={"one": "0f"},
+        baseline=1,
+        snapshot={"statistics": {}, "exact": 0.1 + 0.2},
+        styles={"one": Style(dot="remove")},
+        secret_id="ab",
+    )
+    return replace(message, **changed)
+
+
+@pytest.mark.parametrize("changed", [{}, {"blocks": None, "source": "file", "styles": {}, "secret_id": None}])
+def test_versions_are_read_as_they_were_written(changed: dict[str, Any]) -> None:
+    assert decode_statistics(encode_statistics(version(**changed))) == version(**changed)
+    assert version().key == b"3"
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("version", 0),
+        ("source", "rumour"),
+        ("baseline", 0),
+        ("snapshot", []),
+        ("styles", {"one": {"dot": "x"}}),
+        ("blocks", {"first": 3, "last": 2, "count": 1}),
+        ("secret_id", 1),
+        ("published", -1),
+    ],
+)
+def test_a_wrong_field_of_a_version_is_named(key: str, wrong: object) -> None:
+    message = orjson.loads(encode_statistics(version())) | {key: wrong}
+    with pytest.raises(StatisticsError, match=key):
+        decode_statistics(orjson.dumps(message))
+
+
+def test_a_version_needs_the_statistics_of_its_number() -> None:
+    with pytest.raises(StatisticsError):
+        _ = version().statistics
+
+
+def test_drift_reports_are_read_as_they_were_written() -> None:
+    report = DriftReport(3, 5, None, {"attributes": {}}, {"attributes": {}}, 100, 4)
+    assert decode_drift(encode_drift(report)) == report
+    assert report.key == b"3"
+
+
+@pytest.mark.parametrize("field", [None, "a.b"])
+def test_rejections_are_read_as_they_were_written(field: str | None) -> None:
+    raw = encode_rejection(Rejected(7, "missing", field), topic="discharges", partition=2)
+    assert decode_rejection(raw) == ("discharges", 2, Rejected(7, "missing", field))
+    assert (b"field" in raw) is (field is not None)
+
+
+def test_counts_of_the_greatest_size_fit() -> None:
+    counts = SparseCounts(np.array([48]), np.array([2**40]))
+    one = block(0)
+    large = replace(one, original=replace(one.original, pairs={(0, 1): counts}))
+    assert decode_block(encoded(large), TAXONOMIES).original.pairs[0, 1].rows == 2**40

@@ -1,0 +1,326 @@
+"""The next statistics version from blocks, a sample or a snapshot, with drift, utility and baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_masker.core.batch import Batch, Column, Distortion
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.drift import drift_between
+from stream_masker.core.mechanisms import mechanism
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import compute_statistics
+from stream_masker.core.statistics.counts import Counts, count_batch, merge
+from stream_masker.core.utility import utility
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.risk import RiskLimits
+from stream_masker.pipeline.style import Style, StyleCounts
+from stream_masker.pipeline.versions import MAX_VERSION_JUMP, History, Publish, Subject, VersionPlanner
+from stream_masker.pipeline.window import CalibrationSettings, Window
+
+EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
+TAU = Ontology.from_edges(EDGES).taxonomy()
+SUBJECT = Subject(
+    mechanism="semantic_noise",
+    configuration="0123456789abcdef",
+    taxonomies={"one": TAU, "two": TAU},
+    distances={"one": WuPalmer(TAU), "two": WuPalmer(TAU)},
+    alpha={"one": 0.3, "two": 0.5},
+)
+DISTANCES = tuple(SUBJECT.distances.values())
+SETTINGS = CalibrationSettings(window_records=1000, keep_versions=3)
+NOW = 1_700_000_000_000
+
+
+def calibration(
+    history: History | None = None, limits: RiskLimits | None = None, subject: Subject = SUBJECT, **settings: Any
+) -> VersionPlanner:
+    bounds = replace(SETTINGS, **settings)
+    noise = mechanism("semantic_noise")(SUBJECT.taxonomies, alpha=SUBJECT.alpha, reference="pair", seed=b"s" * 32)
+    return VersionPlanner(subject, noise, history or History(subject, bounds.baseline), bounds, limits=limits)
+
+
+def counts(pairs: list[tuple[str, str]]) -> Counts:
+    columns = tuple(Column(TAU.encode(values)) for values in zip(*pairs, strict=True))
+    return count_batch(Batch(len(pairs), columns), (len(TAU), len(TAU)))
+
+
+def no_counts(records: int) -> Counts:
+    absent = Column(np.full(records, -1, dtype=np.int32))
+    return count_batch(Batch(records, (absent, absent)), (len(TAU), len(TAU)))
+
+
+MORNING = counts([("d", "e"), ("d", "d"), ("e", "f"), ("g", "f")])
+NOON = counts([("f", "g"), ("g", "g"), ("f", "f"), ("d", "g"), ("b", "c")])
+MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
+
+
+def entry(offset: int, original: Counts, masked: Counts = MASKED, styles: tuple[StyleCounts, ...] = ()) -> Block:
+    distortions = (Distortion(5, 0.5, 0.25, 1, 0), Distortion(5, 0.75, 0.5, 0, 2))
+    return Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, distortions, {}, styles)
+
+
+def window(*entries: Block) -> Window:
+    return Window(entries, BlockRange(entries[0].first_offset, entries[-1].first_offset, len(entries)))
+
+
+def publish(made: VersionPlanner, *entries: Block, now: int = NOW) -> Publish:
+    done = made.on_window(window(*entries), now)
+    made.published(done)
+    return done
+
+
+def same(a: Any, b: Any) -> bool:
+    return bool(encoded(a) == encoded(b))
+
+
+def encoded(statistics: Any) -> Mapping[str, Any]:
+    """The statistics without the model, which is the mechanism's own."""
+    return {name: figures for name, figures in statistics.to_dict().items() if name != "model"}
+
+
+def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
+    done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
+    direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
+    assert same(done.statistics, direct)
+    assert done.message.blocks == BlockRange(3, 7, 2)
+    assert (done.message.version, done.message.source, done.message.published) == (1, "blocks", NOW)
+    assert (done.report.records, done.report.blocks) == (9, 2)
+
+
+def test_computing_a_version_does_not_publish_it() -> None:
+    made = calibration()
+    first = made.on_window(window(entry(3, MORNING)), NOW)
+    again = made.on_window(window(entry(3, MORNING)), NOW)
+    assert first.message == again.message
+    assert made.history.latest is None
+
+
+def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    second = publish(made, entry(7, NOON))
+    previous = compute_statistics(MORNING, ("one", "two"), DISTANCES, version=1)
+    direct = compute_statistics(NOON, ("one", "two"), DISTANCES, version=2, previous=previous)
+    assert same(second.statistics, direct)
+    assert second.statistics.novel["one"] == pytest.approx(3 / 5)
+
+
+def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> None:
+    made = calibration()
+    versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON)), publish(made, entry(9, MORNING))]
+    first, second, third = (v.statistics for v in versions)
+    assert versions[0].report.previous is None
+    assert versions[0].report.baseline is None
+    assert third.version == 3
+    assert versions[2].previous == drift_between(third, second, DISTANCES)
+    assert versions[2].baseline == drift_between(third, first, DISTANCES)
+    assert versions[2].report.previous == versions[2].previous.to_dict()
+    assert versions[2].report.baseline["since"] == 1
+    assert [v.message.baseline for v in versions] == [1, 1, 1]
+
+
+def test_the_baseline_is_the_first_version_from_blocks_not_the_bootstrap() -> None:
+    made = calibration()
+    sample = made.on_sample(MORNING, NOW)
+    made.published(sample)
+    first = publish(made, entry(3, NOON))
+    second = publish(made, entry(7, NOON))
+    assert (sample.message.source, sample.message.blocks, sample.utility) == ("bootstrap", None, None)
+    assert first.report.baseline is None
+    assert first.report.previous["since"] == 1
+    assert second.report.baseline["since"] == 2
+    assert [v.message.baseline for v in (sample, first, second)] == [1, 2, 2]
+
+
+def test_a_pinned_baseline_is_the_version_with_the_configured_number() -> None:
+    made = calibration(baseline=2)
+    versions = [publish(made, entry(i, MORNING)) for i in range(1, 5)]
+    assert [v.report.baseline and v.report.baseline["since"] for v in versions] == [None, None, 2, 2]
+
+
+def test_utility_compares_the_masked_window_with_the_original_one() -> None:
+    done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
+    masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
+    distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
+    assert same(done.masked, masked)
+    assert done.utility == utility(done.statistics, masked, distortions, SUBJECT.alpha, DISTANCES)
+    assert done.report.utility == done.utility.to_dict()
+
+
+def test_a_window_without_masked_values_has_no_utility() -> None:
+    done = calibration().on_window(window(entry(3, MORNING, no_counts(4))), NOW)
+    assert (done.utility, done.masked, done.report.utility) == (None, None, None)
+
+
+def test_no_version_from_a_window_without_values_of_an_attribute() -> None:
+    made = calibration()
+    with pytest.raises(StatisticsError):
+        made.on_window(window(entry(3, no_counts(4))), NOW)
+    assert made.on_window(window(entry(3, MORNING)), NOW).message.version == 1
+
+
+def test_a_snapshot_becomes_the_next_version() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    given = calibration().on_window(window(entry(3, NOON)), NOW).message.snapshot
+    done = made.on_snapshot(given, NOW)
+    assert (done.message.version, done.message.source, done.message.blocks) == (2, "file", None)
+    assert done.message.statistics.variance == given["statistics"]["variance"]
+    assert done.report.previous["since"] == 1
+
+
+def test_rejects_a_snapshot_of_another_mechanism() -> None:
+    with pytest.raises(StatisticsError):
+        calibration().on_snapshot({"mechanism": "rank_swapping", "statistics": {}}, NOW)
+
+
+def test_a_history_that_is_read_back_continues_like_the_original() -> None:
+    made = calibration()
+    versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))]
+    history = History(SUBJECT, None)
+    for version in versions:
+        history.add(decode_statistics(encode_statistics(version.message)))
+    resumed, never_stopped = (c.on_window(window(entry(9, MORNING)), NOW) for c in (calibration(history), made))
+    assert encode_statistics(resumed.message) == encode_statistics(never_stopped.message)
+    assert resumed.report == never_stopped.report
+
+
+DOTLESS, DOTTED = StyleCounts(codes=5, dotless=3, dotted=1), StyleCounts(codes=4, dotted=3)
+
+
+def styled(offset: int, *styles: StyleCounts) -> Block:
+    return entry(offset, MORNING, styles=styles)
+
+
+def test_the_majority_of_the_window_is_published_as_the_style() -> None:
+    made = calibration()
+    first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), entry(5, MORNING))
+    assert first.message.styles == {"one": Style(dot="remove"), "two": Style()}
+    uncounted = publish(made, entry(7, MORNING))
+    assert uncounted.message.styles == first.message.styles
+    assert made.on_secret(NOW).message.styles == first.message.styles
+    assert publish(made, styled(9, DOTTED, DOTLESS)).message.styles == {"one": Style(), "two": Style(dot="remove")}
+
+
+def test_a_sample_and_a_snapshot_bring_their_styles() -> None:
+    made = calibration()
+    sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED))
+    assert sample.message.styles == {"one": Style(dot="remove"), "two": Style()}
+    made.published(sample)
+    assert made.on_snapshot(sample.message.snapshot, NOW, styles=sample.message.styles).message.styles == {
+        "one": Style(dot="remove"),
+        "two": Style(),
+    }
+    assert made.on_snapshot(sample.message.snapshot, NOW).message.styles == {}
+
+
+def test_expired_versions_are_removed_except_the_baseline() -> None:
+    made = calibration(keep_versions=3)
+    expired = [publish(made, entry(i, MORNING)).expired for i in range(1, 8)]
+    assert expired == [(), (), (), (), (2,), (3,), (4,)]
+    assert made.history.versions == {1, 5, 6, 7}
+
+
+def test_numbers_of_unusable_versions_are_not_used_again() -> None:
+    history = History(SUBJECT, None)
+    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
+    history.add(usable)
+    history.add(replace(usable, version=2, taxonomies={"one": "of", "two": "another"}))
+    history.refuse(3)
+    assert (history.newest, history.latest, history.refused) == (3, usable, 2)
+    assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
+
+
+def test_a_latest_version_that_cannot_be_restored_counts_as_absent() -> None:
+    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
+    history = History(SUBJECT, None)
+    history.add(replace(usable, snapshot={**usable.snapshot, "format": 99}))
+    made = calibration(history)
+    assert (history.latest, history.refused) == (None, 1)
+    assert made.on_sample(MORNING, NOW).message.version == 2
+
+
+def test_an_older_version_changes_nothing() -> None:
+    made = calibration()
+    first, second = publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))
+    made.history.add(replace(first.message, configuration="other"))
+    assert made.history.latest == second.message
+    assert made.history.windowed == BlockRange(7, 7, 1)
+
+
+def test_a_snapshot_from_a_file_keeps_the_window() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    snapshot = made.on_snapshot(made.history.latest.snapshot, NOW)
+    made.published(snapshot)
+    assert made.history.windowed == BlockRange(3, 3, 1)
+    assert made.history.latest.version == 2
+
+
+def test_a_version_far_above_all_others_is_refused() -> None:
+    """A wrong number would make all later versions older."""
+    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
+    history = History(SUBJECT, None)
+    for version in (1, 2, MAX_VERSION_JUMP + 3):
+        history.add(replace(usable, version=version))
+    assert (history.newest, history.refused) == (2, 1)
+
+
+def test_the_secret_of_workers_is_the_calibrators_or_that_of_the_first_worker() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    assert (made.secret_id, made.secret_differs) == (None, False)
+    made.on_worker("ab")
+    made.on_worker("cd")
+    assert (made.secret_id, made.secret_differs) == ("ab", True)
+    again = made.on_secret(NOW)
+    made.published(again)
+    assert (again.message.version, again.message.secret_id, made.secret_differs) == (2, "ab", False)
+    assert again.message.blocks == BlockRange(3, 3, 1)
+    other = calibration(made.history, subject=replace(SUBJECT, secret_id="ef"))
+    assert (other.secret_id, other.secret_differs) == ("ef", True)
+
+
+def test_statistics_below_the_floor_are_refused() -> None:
+    strict = calibration(limits=RiskLimits(min_variance=0.9))
+    with pytest.raises(StatisticsError, match=r"one: the window's variance is below risk.min_variance, 0.9"):
+        strict.on_window(window(entry(3, MORNING)), NOW)
+    collapsed = calibration(limits=RiskLimits(min_variance_share=2.0))
+    publish(collapsed, entry(3, NOON))
+    with pytest.raises(StatisticsError, match="of the baseline's, version 1"):
+        collapsed.on_window(window(entry(4, NOON)), NOW)
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        (RiskLimits(max_vulnerability=0.01), "is above risk.max_vulnerability 0.01"),
+        (RiskLimits(max_certainty=0.1), "a masked record tells a value with a probability of"),
+        (RiskLimits(), ""),
+    ],
+)
+def test_limits_that_a_version_crosses_are_named(limits: RiskLimits, sentence: str) -> None:
+    made = calibration(limits=replace(limits, max_certain=1.0, min_changed=0.0))
+    assert made.assess() is None, "nothing was computed"
+    made.on_window(window(entry(3, MORNING), entry(4, NOON)), NOW)
+    risk = made.assess()
+    assert risk is not None
+    assert risk.risk is not None
+    assert set(risk.unique) == {"original", "masked"}
+    assert any(sentence in each for each in risk.crossed) if sentence else not risk.crossed
+    assert made.withholds is False
+    assert calibration(limits=replace(limits, hold=True)).withholds
+
+
+def test_no_risk_is_computed_without_limits() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    assert made.assess() is None

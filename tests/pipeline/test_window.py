@@ -1,0 +1,198 @@
+"""The window over the calibration topic: what replaces what, what leaves it, and when statistics are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from calibration_bench import block, counts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.core.statistics.counts import merge, same_counts
+from stream_masker.errors import ParameterError
+from stream_masker.pipeline.messages import BlockRange
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.window import CalibrationSettings, Window, WindowLog, effective_time, window_of
+
+SETTINGS = CalibrationSettings(
+    window_records=1_000, window_age=1_000, every_records=50, every_seconds=60, min_records=20
+)
+DAY = 86_400_000
+
+
+def filled(blocks: Iterable[Block], settings: CalibrationSettings = SETTINGS, **options: object) -> WindowLog:
+    log = WindowLog(settings, **options)
+    for offset, one in enumerate(blocks):
+        log.add(offset, DAY, one)
+    return log
+
+
+def window(log: WindowLog) -> Window:
+    found = log.window()
+    assert found is not None
+    return found
+
+
+def span(first: int, last: int, *, partition: int = 0, timestamp: int = 0) -> Block:
+    """Return the block of all records between two offsets, whose codes tell their offsets."""
+    return block(first, [offset % 7 for offset in range(first, last + 1)], partition=partition, timestamp=timestamp)
+
+
+def place(merged: Block) -> tuple[int, int, int, int]:
+    return merged.partition, merged.first_offset, merged.last_offset, merged.original.records
+
+
+def expected(spans: Iterable[tuple[int, int]]) -> object:
+    return merge(counts([offset % 7 for offset in range(first, last + 1)]) for first, last in spans)
+
+
+def test_a_block_that_is_merged_twice_changes_nothing() -> None:
+    log = filled([span(0, 9), span(10, 19)])
+    log.add(1, DAY, span(10, 19))
+    log.add(2, DAY, span(0, 9))
+    assert (window(log).records, log.position) == (20, 2)
+
+
+@pytest.mark.parametrize(
+    ("later", "kept"),
+    [
+        ((0, 9), [(10, 19), (20, 29), (0, 9)]),
+        ((5, 14), [(20, 29), (5, 14)]),
+        ((0, 29), [(0, 29)]),
+        ((29, 40), [(0, 9), (10, 19), (29, 40)]),
+        ((30, 40), [(0, 9), (10, 19), (20, 29), (30, 40)]),
+    ],
+)
+def test_a_later_block_replaces_those_that_overlap(later: tuple[int, int], kept: list[tuple[int, int]]) -> None:
+    settings = replace(SETTINGS, window_records=100_000)
+    found = window(filled([span(0, 9), span(10, 19), span(20, 29), span(*later)], settings))
+    assert found.records == sum(last - first + 1 for first, last in kept)
+    assert same_counts(found.original.values[0], expected(kept).values[0])
+
+
+def test_blocks_of_other_partitions_and_topics_stay() -> None:
+    other = replace(span(0, 9), topic="admissions")
+    assert window(filled([span(0, 9), span(0, 9, partition=1), other, span(0, 9)])).records == 30
+
+
+def test_a_block_replaces_merged_ones_of_its_partition_alone() -> None:
+    """Groups of 10 records: those of a partition are merged once the group is complete."""
+    blocks = [span(5 * k, 5 * k + 4, partition=p) for k in range(8) for p in (0, 1)]
+    assert window(filled([*blocks, span(0, 39)])).records == 80
+    assert window(filled([*blocks, span(0, 9)])).records == 80
+
+
+def test_the_window_has_whole_groups_with_its_records_or_more() -> None:
+    log = filled(span(5 * k, 5 * k + 4) for k in range(1_000))
+    found = window(log)
+    assert 1_000 <= found.records < 1_010
+    assert found.range.last == 999
+    assert found.range.count == found.records // 5
+
+
+def test_memory_does_not_grow_with_the_number_of_blocks() -> None:
+    for partitions in (1, 4):
+        log = filled(span(k, k, partition=k % partitions) for k in range(3_000))
+        assert len(window(log).blocks) <= 110 * partitions
+        assert window(log).records >= 1_000
+
+
+def test_blocks_that_only_reject_do_not_pile_up() -> None:
+    empty = replace(span(0, 0), original=counts([]), masked=counts([]), rejected={"not_json": 1}, timestamp=-1)
+    settings = replace(SETTINGS, window_records=10)
+    log = filled((replace(empty, first_offset=k, last_offset=k) for k in range(20_000)), settings)
+    assert len(window(log).blocks) <= 2_000
+
+
+def test_old_blocks_leave_the_window() -> None:
+    blocks = [span(10 * k, 10 * k + 9, timestamp=100_000 * k) for k in range(30)]
+    found = window(filled(blocks))
+    assert (found.records, found.range.first) == (110, 19)
+
+
+def test_a_block_from_the_future_ages_no_other_one() -> None:
+    assert effective_time(5 * DAY, DAY) == DAY
+    assert (effective_time(5, -1), effective_time(-1, DAY)) == (5, -1)
+    ahead = [span(0, 9, timestamp=DAY - 1), span(10, 19, timestamp=400 * DAY), span(20, 29, timestamp=DAY - 1)]
+    assert window(filled(ahead)).records == 30
+
+
+def test_records_without_time_are_displaced_by_newer_ones_alone() -> None:
+    blocks = [span(0, 9, timestamp=-1), span(10, 19, timestamp=DAY)]
+    assert window(filled(blocks)).records == 20
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6), st.integers(0, 1), st.integers(0, 5_000)), max_size=80),
+    st.integers(5, 200),
+)
+def test_a_version_names_the_blocks_that_restore_its_window(
+    drawn: list[tuple[int, int, int, int]], records: int
+) -> None:
+    """Whatever the order, the overlaps and the times are, also in a window that has slid."""
+    settings = replace(SETTINGS, window_records=records)
+    blocks = [
+        span(10 * first, 10 * first + 3 * length, partition=partition, timestamp=1000 * time)
+        for first, length, partition, time in drawn
+    ]
+    found = filled(blocks, settings).window()
+    if found is None:
+        return
+    again = window_of(((offset, DAY, one) for offset, one in enumerate(blocks)), settings, found.range)
+    assert again is not None
+    assert again.range == found.range
+    assert list(map(place, again.blocks)) == list(map(place, found.blocks))
+    assert all(map(same_counts, again.original.values, found.original.values))
+
+
+def test_the_window_adds_up_what_masking_did() -> None:
+    found = window(filled([replace(span(0, 9), unchanged=3), replace(span(10, 19), unchanged=4)]))
+    effect = found.effect(("one", "two"))
+    assert effect.unchanged_records == 7 / 20
+    assert found.distortions[0].squared_distance == 5.0
+    assert effect.truncated == {"one": 0.0, "two": 0.0}
+
+
+def test_the_first_statistics_are_due_with_the_least_number_of_records() -> None:
+    log = filled([span(0, 9)])
+    assert log.due(0.0) is None
+    log.add(5, DAY, span(10, 19))
+    assert log.due(0.5) is not None
+    assert log.due(1.0) is None
+
+
+def test_further_statistics_are_due_with_enough_records_or_after_a_time() -> None:
+    log = filled([span(0, 29)], first=False)
+    assert log.due(0.0) is None
+    log.add(1, DAY, span(30, 79))
+    assert log.due(1.0) is not None
+    log.add(2, DAY, span(80, 81))
+    assert log.due(60.9) is None
+    assert log.due(61.0) is not None
+    assert log.due(1_000.0) is None, "no new records"
+
+
+def test_versions_differ_by_enough_records() -> None:
+    log = filled([span(0, 29)], replace(SETTINGS, min_new_records=5), first=False)
+    assert log.due(0.0) is None
+    assert log.due(60.0) is not None
+    log.add(1, DAY, span(30, 33))
+    assert log.due(200.0) is None
+    log.add(2, DAY, span(34, 34))
+    assert log.due(200.0) is not None
+
+
+def test_blocks_of_the_last_version_only_fill_the_window() -> None:
+    log = filled([span(0, 29), span(30, 59)], since=BlockRange(0, 1, 2), first=False)
+    assert log.due(0.0) is None
+    assert log.due(1_000.0) is None
+    log.add(2, DAY, span(60, 60))
+    assert log.due(1_000.0) is not None
+
+
+@pytest.mark.parametrize("name", ["window_records", "every_seconds", "core_share"])
+def test_settings_are_above_zero(name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name} is 0; it must be above 0"):
+        CalibrationSettings(**{name: 0})

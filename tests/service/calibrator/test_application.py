@@ -1,0 +1,206 @@
+"""What drives the calibration: assignments, blocks and ticks, as Faust reports them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from calibration_bench import CalibrationBench
+from prometheus_client import CollectorRegistry
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.calibrator import application
+from stream_masker.service.calibrator.application import STANDBY, Driver, build_app
+from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Metrics
+
+
+class FakeCalibration:
+    """A calibration that records what it is given. ``tasks``: what is due next."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.merged: list[int] = []
+        self.tasks: list[Callable[[], None]] = []
+        self.closed = False
+        self.crossed: tuple[str, ...] = ()
+        self.withholds = False
+        self.sampled: int | None = None
+
+    def merge(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
+        if offset > self.position:
+            self.position = offset
+            self.merged.append(offset)
+
+    def next_task(self, now: float) -> Callable[[], None] | None:
+        return self.tasks.pop(0) if self.tasks else None
+
+    def show(self, now: float) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class DriverBench:
+    """A driver, the calibrations that it has opened, and the offsets that it has sought."""
+
+    def __init__(self, bench: CalibrationBench, position: int) -> None:
+        self.health = Health()
+        metrics = Metrics(CollectorRegistry(), "calibrator")
+        initialise_counters(metrics)
+        self.driver = Driver(bench.components, metrics, self.health)
+        self.opened: list[FakeCalibration] = []
+        self.sought: list[int] = []
+        self.error: Exception | None = None
+        self.position = position
+        self.app: Any = SimpleNamespace(consumer=SimpleNamespace(seek=self._seek))
+
+    def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeCalibration:
+        if self.error is not None:
+            raise self.error
+        self.opened.append(FakeCalibration(self.position))
+        return self.opened[-1]
+
+    async def _seek(self, partition: Any, offset: int) -> None:
+        self.sought.append(offset)
+
+    def tick(self) -> None:
+        asyncio.run(self.driver.tick(self.app))
+
+    def take(self, *offsets: int) -> None:
+        for offset in offsets:
+            self.driver.take(offset, 0, b"", b"")
+
+
+@pytest.fixture
+def made(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverBench]:
+    one = DriverBench(bench, position=4)
+    monkeypatch.setattr(application.Calibration, "open", one.open)
+    return one
+
+
+def test_an_active_calibrator_restores_and_goes_on_after_what_it_has_read(made: DriverBench) -> None:
+    made.driver.assigned(active=True)
+    assert made.health.reasons == ("taking over: reading the topics",)
+    made.tick()
+    assert (made.sought, made.health.reasons) == ([5], ())
+    made.take(5, 6, 6)
+    assert made.opened[0].merged == [5, 6]
+
+
+def test_blocks_that_come_before_the_seek_come_again_after_it(made: DriverBench) -> None:
+    """The ones that were skipped while the calibration was restored must not be lost."""
+    made.driver.assigned(active=True)
+    made.take(0, 1, 2, 3, 4, 5, 6)
+    made.tick()
+    made.take(7, 8)
+    assert made.opened[0].merged == []
+    made.take(5, 6, 7, 8, 9)
+    assert made.opened[0].merged == [5, 6, 7, 8, 9]
+
+
+def test_a_standby_reads_and_publishes_nothing(made: DriverBench) -> None:
+    made.driver.assigned(active=False)
+    made.tick()
+    made.take(5)
+    assert (made.opened, made.health.notes, made.health.reasons) == ([], (STANDBY,), ())
+
+
+def test_each_assignment_starts_anew(made: DriverBench) -> None:
+    for _ in range(2):
+        made.driver.assigned(active=True)
+        made.tick()
+    made.driver.revoked()
+    made.take(9)
+    made.tick()
+    assert [calibration.closed for calibration in made.opened] == [True, True]
+    assert made.opened[1].merged == []
+
+
+def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
+    made: DriverBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(application.time, "monotonic", lambda: clock[0])
+    made.driver.assigned(active=True)
+    made.error = ServiceError("the publisher cannot be initialised")
+    made.tick()
+    assert made.health.reasons == ("the publisher cannot be initialised",)
+    made.error = None
+    made.tick()
+    assert not made.opened
+    clock[0] += 1.0
+    made.tick()
+    assert (len(made.opened), made.health.reasons) == (1, ())
+
+
+def test_a_failed_publication_restores_the_calibration(made: DriverBench) -> None:
+    made.driver.assigned(active=True)
+    made.tick()
+
+    def fenced() -> None:
+        raise ServiceError("fenced out")
+
+    made.opened[0].tasks = [fenced]
+    made.tick()
+    assert made.opened[0].closed
+    assert made.health.reasons == ("fenced out",)
+
+
+def test_all_that_is_due_is_computed_in_another_thread(made: DriverBench) -> None:
+    threads: list[str] = []
+    made.driver.assigned(active=True)
+    made.tick()
+    made.opened[0].tasks = [lambda: threads.append(threading.current_thread().name)] * 2
+    made.tick()
+    assert threads == ["computing"] * 2
+
+
+def test_the_risk_and_the_sample_are_reported(made: DriverBench) -> None:
+    made.driver.assigned(active=True)
+    made.tick()
+    made.opened[0].sampled, made.opened[0].crossed = 7, ("one: the vulnerability is too high",)
+    made.tick()
+    assert made.health.notes == (
+        "no statistics yet: 7 records sampled, 10 needed",
+        "one: the vulnerability is too high",
+    )
+    made.opened[0].withholds = True
+    made.tick()
+    assert made.health.reasons == ("statistics are withheld: one: the vulnerability is too high",)
+
+
+def test_a_computation_without_processor_time_is_no_heartbeat(
+    made: DriverBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[int] = []
+    monkeypatch.setattr(made.health, "beat", lambda: beats.append(1))
+    made.driver.beat()
+    assert len(beats) == 1
+    monkeypatch.setattr(made.driver._computing, "processor_seconds", lambda: 0.5)
+    made.driver.beat()
+    made.driver.is_computing = True
+    made.driver.beat()
+    assert len(beats) == 2
+
+
+def test_the_application_acknowledges_nothing_and_serves_nothing(bench: CalibrationBench, made: DriverBench) -> None:
+    app = build_app(bench.components.configuration, made.driver)
+    assert app.conf.id == f"{bench.components.configuration.topics.calibration}.calibrator"
+    assert not app.conf.web_enabled
+    [agent] = app.agents.values()
+    assert agent.channel.acks is False
+
+
+@pytest.mark.parametrize(
+    "properties", [{"security.protocol": "KERBEROS"}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}]
+)
+def test_credentials_that_faust_cannot_use_are_a_configuration_error(properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="is not supported by the calibrator: use one of"):
+        application.faust_credentials(properties)

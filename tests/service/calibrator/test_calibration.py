@@ -1,0 +1,198 @@
+"""One assignment of the calibrator: which blocks it takes, when it publishes what, and what it tells."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from calibration_bench import CalibrationBench, array_block, block, counts, sample
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.mutations import mutated
+
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import encode_block
+from stream_masker.pipeline.seal import TopicSeal
+
+NewBench = Callable[..., CalibrationBench]
+
+
+def test_versions_come_from_the_window(bench: CalibrationBench) -> None:
+    bench.deliver(0, block(0))
+    assert bench.advance(0.0) == 1
+    bench.deliver(1, block(10))
+    assert bench.advance(1.0) == 0, "too few new records"
+    bench.deliver(2, block(20))
+    assert bench.advance(1_000.0) == 1
+    assert [(m.version, m.source, m.statistics.records) for m in bench.messages] == [
+        (1, "blocks", 10),
+        (2, "blocks", 30),
+    ]
+    assert bench.messages[1].blocks is not None
+    assert (bench.messages[1].blocks.first, bench.messages[1].blocks.last) == (0, 2)
+    assert (bench.metric("window_records"), bench.metric("statistics_version")) == (30, 2)
+
+
+def test_a_block_is_merged_once(bench: CalibrationBench) -> None:
+    for offset in (0, 1, 1, 0):
+        bench.deliver(offset, block(10 * offset))
+    assert bench.metric("blocks_read_total", outcome="merged") == 2
+    assert bench.calibration.position == 1
+
+
+def test_every_attribute_pair_and_side_is_shown(bench: CalibrationBench) -> None:
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    for data in ("original", "masked"):
+        assert bench.metric("svar", attribute="one", data=data) is not None
+        assert bench.metric("sdcor", first="one", second="two", data=data) is not None
+    assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
+    assert bench.metric("calibration_windows_total", outcome="computed") == 1
+
+
+def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
+    bench: CalibrationBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
+    other = encode_block(block(0), {"one": bench.components.subject.taxonomies["one"]}, configuration="0")
+    for offset, message in enumerate([b"secret-value", seal.seal(b"", b"secret-value"), seal.seal(b"", other)]):
+        bench.calibration.merge(offset, 0, b"", message)
+    bench.deliver(3, block(0))
+    assert bench.metric("blocks_read_total", outcome="refused") == 3
+    assert bench.metric("blocks_read_total", outcome="merged") == 1
+    assert bench.metric("messages_refused_total", topic="calibration", cause="plain") == 1
+    assert "secret-value" not in caplog.text
+
+
+def test_only_some_refused_blocks_are_logged(bench: CalibrationBench, caplog: pytest.LogCaptureFixture) -> None:
+    seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
+    for offset in range(50):
+        bench.calibration.merge(offset, 0, b"", seal.seal(b"", b"{}"))
+    assert len([record for record in caplog.records if "refused the block" in record.getMessage()]) == 10
+    assert bench.metric("blocks_read_total", outcome="refused") == 50
+
+
+@given(st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_message_ends_the_calibration(new_bench: NewBench, data: st.DataObject) -> None:
+    """A defective worker can write any block."""
+    bench = new_bench(internal_topics={"encryption": False})
+    taxonomies = bench.components.subject.taxonomies
+    one = data.draw(st.sampled_from([block(0), array_block(0, [2, 0, 3])]))
+    bench.deliver(0, data.draw(mutated(encode_block(one, taxonomies, configuration="0"))))
+    bench.deliver(1, block(100))
+    bench.advance(0.0)
+    assert bench.calibration.position == 1
+
+
+def test_the_first_version_may_come_from_a_sample(bench: CalibrationBench) -> None:
+    bench.calibration._publish_sample(sample([0, 1, 2, 3, 4, 5, 6] * 3))
+    bench.deliver(0, block(0))
+    assert bench.advance(0.0) == 0, "a version from blocks needs more records or more time"
+    bench.deliver(1, block(10))
+    bench.advance(60.0)
+    assert [m.source for m in bench.messages] == ["bootstrap", "blocks"]
+
+
+def test_a_window_that_cannot_be_computed_is_left_out(
+    bench: CalibrationBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.deliver(0, block(0, [3] * 10))
+    assert bench.advance(0.0) == 1
+    assert not bench.messages
+    assert bench.calibration.crossed
+    assert bench.metric("statistics_withheld_total") == 1
+    assert bench.metric("calibration_windows_total", outcome="failed") == 1
+    for offset in (1, 2):
+        bench.deliver(offset, block(10 * offset))
+    bench.advance(100.0)
+    assert [m.version for m in bench.messages] == [1]
+    assert not bench.calibration.crossed
+
+
+def test_computing_takes_a_share_of_a_core(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first version is not charged: the second one replaces a small sample."""
+    clock = iter(range(100))
+    monkeypatch.setattr("stream_masker.service.calibrator.calibration.time.process_time", lambda: next(clock))
+    monkeypatch.setattr("stream_masker.service.calibrator.calibration.time.time", lambda: 1_000.0)
+    for offset, now in ((0, 1_000.0), (2, 1_000.0), (4, 1_000.0), (6, 1_008.9), (8, 1_009.0)):
+        for k in range(3):
+            bench.deliver(3 * offset + k, block(10 * (3 * offset + k)))
+        bench.advance(now)
+    assert len(bench.messages) == 3, "after one second of a tenth of a core, nine seconds pass"
+
+
+def test_the_secret_of_workers_becomes_part_of_the_next_version(new_bench: NewBench) -> None:
+    bench = new_bench(secret=None, internal_topics={"encryption": False})
+    bench.deliver(0, replace(block(0), secret_id="ab" * 8))
+    bench.advance(0.0)
+    assert [m.secret_id for m in bench.messages] == ["ab" * 8]
+
+
+def test_a_version_with_another_secret_is_published_again(new_bench: NewBench) -> None:
+    bench = new_bench(secret=None, internal_topics={"encryption": False})
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    bench.deliver(1, replace(block(10), secret_id="ab" * 8))
+    assert bench.advance(1.0) == 1
+    assert [(m.version, m.secret_id) for m in bench.messages] == [(1, None), (2, "ab" * 8)]
+    assert bench.messages[0].statistics.variance == bench.messages[1].statistics.variance
+
+
+def test_a_version_beyond_a_limit_is_published_and_reported(
+    new_bench: NewBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = new_bench(risk={"max_vulnerability": 0.01})
+    bench.deliver(0, block(0))
+    with caplog.at_level(logging.INFO):
+        bench.advance(0.0)
+    assert [m.version for m in bench.messages] == [1]
+    assert "published nevertheless" in caplog.text
+    assert "An attacker who knows all frequencies" in caplog.text
+    assert bench.metric("risk_limits_crossed") == len(bench.calibration.crossed) > 0
+    assert not bench.calibration.withholds
+
+
+def test_a_version_beyond_a_limit_is_withheld(new_bench: NewBench, caplog: pytest.LogCaptureFixture) -> None:
+    bench = new_bench(risk={"max_vulnerability": 0.01, "action": "hold"})
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    assert not bench.messages
+    assert bench.calibration.withholds
+    assert bench.metric("statistics_withheld_total") == 1
+    assert "withheld" in caplog.text
+
+
+def test_few_records_are_not_published(new_bench: NewBench) -> None:
+    """Classes of fewer than ``publication.min_records`` records are not in the drift report, nor in the metrics."""
+    bench = new_bench(publication={"min_records": 50})
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    assert bench.publisher.published[0].statistics.rollup == {"one": {"a": 1.0}, "two": {"a": 1.0}}
+    assert bench.publisher.published[0].means["original"] == {}
+
+
+def test_an_error_of_the_publisher_reaches_the_caller(bench: CalibrationBench) -> None:
+    bench.publisher.error = ServiceError("fenced")
+    bench.deliver(0, block(0))
+    with pytest.raises(ServiceError, match="fenced"):
+        bench.advance(0.0)
+    assert bench.planner.history.latest is None
+
+
+def test_the_age_of_the_version_is_shown(bench: CalibrationBench) -> None:
+    bench.calibration.show(0.0)
+    assert bench.metric("statistics_version") == 0
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    bench.calibration.show(bench.messages[0].published / 1000 + 5)
+    assert bench.metric("statistics_age_seconds") == pytest.approx(5)
+
+
+def test_masked_statistics_are_left_out_without_masked_values(bench: CalibrationBench) -> None:
+    bench.deliver(0, replace(block(0), masked=counts([-1] * 10)))
+    bench.advance(0.0)
+    assert bench.publisher.published[0].utility is None
+    assert bench.metric("rmse", attribute="one", kind="actual") is None

@@ -25,8 +25,6 @@ MAX_CONTEXTS = 400
 """The greatest number of contexts, with those of other values."""
 MAX_TEXTS = 40
 """The greatest number of different texts of a column that is given without them."""
-OTHER_KIND = "other"
-"""The name of the kind of values that are not listed, and of missing ones."""
 
 ContextChoice: TypeAlias = Mapping[str, Sequence[str] | Sequence[float]]
 """For each context attribute its texts, or the ascending bounds of its bands."""
@@ -60,15 +58,6 @@ class ContextAttribute:
     def size(self) -> int:
         """The number of kinds; the last one is that of other values."""
         return (len(self.texts) or len(self.bounds) + 1) + 1
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name of each kind."""
-        if self.texts:
-            return (*self.texts, OTHER_KIND)
-        ends = [f"{bound:g}" for bound in self.bounds]
-        between = [f"{low} to below {high}" for low, high in pairwise(ends)]
-        return (f"below {ends[0]}", *between, f"{ends[-1]} or more", OTHER_KIND)
 
     def kind_of(self, value: object) -> int:
         """Return the kind of a value. Texts that are numbers have a band, too."""
@@ -125,11 +114,6 @@ class Context:
     def numbers_of(self, kinds: NDArray[np.int64]) -> Int64Array:
         """Return (n,) int64: the contexts of the (n, c) kinds of each attribute."""
         return np.asarray(np.ravel_multi_index(tuple(kinds.reshape(-1, len(self.attributes)).T), self.sizes), np.int64)
-
-    def name_of(self, kinds: Sequence[int]) -> str:
-        """Return the name of the contexts that begin with these kinds."""
-        shown = [f"{a.name} {a.names[kind]}" for a, kind in zip(self.attributes, kinds, strict=False)]
-        return ", ".join(shown) or "all records"
 
     @property
     def fingerprint(self) -> str:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 Float64Array: TypeAlias = NDArray[np.float64]
 Float32Array: TypeAlias = NDArray[np.float32]
-Int8Array: TypeAlias = NDArray[np.int8]
-Int16Array: TypeAlias = NDArray[np.int16]
 Int32Array: TypeAlias = NDArray[np.int32]
 Int64Array: TypeAlias = NDArray[np.int64]
 UInt8Array: TypeAlias = NDArray[np.uint8]
@@ -22,21 +20,14 @@ UInt64Array: TypeAlias = NDArray[np.uint64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 Levels: TypeAlias = NDArray[np.unsignedinteger]
 """Indices into the distinct distances of a taxonomy: uint8 for up to 256 of them, otherwise uint16 (or uint32)."""
-RecordArray: TypeAlias = NDArray[np.void]
-"""A structured array; the module that makes it defines its dtype."""
 
 Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Float32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
-BoolMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-UInt8Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 UInt16Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 UInt8Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
-UInt64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint64]]
-Int64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 Float64Array4D: TypeAlias = np.ndarray[tuple[int, int, int, int], np.dtype[np.float64]]
-UInt64Array4D: TypeAlias = np.ndarray[tuple[int, int, int, int], np.dtype[np.uint64]]

@@ -193,16 +193,10 @@ class _Compiler:
         return self._treatments[key]
 
     def _entering(self, nodes: PolicyNodes, treat: Treat) -> Treat:
-        notes = [self._entered[node] for node in nodes if node in self._entered]
-        if not notes:
-            return treat
-
-        def enter(container: Any, key: Any) -> None:
-            for note in notes:
-                note()
-            treat(container, key)
-
-        return enter
+        for node in nodes:
+            if node in self._entered:
+                treat = _entered(self._entered[node], treat)
+        return treat
 
     def _compiled(self, nodes: PolicyNodes, inherited: Action, drop: Treat) -> Treat:
         for node in nodes:
@@ -318,7 +312,7 @@ class _Compiler:
         return treat_all
 
     def _list(self, nodes: PolicyNodes, action: Action) -> Callable[[list[Any]], None]:
-        choose = self._chooser(nodes, action)
+        treat_elements = self._elements(nodes, action)
         met = [self._met[child] for node in nodes for child in node.children() if child in self._met]
         has_indices = any(node.indices for node in nodes)
         filtered = next(self._masked_below(child for node in nodes for child in node.filters.values()), None)
@@ -328,20 +322,34 @@ class _Compiler:
                 note()
             if filtered is not None and any(type(element) is not dict and element is not None for element in value):
                 raise RecordRejectedError(Reason.WRONG_SHAPE, filtered.text)
-            for position, element in enumerate(value):
-                choose(position, element)(value, position)
+            treat_elements(value)
             if DROPPED in value:
                 _remove_dropped(value, has_indices)
 
         return treat
 
+    def _elements(self, nodes: PolicyNodes, action: Action) -> Callable[[list[Any]], None]:
+        """Return the treatment of the elements of a list."""
+        if not any(node.filters or node.indices for node in nodes):
+            each = self.treatment(tuple(node.each for node in nodes if node.each), action, _mark)
+
+            def treat_all(value: list[Any]) -> None:
+                for position in range(len(value)):
+                    each(value, position)
+
+            return treat_all
+        choose = self._chooser(nodes, action)
+
+        def treat_chosen(value: list[Any]) -> None:
+            for position, element in enumerate(value):
+                choose(position, element)(value, position)
+
+        return treat_chosen
+
     def _chooser(self, nodes: PolicyNodes, action: Action) -> Callable[[int, Any], Treat]:
         """Return a function from an element of a list and its position to the element's treatment."""
         filters = [step for node in nodes for step in node.filters]
         fields = {step.field for step in filters}
-        if not filters and not any(node.indices for node in nodes):
-            each = self.treatment(tuple(node.each for node in nodes if node.each), action, _mark)
-            return lambda position, element: each
 
         def choose(position: int, element: Any) -> Treat:
             return self._selected(nodes, action, position, lambda step: step.matches(element))
@@ -375,6 +383,14 @@ class _Compiler:
     ) -> Treat:
         selecting = tuple(child for node in nodes for child in node.element(position, matches))
         return self.treatment(selecting, action, _mark)
+
+
+def _entered(note: Callable[[], None], treat: Treat) -> Treat:
+    def enter(container: Any, key: Any) -> None:
+        note()
+        treat(container, key)
+
+    return enter
 
 
 def _rejecting(path: Path) -> Callable[..., None]:

@@ -50,6 +50,8 @@ class Elements:
     owners: the number of the outer element of each; number: that of the last one.
     """
 
+    __slots__ = ("lists", "number", "outer", "owners")
+
     def __init__(self, outer: Elements | None = None) -> None:
         self.outer = outer
         self.start()
@@ -106,6 +108,8 @@ def _fill(found: Found, values: Sequence[Any]) -> None:
 
 class Places:
     """The places of values at one path, noted while documents are treated."""
+
+    __slots__ = ("elements", "found")
 
     def __init__(self, elements: Elements) -> None:
         self.elements = elements

@@ -19,14 +19,6 @@ def test_texts_that_are_numbers_have_a_band():
     assert CONTEXT.numbers([["M", "M"], ["40", "1e400"]]).tolist() == [5, 6]
 
 
-def test_contexts_have_names():
-    assert CONTEXT.name_of((0, 1)) == "sex F, age 18 to below 65"
-    assert CONTEXT.name_of((2, 0)) == "sex other, age below 18"
-    assert CONTEXT.name_of((1, 2)) == "sex M, age 65 or more"
-    assert CONTEXT.name_of(()) == "all records"
-    assert not Context.of({})
-
-
 @pytest.mark.parametrize(
     "given",
     [

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, Objects, at, helm, rendered
 from support.documentation import ROOT, blocks
+from support.documented import consumer_group_id
 
 from stream_masker.service.configuration import load_configuration
 
@@ -258,8 +259,18 @@ def test_the_configuration_is_passed_on_as_it_is_and_its_change_replaces_the_pod
         assert found(objects, f"ConfigMap/{NAME}/data/stream-masker.yaml") == text
         checksums.add(found(objects, f"{WORKER}/spec/template/metadata/annotations/checksum~configuration"))
     assert len(checksums) == 2
-    written = yaml.safe_load(found(rendered({}), f"ConfigMap/{NAME}/data/stream-masker.yaml"))
-    assert written == yaml.safe_load(EXAMPLE.read_text())["configuration"]
+
+
+def test_the_default_trigger_is_that_of_the_configuration(tmp_path):
+    objects = rendered({"autoscaling": {"mode": "keda"}})
+    text = found(objects, f"ConfigMap/{NAME}/data/stream-masker.yaml")
+    assert yaml.safe_load(text) == yaml.safe_load(EXAMPLE.read_text())["configuration"]
+    (tmp_path / "file.yaml").write_text(text)
+    configuration = load_configuration(tmp_path / "file.yaml", {})
+    trigger = found(objects, f"{TRIGGER}/metadata")
+    assert trigger["bootstrapServers"] == configuration.kafka.bootstrap_servers
+    assert trigger["topic"] == configuration.topics.input
+    assert trigger["consumerGroup"] == consumer_group_id(configuration)
 
 
 def rules(monitoring: Mapping[str, Any]) -> dict[str, Any]:

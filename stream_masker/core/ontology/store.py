@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import shutil
 import tempfile
@@ -24,12 +23,9 @@ Arrays = Mapping[str, NDArray[Any]]
 SUFFIX: Final = ".ontology"
 """The end of the names of the folders of the store."""
 
-DIGESTS: Final = "digests.json"
-"""The file that names the arrays of a folder, with a digest of the file of each."""
-
 
 def load(key: str) -> Arrays | None:
-    """Map the arrays that were saved under a key; None if there are none, or if one is missing or damaged."""
+    """Map the arrays that were saved under a key; None if there are none, or if a file is damaged."""
     folder = _folder(key)
     try:
         return _mapped(folder)
@@ -51,7 +47,6 @@ def save(key: str, arrays: Arrays) -> Arrays:
             new.mkdir()
             for name, array in arrays.items():
                 np.save(new / f"{name}.npy", array)
-            (new / DIGESTS).write_text(json.dumps({name: _digest(new / f"{name}.npy") for name in arrays}))
             shutil.rmtree(folder, ignore_errors=True)
             new.rename(folder)
         return _mapped(folder)
@@ -75,14 +70,8 @@ def _code_digest() -> str:
 
 
 def _mapped(folder: Path) -> Arrays:
-    """Map the arrays of a folder. Raises OSError or ValueError if one of them is missing or damaged."""
-    digests = json.loads((folder / DIGESTS).read_text())
-    for name, digest in digests.items():
-        if _digest(folder / f"{name}.npy") != digest:
-            raise ValueError(f"{name} is damaged")
-    return {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in digests}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").hexdigest()
+    """Map the arrays of a folder. Raises OSError or ValueError if there is none, or if a file is no array."""
+    arrays = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in sorted(folder.glob("*.npy"))}
+    if not arrays:
+        raise ValueError("there is no array")
+    return arrays

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
-
 import numpy as np
 
 from stream_masker.core.arrays import ranges
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import SparseCounts
-from stream_masker.errors import StatisticsError
+from stream_masker.core.statistics.packing import pack_array, unpack_array
 
 
 def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, float]:
@@ -40,17 +36,10 @@ def observed_concepts(counts: SparseCounts, size: int) -> BoolArray:
 
 
 def pack_observed(observed: BoolArray) -> str:
-    """Return base64 of the mask's zlib-compressed bits; the first concept is the highest bit of the first byte."""
-    return base64.b64encode(zlib.compress(np.packbits(observed).tobytes())).decode("ascii")
+    """Return the text of a mask; the first concept is the highest bit of the first byte."""
+    return pack_array(np.packbits(observed))
 
 
 def unpack_observed(text: str, size: int) -> BoolArray:
     """Return (size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
-    length = (size + 7) // 8
-    try:
-        packed = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), length + 1)
-    except (ValueError, binascii.Error, zlib.error):
-        raise StatisticsError("the packed mask of observed concepts cannot be decoded") from None
-    if len(packed) != length:
-        raise StatisticsError("the packed mask of observed concepts belongs to a taxonomy of another size")
-    return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=size).astype(np.bool_)
+    return np.unpackbits(unpack_array(text, np.uint8, (size + 7) // 8), count=size).astype(np.bool_)

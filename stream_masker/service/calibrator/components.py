@@ -81,11 +81,7 @@ def build_subject(configuration: Configuration, secret_id: str | None = None) ->
 def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
     section, names = configuration.calibration, {field.name for field in fields(CalibrationSettings)}
-    given = section.model_dump(include=names) | {
-        "min_new_records": configuration.publication.min_records,
-        "sampling": False,
-        "urgent_divergence": 1.0,
-    }
+    given = section.model_dump(include=names) | {"min_new_records": configuration.publication.min_records}
     return CalibrationSettings(**{**given, "baseline": None if section.baseline == "first" else section.baseline})
 
 

@@ -183,6 +183,7 @@ def initialise_counters(metrics: Metrics) -> None:
         metrics.add("calibration_windows_total", 0, outcome=outcome)
     metrics.add("calibration_processor_seconds_total", 0)
     metrics.add("statistics_withheld_total", 0)
+    metrics.add("statistics_refused_total", 0)
     for topic in ("calibration", "statistics"):
         for cause in RefusalCause:
             metrics.add("messages_refused_total", 0, topic=topic, cause=cause)

@@ -36,7 +36,7 @@ from stream_masker.service.worker.outcomes import OutputTopics
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
-from stream_masker.service.worker.topics import RESET_PROPERTY, FoundTopics, InputTopics, check_offsets, find_topics
+from stream_masker.service.worker.topics import RESET_PROPERTY, FoundTopics, InputTopics, find_topics, until_answered
 from stream_masker.service.worker.transactions import Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
@@ -81,9 +81,9 @@ def run_worker(
         return liveness.pause(BROKER_RETRY_PAUSE)
 
     with closing(connect_consumer(consumer_properties(configuration))) as client:
-        found = find_topics(configuration, client, wait)
-        if found is None or not check_offsets(configuration, client, found, wait):
-            return
+        found = until_answered(lambda: find_topics(configuration, client), wait)
+    if found is None:
+        return
     health.reason(BROKERS, None)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
     report.start(masking.alpha)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -20,12 +21,8 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.topics import TopicsSection, input_problems
 from stream_masker.service.kafka.clients import confluent_properties, connect_admin, refresh_seconds
 from stream_masker.service.kafka.failures import (
-    COMPRESSION_TYPE,
-    UNCOMPRESSED,
     NoBrokerError,
-    alter_command,
     check_topics,
-    compression_advice,
     explained,
     is_access_refusal,
     missing_topics_text,
@@ -38,17 +35,14 @@ from stream_masker.service.kafka.requirements import topic_rules
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end
 from stream_masker.service.observability.logs import RepeatFilter
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
 RESET_PROPERTY = "auto.offset.reset"
 
 REQUEST_SECONDS = 5.0
-
-TIMESTAMP_BOUND = "message.timestamp.before.max.ms"
-
-NO_TIMESTAMP_BOUND = str(2**63 - 1)
-"""Kafka's default of ``TIMESTAMP_BOUND``: no bound."""
 
 CLIENT_REFRESH_MS = 300_000
 """The default of librdkafka's clients, which learn of new partitions of an output after this time."""
@@ -71,58 +65,49 @@ class FoundTopics:
     statistics: int
 
 
-def find_topics(configuration: Configuration, client: Consumer, wait: Callable[[str], bool]) -> FoundTopics | None:
-    """Find and check the worker's topics, as soon as a broker answers; return None when stopping.
+def until_answered(request: Callable[[], T], wait: Callable[[str], bool]) -> T | None:
+    """Make a request until a broker answers it; return its result, or None when stopping.
 
-    ``client``: a consumer, whose requests create no topic. ``wait`` is called with the reason after each failed
-    request; it returns False when the process stops. Raises ServiceError for topics that are missing, too small, may
-    not be used, or do not fit what the worker writes.
+    ``wait`` is called with the reason after each failed request; it returns False when the process stops. Raises
+    KafkaException if the broker refuses access.
     """
-    properties, topics = confluent_properties(configuration), configuration.topics
     while True:
         try:
-            require_broker(properties, seconds=REQUEST_SECONDS)
-            counts = partition_counts(client)
-            names = input_names(counts, topics)
-            check_names(topics, names)
-            hidden = {
-                name: client.list_topics(name, timeout=REQUEST_SECONDS).topics[name].error
-                for name in required_names(topics, names)
-                if name not in counts
-            }
-            break
+            return request()
         except NoBrokerError as error:
             reason = str(error)
         except KafkaException as failure:
+            if is_access_refusal(failure.args[0]):
+                raise
             reason = f"no broker answers: {explained(failure.args[0])}"
         if not wait(reason):
             return None
+
+
+def find_topics(configuration: Configuration, client: Consumer) -> FoundTopics:
+    """Find and check the worker's topics and the committed offsets of its group.
+
+    ``client``: a consumer of the group, whose requests create no topic. Raises ServiceError for topics that are
+    missing, too small, may not be used, or do not fit what the worker writes, and like ``check_committed_offsets``;
+    KafkaException if no broker answers.
+    """
+    topics = configuration.topics
+    require_broker(confluent_properties(configuration), seconds=REQUEST_SECONDS)
+    counts = partition_counts(client)
+    names = input_names(counts, topics)
+    check_names(topics, names)
+    hidden = {
+        name: client.list_topics(name, timeout=REQUEST_SECONDS).topics[name].error
+        for name in required_names(topics, names)
+        if name not in counts
+    }
     check_topics(hidden, str(configuration.kafka.properties.get("sasl.username", "")))
     require_existing(counts, required_names(topics, names))
     found = FoundTopics({name: check_input(counts, topics, name) for name in names}, counts[topics.statistics])
     check_topic_settings(configuration, names)
+    for topic, partitions in found.inputs.items():
+        check_committed_offsets(configuration, client, topic, range(partitions.input))
     return found
-
-
-def check_offsets(
-    configuration: Configuration, client: Consumer, found: FoundTopics, wait: Callable[[str], bool]
-) -> bool:
-    """Check the group's committed offsets, as soon as a broker answers; return False when stopping.
-
-    ``client``: of the group. Raises ServiceError like ``check_committed_offsets``, and KafkaException if the broker
-    refuses access.
-    """
-    while True:
-        try:
-            for topic, counts in found.inputs.items():
-                check_committed_offsets(configuration, client, topic, range(counts.input))
-        except KafkaException as failure:
-            if is_access_refusal(failure.args[0]):
-                raise
-            if not wait(f"the group's offsets are not known: {failure.args[0].str()}"):
-                return False
-        else:
-            return True
 
 
 def check_committed_offsets(
@@ -210,23 +195,22 @@ def check_input(counts: Mapping[str, int], topics: TopicsSection, name: str) -> 
 
 
 def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) -> None:
-    """Raise ServiceError if a topic's settings do not fit what the worker writes; each problem with its remedy.
+    """Raise ServiceError if settings of topics break their rules (``topic_rules``); each problem with its remedy.
 
-    Settings for which single records will be rejected, or by which records of an input may become large when they are
-    decompressed, are only logged, and so is a broker that does not let the user read the settings.
+    Advice is only logged, and so is a broker that does not let the user read the settings.
     """
-    topics = [configuration.topics.of(name) for name in inputs]
-    written = [name for topic in topics for name in (topic.output, topic.rejected)]
-    outputs = {topic.output for topic in topics}
-    by_topic = _settings(configuration, [*dict.fromkeys(written), configuration.topics.calibration])
-    problems = [*setting_problems(configuration, by_topic, outputs)]
+    rules, topics = topic_rules(configuration), [configuration.topics.of(name) for name in inputs]
+    roles = {str(getattr(topic, role)): role for topic in topics for role in ("input", "output", "rejected")}
+    roles[configuration.topics.calibration] = "calibration"
+    found = {name: (rules[roles[name]], settings) for name, settings in _settings(configuration, [*roles]).items()}
+    problems = [
+        f"topic {name} has {one}" for name, (rule, given) in found.items() for one in rule.problems(name, given)
+    ]
     if problems:
         raise ServiceError("; ".join(problems))
-    for risk in rejection_risks(by_topic, outputs):
-        log.warning("%s", risk)
-    for topic, settings in _settings(configuration, inputs).items():
-        if (compression := settings.get(COMPRESSION_TYPE, UNCOMPRESSED)) != UNCOMPRESSED:
-            log.warning("topic %s has %s", topic, compression_advice(topic, compression))
+    for name, (rule, settings) in found.items():
+        if advice := rule.advice(name, settings):
+            log.warning("topic %s has %s", name, advice)
 
 
 def _settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
@@ -235,7 +219,7 @@ def _settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[st
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     try:
         require_controller(admin, seconds=REQUEST_SECONDS)
-        answers = admin.describe_configs(resources, request_timeout=REQUEST_SECONDS) if resources else {}
+        answers = admin.describe_configs(resources, request_timeout=REQUEST_SECONDS)
         return {
             resource.name: {name: entry.value for name, entry in answer.result().items()}
             for resource, answer in answers.items()
@@ -243,32 +227,6 @@ def _settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[st
     except KafkaException as failure:
         log.warning("the settings of %s cannot be read: %s", ", ".join(topics), explained(failure.args[0]))
         return {}
-
-
-def setting_problems(
-    configuration: Configuration, by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]
-) -> Iterator[str]:
-    """Yield the problems of topics with these settings, by name; ``outputs``: the topics of masked records."""
-    rules = topic_rules(configuration)
-    for topic, settings in by_topic.items():
-        role = "output" if topic in outputs else "rejected"
-        rule = rules["calibration" if topic == configuration.topics.calibration else role]
-        yield from (f"topic {topic} has {problem}" for problem in rule.problems(topic, settings))
-
-
-def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:
-    """Yield the settings of outputs for which records of the input may be rejected, each with its remedy."""
-    for output in sorted(by_topic.keys() & outputs):
-        settings = by_topic[output]
-        policy = settings.get("cleanup.policy", "delete")
-        if "compact" in policy:
-            yield f"topic {output} has cleanup.policy={policy}: records without a key will be rejected"
-        bound = settings.get(TIMESTAMP_BOUND)
-        if settings.get("message.timestamp.type") == "CreateTime" and bound not in {None, NO_TIMESTAMP_BOUND}:
-            yield (
-                f"topic {output} has {TIMESTAMP_BOUND}={bound}: older records will be rejected; "
-                f"{alter_command(output, TIMESTAMP_BOUND, NO_TIMESTAMP_BOUND)}"
-            )
 
 
 class InputTopics:

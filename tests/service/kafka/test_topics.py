@@ -9,7 +9,6 @@ from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.kafka.requirements import MAX_VERSION_BYTES, PRODUCER_BYTES, masked_bytes, topic_rules
 from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, plan_topics, required_topics
-from stream_masker.service.worker.topics import setting_problems
 
 
 def configured(**sections: object) -> Configuration:
@@ -71,9 +70,9 @@ def test_a_worker_accepts_the_topics_that_are_created(record_bytes: int, propert
     """A new output takes masked records, which may be longer, and the largest batch of the worker's producer."""
     configuration = configured(limits={"record_bytes": record_bytes}, kafka={"properties": properties})
     created = {topic.name: {**topic.rule.settings} for topic in required_topics(configuration)}
-    output, rejected = configuration.topics.output, configuration.topics.rejected
-    written = {name: created[name] for name in (output, rejected, configuration.topics.calibration)}
-    assert list(setting_problems(configuration, written, {output})) == []
+    output = configuration.topics.output
+    rules = [(topic.rule, topic.name, created[topic.name]) for topic in required_topics(configuration)]
+    assert [problem for rule, name, settings in rules for problem in rule.problems(name, settings)] == []
     largest = int(created[output]["max.message.bytes"])
     assert largest >= max(masked_bytes(configuration), properties.get("message.max.bytes", PRODUCER_BYTES))
     assert masked_bytes(configuration) > 2 * record_bytes

@@ -127,7 +127,7 @@ LABEL_VALUES = {
     "second": {*NOMINAL, *NUMERIC},
     "partition": {str(partition.number) for partition in PARTITIONS},
     "reason": {*Reason, *HoldReason},
-    "outcome": {*TransactionOutcome, "merged", "refused", "computed", "urgent", "skipped"},
+    "outcome": {*TransactionOutcome, "merged", "refused", "computed", "failed"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline"},

@@ -26,13 +26,10 @@ from stream_masker.service.worker.topics import (
     PartitionCounts,
     check_input,
     check_names,
-    rejection_risks,
-    setting_problems,
 )
 
 TOPICS = TopicsSection()
 COUNTS = {TOPICS.input: 4, TOPICS.output: 4, TOPICS.rejected: 2, TOPICS.calibration: 1, TOPICS.statistics: 1}
-OUTPUTS = {"discharges.masked"}
 
 
 def configured(**sections: object) -> Configuration:
@@ -61,33 +58,6 @@ def test_missing_topics_and_outputs_that_are_too_small_are_refused() -> None:
 def test_an_output_that_matches_the_expression_is_refused() -> None:
     with pytest.raises(ServiceError, match=r"topics.output: 'ward.a.masked' matches topics.input"):
         check_names(TopicsSection(input=r"^ward\..*"), ["ward.a"])
-
-
-@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_a_compacted_output_needs_keys(policy: str) -> None:
-    settings = {"discharges.masked": {"cleanup.policy": policy}}
-    (problem,) = setting_problems(configured(message={"key": "drop"}), settings, OUTPUTS)
-    assert f"topic discharges.masked has cleanup.policy={policy}: kafka-configs.sh" in problem
-    assert list(setting_problems(configured(), settings, OUTPUTS)) == []
-
-
-def test_a_topic_must_take_the_largest_message_of_the_producer() -> None:
-    settings = {"discharges.masked": {"max.message.bytes": "100000"}, "discharges.rejected": {}}
-    (problem,) = setting_problems(configured(), settings, OUTPUTS)
-    assert "discharges.masked has max.message.bytes=100000, less than the 1000000 of the producer" in problem
-    assert "--entity-name discharges.masked --add-config max.message.bytes=1000000" in problem
-    assert list(setting_problems(with_properties(message_max_bytes=100_000), settings, OUTPUTS)) == []
-
-
-def test_settings_that_refuse_single_records_are_named() -> None:
-    compacted = {"discharges.masked": {"cleanup.policy": "compact"}}
-    assert "records without a key will be rejected" in "".join(rejection_risks(compacted, OUTPUTS))
-    week = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": "604800000"}
-    (risk,) = rejection_risks({"discharges.masked": week}, OUTPUTS)
-    assert "message.timestamp.before.max.ms=604800000: older records will be rejected" in risk
-    defaults = {**week, "message.timestamp.before.max.ms": str(2**63 - 1), "cleanup.policy": "delete"}
-    for harmless in (defaults, {**week, "message.timestamp.type": "LogAppendTime"}):
-        assert list(rejection_risks({"discharges.masked": harmless}, OUTPUTS)) == []
 
 
 class Broker:

@@ -122,7 +122,8 @@ class Posteriors(NamedTuple):
         return np.asarray((self.first.T * (self.second @ (weights / self.total).T)).sum(axis=1, dtype=np.float64))
 
     def exceeding(self, limits: Limits) -> Excess:
-        parts = [(*(np.zeros(0, np.int64),) * 3, np.zeros(0))]
+        none = np.zeros(0, np.int64)
+        parts: list[tuple[Int64Array, Int64Array, Int64Array, Float64Array]] = [(none, none, none, np.zeros(0))]
         surest = greatest_products((self.first / limits.values).astype(np.float32), self.second)
         above = surest > self.total * (1.0 - SLACK)
         within, (i, j) = (self.chance > 0.0) & ~above, np.nonzero((self.chance > 0.0) & above)
@@ -143,7 +144,8 @@ class Posteriors(NamedTuple):
             i, j = np.nonzero((mass > self.total * (limit * (1.0 - SLACK))) & (self.chance > 0.0))
             posterior = mass[i, j].astype(np.float64) / self.total[i, j]
             parts.append((i, j, np.full(i.size, limits.values.size + group), posterior))
-        return Excess(*(np.concatenate(each) for each in zip(*parts, strict=True)), max(others))
+        i, j, which, posterior = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Excess(i, j, which, posterior, max(others))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,8 +51,10 @@ class Level(NamedTuple):
 class Nodes(NamedTuple):
     """The pairs (a, b) of a window in the order of a, chapter, block and b; a value a without any is as all of them.
 
-    ``row``: (k_A,) the number of each a. ``source``: P(b | a) of each number. ``a``, ``b``, ``p``: (m,) each pair, and P(b | a). ``levels``: blocks,
-    chapters, all; ``root``: for each level the number of a of its nodes. ``above``: (k_B,) for each level the node of each value. ``chapter``: the chapter of each block.
+    * ``row``: (k_A,) the number of each a. ``source``: P(b | a) of each number.
+    * ``a``, ``b``, ``p``: (m,) the number and the value of each pair, and P(b | a).
+    * ``levels``: blocks, chapters, all. ``root``: for each level the number of a of its nodes. ``above``: for each
+      level (k_B,) the node of each value. ``chapter``: that of each block.
     """
 
     row: Int64Array
@@ -90,9 +92,10 @@ class Nodes(NamedTuple):
 class Coupled:
     """P(b, b* | a*) (``certainty.Told``).
 
-    ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*); ``chances``: that of each number of a. ``held``: (m,) min(p, q). ``rates``: for each level
-    (m,) of b. ``kept``: for blocks and chapters with pairs, the share of q − p that is left for higher levels.
-    ``known``: the posteriors of the masks that were asked for, in the columns ``place``, (k_B,); −1 of others.
+    * ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*); ``chances``: that of each number of a.
+    * ``held``: (m,) min(p, q). ``rates``: for each level (m,) of b. ``kept``: for each level the share of q − p that
+      its nodes leave for higher ones.
+    * ``known``: the posteriors of the masks that were asked for. ``place``: (k_B,) their columns, −1 of others.
     """
 
     nodes: Nodes
@@ -110,17 +113,19 @@ class Coupled:
         """Couple all pairs with P(b* | a*), (k_B,); ``chances``: (k_A,) P(a | a*)."""
         q = target.astype(np.float64) / target.sum(dtype=np.float64)
         held = np.minimum(nodes.p, q[nodes.b])
-        rest, more, covered, rates, kept = nodes.p - held, nodes.p - held, held, [], []
-        place = np.arange(nodes.p.size)
+        more = rest = nodes.p - held
+        covered, place = held, np.arange(nodes.p.size)
+        rates: list[Float64Array] = []
+        kept: list[Float64Array] = []
         for level, above in zip(nodes.levels, nodes.above, strict=True):
-            more, covered = np.add.reduceat(more, level.starts), np.add.reduceat(covered, level.starts)
-            less = np.maximum(np.bincount(above, q)[level.node] - covered, 0.0)
-            matched, place = np.minimum(more, less), level.of[place]
+            more, covered = (np.asarray(np.add.reduceat(x, level.starts), np.float64) for x in (more, covered))
+            less = np.asarray(np.maximum(np.bincount(above, q)[level.node] - covered, 0.0), np.float64)
+            matched, place = np.asarray(np.minimum(more, less), np.float64), level.of[place]
             rates.append(rest * ratio(matched, more * less)[place])
             kept.append(ratio(less - matched, less))
             rest = rest * ratio(more - matched, more)[place]
             more, covered = more - matched, covered + matched
-        weights = np.bincount(nodes.row, chances)
+        weights = np.bincount(nodes.row, chances).astype(np.float64)
         known, place = [np.zeros((q.size, 0), np.float32)], np.full(q.size, -1)
         return cls(nodes, q[None], weights[nodes.a], held, tuple(rates), tuple(kept), weights, known, place)
 
@@ -178,18 +183,17 @@ class Coupled:
         near = np.flatnonzero(reach > bounds[:size])
         own = np.flatnonzero(stays > bounds[:size])
         parts, others = [(own, own, stays[own])], [stays[stays <= bounds[:size]], reach[reach <= bounds[:size]]]
-        asked = [*((x, np.arange(size) == x) for x in near.tolist())]
-        asked += [(size + g, group) for g, group in enumerate(limits.groups)]
-        for which, weights in asked:
+        asked = [(x, np.arange(size) == x) for x in near.tolist()]
+        for which, weights in [*asked, *enumerate(limits.groups, size)]:
             posterior = ratio(self._back(weights.astype(np.float64)), q)
             if which < size:
                 posterior[which] = 0.0
                 others.append(posterior[posterior <= bounds[which]])
             masks = np.flatnonzero(posterior > bounds[which])
             parts.append((masks, np.full(masks.size, which), posterior[masks]))
-        j, which, posterior = (np.concatenate(each) for each in zip(*parts, strict=True))
+        found, told, surest = (np.concatenate(each) for each in zip(*parts, strict=True))
         greatest = float(np.concatenate(others).max(initial=0.0))
-        return Excess(np.zeros(j.size, np.int64), j, which, posterior, greatest)
+        return Excess(np.zeros(found.size, np.int64), found, told, surest, greatest)
 
     def _reach(self) -> Float64Array:
         """Return (k_B,) float64: what the posterior of each value does not exceed at other masks."""
@@ -197,7 +201,8 @@ class Coupled:
         block = nodes.levels[0].of
         left, above = self.kept[0][block], self.kept[1][nodes.levels[1].of[block]]
         ways = (low + (middle + high * above) * left, middle + high * above, high)
-        return np.max([np.bincount(nodes.b, self.weights * way, self.chance.size) for way in ways], axis=0)
+        each = [np.bincount(nodes.b, self.weights * way, self.chance.size) for way in ways]
+        return np.asarray(np.max(each, axis=0), np.float64)
 
     def _back(self, values: Float64Array) -> Float64Array:
         """Return (k_B,) float64: Σ_b values(b)·P(b, b* | a*)."""
@@ -213,4 +218,5 @@ class Coupled:
         by_block = np.bincount(blocks.node, in_block - in_chapter[chapters.of], nodes.chapter.size)
         rates = (by_block + by_chapter[nodes.chapter])[nodes.above[0]]
         covered = self.held * (self.weights * values[nodes.b] - in_block[blocks.of])
-        return np.maximum(self.chance[0] * rates + np.bincount(nodes.b, covered, self.chance.size), 0.0)
+        back = self.chance[0] * rates + np.bincount(nodes.b, covered, self.chance.size)
+        return np.asarray(np.maximum(back, 0.0), np.float64)

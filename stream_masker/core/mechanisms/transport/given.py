@@ -158,7 +158,7 @@ class Given:
             each = b[starts]
             result[each] = result[each] * seen[each, None] + np.add.reduceat(laws, starts, axis=0)
             seen[each] = True
-        return result / result.sum(axis=1, keepdims=True)
+        return np.asarray(result / result.sum(axis=1, keepdims=True), np.float64)
 
     def _distance(self, eta: Float32Matrix | None) -> float:
         """Return an estimate of E[d²] with these chances of a redraw; without, if all are redrawn."""

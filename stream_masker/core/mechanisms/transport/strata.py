@@ -47,7 +47,7 @@ from stream_masker.errors import ParameterError, StatisticsError
 
 ENOUGH = 200
 """The number of records that a context, or a pattern of missing attributes, needs for a map of its own."""
-FEWEST_CODES = 5
+FEWEST_CODES = 2
 """The number of codes of enough patients that a context needs for the map of all records to be restricted to them."""
 
 COLUMNS, LEAST_COLUMNS = 4_096, 64
@@ -178,20 +178,32 @@ class Strata:
         for number, counts in self._counts.contexts.items() if self._settings.context else ():
             own, alone = self.column(counts, key), counts
             if own.rows < ENOUGH:
-                own, alone = self._restricted(column, counts, key), self._counts
+                alone = self._restricted(counts)
+                own = self.column(alone, key)
+                if any(np.array_equal(alone.values[j].keys, self._counts.values[j].keys) for j in key):
+                    continue
             if own.rows >= ENOUGH:
                 maps.append(self._fitted(key, own, alone, wanted, number))
                 result[number] = len(maps) - 1
         return result
 
-    def _restricted(self, column: SparseCounts, counts: Counts, key: Attributes) -> SparseCounts:
-        """Return the counts of all records whose codes occur in a context; none if it has too few codes."""
-        codes = np.divmod(column.keys, self._sizes[key[1]]) if len(key) == 2 else (column.keys,)
-        kept = np.ones(column.keys.size, np.bool_)
-        for j, each in zip(key, codes, strict=True):
-            present = counts.values[j].keys[counts.values[j].units >= self._settings.least]
-            kept &= np.isin(each, present) & (present.size >= FEWEST_CODES)
-        return column.select(kept)
+    def _restricted(self, counts: Counts) -> Counts:
+        """Return the counts of all records with the codes that occur in a context; those of an attribute of which it
+        has too few stay."""
+        some = [own.keys[own.units >= self._settings.least] for own in counts.values]
+
+        def select(column: SparseCounts, key: Attributes) -> SparseCounts:
+            codes = np.divmod(column.keys, self._sizes[key[1]]) if len(key) == 2 else (column.keys,)
+            each = [np.isin(code, some[j]) | (some[j].size < FEWEST_CODES) for j, code in zip(key, codes, strict=True)]
+            return column.select(np.logical_and.reduce(each))
+
+        every = self._counts
+        return replace(
+            every,
+            values=tuple(select(column, (j,)) for j, column in enumerate(every.values)),
+            pairs={key: select(column, key) for key, column in every.pairs.items()},
+            events={key: select(column, key) for key, column in every.events.items()},
+        )
 
     def _fitted(
         self,

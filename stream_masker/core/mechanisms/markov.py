@@ -228,7 +228,7 @@ class PramParameters(Parameters):
 
     matrices: Mapping[str, NamedMatrix] | None = parameter(
         None,
-        "Markov matrices by attribute, in a configuration their files (.json, .csv or .tsv). The matrix of an "
+        "Markov matrices by attribute, in a configuration their JSON files. The matrix of an "
         "attribute without one is estimated.",
     )
     invariant: bool = parameter(False, "Whether given matrices are made invariant, so that marginals are preserved.")

@@ -57,7 +57,7 @@ def test_name_alone_builds_the_mechanism(name, parse):
 
 
 def test_message_schemas_list_every_mechanism():
-    version = load_schema("statistics")["$defs"]["version"]["properties"]
+    version = load_schema("statistics")["properties"]
     headers = load_schema("masked-event")["properties"]["headers"]["properties"]
     enumerations = [
         version["mechanism"]["enum"],

@@ -55,9 +55,7 @@ EQUATIONS = (
     Equation("marginality", "m(xⱼ) = Σ d(xⱼ, xₗ)", code.marginality, "2013", "2"),
     Equation("marginality mean", "argmin m(xⱼ)", code.marginality_mean, "2013", "3"),
     Equation("marginality variance", "Σ m(xⱼ) / n", code.marginality_variance, "2013", "5"),
-    Equation("marginality covariance", "Σ √(m(xⱼ)·m(yⱼ)) / n", code.marginality_covariance, "2013", "6"),
-    Equation("S-distance of records", "√(Σ (S²)ₗ₁₂ / (S²)ₗ)", code.SDistance, "2013", "7"),
-    Equation("microaggregation groups", "MDAV", code.mdav, "2013", "section 3.1"),
+    Equation("microaggregation groups", "MDAV by √(Σ (S²)ₗ₁₂ / (S²)ₗ)", code.mdav, "2013", "7, section 3.1"),
     Equation("representative of a group", "the least marginal value", code.Nominal.masked, "2013", "3"),
     Equation(
         "hybrid microaggregation",

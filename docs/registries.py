@@ -12,9 +12,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.marginality import (
-    SDistance,
     marginality,
-    marginality_covariance,
     marginality_mean,
     marginality_variance,
 )
@@ -25,12 +23,11 @@ from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import Redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.mechanisms.vicus import stay_probability
+from stream_masker.core.mechanisms.vicus import ValueGraph, stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.records import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
-from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
@@ -69,7 +66,6 @@ __all__ = [
     "Reason",
     "Redraw",
     "Replacer",
-    "SDistance",
     "SemanticTransport",
     "Statistics",
     "Taxonomy",
@@ -87,7 +83,6 @@ __all__ = [
     "levelled",
     "load_schema",
     "marginality",
-    "marginality_covariance",
     "marginality_mean",
     "marginality_variance",
     "mdav",

@@ -123,7 +123,7 @@ def mask_frame(
     return (masked, masker.report(cast(DataFrame, frame), cast(DataFrame, masked))) if report else masked
 
 
-OWN_PARAMETERS = ("taxonomies", "numeric", "window", "seed")
+OWN_PARAMETERS = ("taxonomies", "parameters", "numeric", "window", "seed")
 """The parameters of a mechanism that are not options of ``mask_frame``."""
 
 

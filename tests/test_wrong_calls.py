@@ -57,9 +57,12 @@ CREATED = {
         lambda: made(reference="pair", pairs=["a", "b"]),
         r"^pairs=\['a', 'b'\] is not allowed: use pairs of names",
     ),
-    "a window of text": (lambda: made(window="9"), r"^a window of '9' records is not allowed: use a whole number"),
-    "a window of a fraction": (lambda: made(window=1e4), r"^a window of 10000.0 records is not allowed"),
-    "an age of text": (lambda: made(window_age="1h"), r"^a window age of 1h s is not allowed: use more than 0"),
+    "a window of text": (lambda: made(window="9"), r"^window='9' is not allowed: use a whole number"),
+    "a window of a fraction": (lambda: made(window=1e4), r"^window=10000.0 is not allowed"),
+    "an age of text": (
+        lambda: made(window_age="1h"),
+        r"^window_age='1h' is not allowed: use a number of 0.001 or more",
+    ),
     "a list of numbers": (
         lambda: Microaggregation({}, numeric=["age"], seed=SEED),
         r"^numeric is of type list: use a mapping, such as \{'age': ",
@@ -143,9 +146,17 @@ def test_what_is_used_wrongly(wrong, noise):
 
 
 @pytest.mark.parametrize("call", [lambda: made(sigma=1), lambda: Pram({"a": TAU}, epsilon=1.0, seed=SEED)])
-def test_a_parameter_that_does_not_exist_is_a_type_error(call):
-    with pytest.raises(TypeError, match=r"got an unexpected keyword argument '(sigma|epsilon)'"):
+def test_a_parameter_that_does_not_exist(call):
+    with pytest.raises(ParameterError, match=r"has no parameter '(sigma|epsilon)': use (alpha|matrices), "):
         call()
+
+
+def test_parameters_are_given_as_an_object_or_by_name():
+    given = SemanticNoise.parameters_type(alpha=0.5, reference="mean")
+    assert made(parameters=given).parameters == given == made(alpha=0.5, reference="mean").parameters
+    for wrong in ({"parameters": given, "alpha": 1.0}, {"parameters": Pram.parameters_type()}):
+        with pytest.raises(ParameterError, match="use a NoiseParameters"):
+            made(**wrong)
 
 
 def test_records_may_lack_attributes_and_have_other_fields(noise):

@@ -206,7 +206,6 @@ def init(
     Examples:
       stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
-      stream-masker config init --events messages.hl7 -o stream-masker.yaml
       stream-masker config init --topic discharges --bootstrap-servers kafka:9092
       stream-masker config init --topic discharges --registry https://registry:8081
     """

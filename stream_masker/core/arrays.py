@@ -6,6 +6,8 @@ Variable-length rows are stored as *compressed rows*: one array of values, and a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -31,6 +33,12 @@ def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def slices(array: NDArray[Number], lengths: Iterable[int]) -> list[NDArray[Number]]:
+    """Return consecutive parts of an array, of these lengths; views."""
+    stops = list(accumulate(lengths, initial=0))
+    return [array[start:stop] for start, stop in pairwise(stops)]
 
 
 def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:

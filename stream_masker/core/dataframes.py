@@ -192,6 +192,8 @@ def as_records(
     Raises like ``WrappedTable.of``, and ParameterError for a table that lacks some of the ``required`` columns but has
     columns of unknown names.
     """
+    if type(records) is list:
+        return records
     if isinstance(records, Mapping | str) or not (hasattr(records, "columns") or isinstance(records, Iterable)):
         raise ParameterError(f"records is of type {type(records).__name__}: use a list of records, or a table")
     if not hasattr(records, "columns"):

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
+from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Levels
-from stream_masker.core.kernels.distance import fill_by_common_ancestors, fill_by_subsumers, fill_pairs
+from stream_masker.core.kernels.distance import fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -134,13 +135,27 @@ class Distance:
         members = None if self.by_counts else self._members(b)
         for start in range(0, a.size, ROWS_AT_ONCE):
             some = a[start : start + ROWS_AT_ONCE]
-            block = np.empty((some.size, b.size), np.int32)
             if members is None:
-                fill_by_common_ancestors(block, self._scale[1], some, b, closure.offsets, closure.ancestors)
-            else:
-                rows = closure.offsets, closure.ancestors, closure.paths
-                fill_by_subsumers(block, self._scale[1], some, *members, tau.depth, *rows)
+                yield start, self._by_common_ancestors(some, b)
+                continue
+            block = np.empty((some.size, b.size), np.int32)
+            rows = closure.offsets, closure.ancestors, closure.paths
+            fill_by_subsumers(block, self._scale[1], some, *members, tau.depth, *rows)
             yield start, block
+
+    def _by_common_ancestors(self, a: Int32Array, b: Int32Array) -> Int32Matrix:
+        """Return (k, t) int32: the indices of the levels of k positions to t others, from the numbers of ancestors."""
+        closure, numbers = self.taxonomy.closure, np.diff(self.taxonomy.closure.offsets)
+        ancestors = closure.ancestors[ranges(closure.offsets[b], numbers[b])]
+        starts, above = offsets_from_lengths(numbers[b])[:-1], np.zeros(numbers.size, np.bool_)
+        block = np.empty((a.size, b.size), np.int32)
+        for row, position in enumerate(a.tolist()):
+            own = closure.ancestors[closure.offsets[position] : closure.offsets[position + 1]]
+            above[own] = True
+            common = np.add.reduceat(above[ancestors], starts, dtype=np.int64)
+            above[own] = False
+            block[row] = self._scale[1][common, own.size + numbers[b] - 2 * common]
+        return block
 
     def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
         """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""
@@ -242,19 +257,18 @@ def require_distance(name: str, given: object) -> None:
         )
 
 
-UNIT = 232_792_560
-"""The distance 1 as an integer: the least common multiple of 1 to 20.
+def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:
+    """Return the distortion of one attribute's values; its ``squared_noise`` is 0.
 
-Wu–Palmer distances in taxonomies that are not very deep are fractions with such denominators, so that they are exact.
-"""
-
-
-def unit_distances(d: Distance, values: Int32Array) -> Int32Array:
-    """Return (k + 1, k + 1) int32: the distances between k positions in units of 1/``UNIT``.
-
-    The last row and column belong to a missing value, which is at distance 1 from every value.
+    * ``before``, ``after``: (k,) int32 positions.
+    * ``truncated``: the number of values that the mechanism could not mask.
     """
-    result = np.full((values.size + 1, values.size + 1), UNIT, np.int32)
-    result[-1, -1] = 0
-    result[:-1, :-1] = np.rint(d.levels * UNIT).astype(np.int32)[d.level_matrix(values, values)]
-    return result
+    changed = before != after
+    distances = d.pairs(before[changed], after[changed])
+    present = int(np.count_nonzero(before >= 0))
+    return Distortion(
+        values=present,
+        squared_distance=float((distances**2).sum()),
+        truncated=truncated,
+        unchanged=present - int(np.count_nonzero(changed)),
+    )

@@ -15,12 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.distance import Distance, unit_distances
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.groups import MaskedGroup, masks_of_group, random_records
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
+
+UNIT = 232_792_560
+"""The distance 1 as an integer, so that sums of distances are exact: the least common multiple of 1 to 20, of which
+Wu–Palmer distances in taxonomies that are not very deep are fractions."""
 
 LINKAGE_BLOCK = 1 << 22
 """The most distances that are computed at once."""
@@ -128,7 +132,9 @@ def _compared_columns(original: Batch, masked: Batch, j: int, d: Distance) -> It
         raise ParameterError(f"masked column {j} does not have the elements of the original one")
     values = np.unique(np.concatenate([before.ravel(), after.ravel()]))
     values = values[values >= 0]
-    table = unit_distances(d, values)
+    table = np.full((values.size + 1,) * 2, UNIT, np.int32)
+    table[:-1, :-1] = np.rint(d.matrix(values) * UNIT)
+    table[-1, -1] = 0
     for k in range(before.shape[1]):
         yield _ComparedColumn(_indices(values, before[:, k]), _indices(values, after[:, k]), table)
 

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
+from stream_masker.core.arrays import slices
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.validation import checked_secret
@@ -169,8 +170,8 @@ VALUES: Final = WordLayout(width=4, first=0)
 EXPONENTIALS: Final = WordLayout(width=1, first=4)
 """One more word for each value, for the exponential variate of Laplace noise."""
 
-_NOMINAL, _NUMERIC, _NOMINAL_RECORD, _NUMERIC_RECORD, _KEY = (np.uint64(kind << 48) for kind in range(5))
-"""What a layout is of: a concept, a number, all concepts or numbers of a record, the record's key alone."""
+_NOMINAL, _NUMERIC, _RECORD, _, _KEY = (np.uint64(kind << 48) for kind in range(5))
+"""What a layout is of: a concept, a number, all concepts of a record, the record's key alone."""
 
 _ATTRIBUTE_BIT: Final = np.uint64(32)
 """The bits of the second word of a layout: 0 … 31 the counter, 32 … 47 the attribute, from 48 on the kind."""
@@ -209,32 +210,18 @@ def record_words(keys: Keys, batch: Batch) -> UInt64Array:
 
     The word depends on the key and all scalars.
     """
-    messages = [None if column.is_array else _code_messages(column.codes) for column in batch.columns]
-    return _chained_words(keys, _NOMINAL_RECORD, messages)
-
-
-def number_record_words(keys: Keys, numbers: Float64Matrix) -> UInt64Array:
-    """Return (n,) uint64: a word of each record, for draws that its numbers share.
-
-    ``numbers``: (n, q) float64. The word depends on the key and all numbers.
-    """
-    return _chained_words(keys, _NUMERIC_RECORD, _number_messages(numbers))
+    state = keys.digests
+    for j, column in enumerate(batch.columns):  # the CBC-MAC of the scalars, which are the same for all records
+        if not column.is_array:
+            blocks = state ^ np.array([0, _RECORD | np.uint64(j) << _ATTRIBUTE_BIT], np.uint64)
+            blocks[:, 0] ^= _code_messages(column.codes)
+            state = keys.words(blocks)
+    return state[:, 0].copy()
 
 
 def key_words(keys: Keys) -> UInt64Array:
     """Return (n,) uint64: a word of each record that depends on its key alone."""
     return keys.words(keys.digests ^ np.array([0, _KEY], np.uint64))[:, 0].copy()
-
-
-def _chained_words(keys: Keys, kind: np.uint64, messages: Sequence[UInt64Array | None]) -> UInt64Array:
-    """Return (n,) uint64: the CBC-MAC of the messages of the attributes, which are the same for all records."""
-    state = keys.digests
-    for j, message in enumerate(messages):
-        if message is not None:
-            blocks = state ^ np.array([0, kind | np.uint64(j) << _ATTRIBUTE_BIT], np.uint64)
-            blocks[:, 0] ^= message
-            state = keys.words(blocks)
-    return state[:, 0].copy()
 
 
 def _column_words(
@@ -247,7 +234,7 @@ def _column_words(
     attributes = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
     upper = kind | attributes << _ATTRIBUTE_BIT
     words = _words(keys, np.concatenate(digests), np.concatenate(messages), upper, layout)
-    return np.split(words, np.cumsum(sizes)[:-1])
+    return slices(words, sizes)
 
 
 def _words(

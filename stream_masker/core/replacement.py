@@ -42,16 +42,8 @@ from stream_masker.core.kernels.replacement import (
 )
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.table import DistanceTable
-from stream_masker.core.validation import require_one_of
-from stream_masker.errors import ParameterError
 
-__all__ = ["CANDIDATES", "NO_REFERENCE", "ROUNDINGS", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"]
-
-ALL, LEAVES, OBSERVED = "all", "leaves", "observed"
-CANDIDATES = (ALL, LEAVES, OBSERVED)
-
-CEIL, CALIBRATED = "ceil", "calibrated"
-ROUNDINGS = (CALIBRATED, CEIL)
+__all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"]
 
 NO_REFERENCE = -1
 
@@ -61,24 +53,13 @@ MAX_FREQUENCY = (1 << 31) - 1
 ORDER_BYTES = 256 << 20
 """The memory for the orders of candidates that a replacer keeps."""
 
-UNSEEN, UNSEEN_BYTES = 2048, 64 << 20
+MOST_UNSEEN, UNSEEN_BYTES = 2048, 64 << 20
 """The most concepts that are no anchors and whose rows and orders a replacer keeps, and the memory of these rows."""
-
-
-def check_rule(rounding: str, candidates: str) -> None:
-    """Raise ParameterError for an unknown rounding or candidates, and for ``ceil`` with ``observed``."""
-    require_one_of("rounding", rounding, ROUNDINGS)
-    require_one_of("candidates", candidates, CANDIDATES)
-    if rounding == CEIL and candidates == OBSERVED:
-        raise ParameterError(
-            "rounding='ceil' is not allowed with candidates='observed': few concepts of a window are near a value, and "
-            "the next one beyond the noise is about three times as far; use rounding='calibrated', or candidates='all'"
-        )
 
 
 def eligible_concepts(taxonomy: Taxonomy, which: str) -> BoolArray:
     """Return (m,) bool: the candidates ``all`` or ``leaves``. A root that is not a value is never a candidate."""
-    if which == LEAVES:
+    if which == "leaves":
         return taxonomy.leaf
     eligible = np.ones(len(taxonomy), np.bool_)
     eligible[0] = taxonomy.root_is_value
@@ -91,6 +72,13 @@ def scaled_frequencies(counts: Int64Array) -> Int64Array:
     if total <= MAX_FREQUENCY:
         return counts.astype(np.int64)
     return np.asarray(np.maximum(counts * ((MAX_FREQUENCY - counts.size) / total), 1).astype(np.int64))
+
+
+ABSENT, UNSEEN = -1, -2
+"""Indices of positions that are not among the orders: of absent values and references, and of concepts that are no
+anchors."""
+
+NO_LEVELS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,12 +146,12 @@ class Replacer:
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
         self.classes = candidates.by_class(table)
         self._is_candidate = candidates.weights > 0
-        self._index = np.full(self._is_candidate.size + 1, -1, np.int32)
+        self._index = np.append(np.full(self._is_candidate.size, UNSEEN, np.int32), np.int32(ABSENT))
         self._index[table.anchors] = np.arange(table.anchors.size)
         some = np.flatnonzero(self.classes.used)
         self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
         self._index_type = np.min_scalar_type(self.classes.used.size)
-        self._room = max(64, min(UNSEEN, UNSEEN_BYTES // self.classes.used.size))
+        self._room = max(64, min(MOST_UNSEEN, UNSEEN_BYTES // self.classes.used.size))
         self._unknown = self.table.levels.size if self.weak else -1
         self._most = order_bytes // max(1, self._index_type.itemsize * some.size)
         self._make_room()
@@ -221,43 +209,48 @@ class Replacer:
         )
         return Replacement(masks, distances, flags, Distortion(*sums))
 
-    def _own_levels(self, codes: Int32Array, references: Int32Array, rows: Int32Array, of: Int32Array) -> Int32Array:
-        """Return (k,) int32: the level of each value from its reference if both are no anchors, else -1: the row has
-        it."""
-        own = np.full(codes.size, -1, np.int32)
-        both = (rows >= len(self.table.rows)) & (of >= len(self.table.rows))
-        if both.any():
-            distances = self.table.distance.pairs(codes[both], references[both])
-            own[both] = np.searchsorted(self.table.levels, distances)
-        return own
-
     def _indices(self, codes: Int32Array, references: Int32Array) -> tuple[Int32Array, Int32Array] | None:
-        """Return the index in the orders of each position, -1 for negative ones; None if too many are no anchors."""
-        positions = codes, references
-        indices = self._index[codes], self._index[references]
-        unseen = [(index < 0) & (each >= 0) for index, each in zip(indices, positions, strict=True)]
-        if not any(some.any() for some in unseen):
-            return indices
-        distinct = set(np.concatenate([each[some] for each, some in zip(positions, unseen, strict=True)]).tolist())
-        if len(distinct) > self._room:
+        """Return the index in the orders of each value and reference, -1 for absent ones; None if too many are no
+        anchors."""
+        both = self._index[np.concatenate((codes, references))]
+        if both.min(initial=ABSENT) == UNSEEN and not self._find_unseen(np.concatenate((codes, references)), both):
             return None
+        return both[: codes.size], both[codes.size :]
+
+    def _find_unseen(self, positions: Int32Array, indices: Int32Array) -> bool:
+        """Replace ``UNSEEN`` by the index of the concept's own row; return whether there is room for all of them."""
+        unseen = np.flatnonzero(indices == UNSEEN)
+        distinct = set(positions[unseen].tolist())
+        if len(distinct) > self._room:
+            return False
+        k = len(self.table.rows)
         if len(distinct | self._others.keys()) > self._room:
             self._others.clear()
-            self._made[len(self.table.rows) :], self._farthest[len(self.table.rows) :] = False, self._unknown
+            self._made[k:-1], self._farthest[k:-1] = False, self._unknown
         for position in sorted(distinct - self._others.keys()):
             self._rows[len(self._others)] = self.table.row(position)
-            self._others[position] = len(self.table.rows) + len(self._others)
-        for index, each, some in zip(indices, positions, unseen, strict=True):
-            index[some] = [self._others[position] for position in each[some].tolist()]
-        return indices
+            self._others[position] = k + len(self._others)
+        indices[unseen] = [self._others[position] for position in positions[unseen].tolist()]
+        return True
+
+    def _own_levels(self, codes: Int32Array, references: Int32Array, rows: Int32Array, of: Int32Array) -> Int32Array:
+        """Return (k,) int32: the level of each value from its reference if both are no anchors, else -1: the row has
+        it. Empty if there is no such value."""
+        if rows.max(initial=0) < len(self.table.rows):
+            return NO_LEVELS
+        own = np.full(codes.size, -1, np.int32)
+        both = (rows >= len(self.table.rows)) & (of >= len(self.table.rows))
+        distances = self.table.distance.pairs(codes[both], references[both])
+        own[both] = np.searchsorted(self.table.levels, distances)
+        return own
 
     def _make_room(self) -> None:
         """Start without orders, and without concepts that are no anchors."""
         k, n, c = len(self.table.rows), self._some.size, self.classes.used.size
         self._others: dict[int, int] = {}
         self._rows = np.empty((self._room, c), self.table.rows.dtype)
-        self._made = np.zeros(k + self._room, np.bool_)
-        self._farthest = np.full(k + self._room, self._unknown)
+        self._made = np.arange(k + self._room + 1) == k + self._room  # the last one is that of absent values
+        self._farthest = np.append(np.full(k + self._room, self._unknown), 0)
         self._orders = Orders(
             self.table.rows,
             frozen_array(self._rows),
@@ -268,16 +261,15 @@ class Replacer:
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
-        there = indices[indices >= 0]
-        if self._made[there].all():
+        if self._made[indices].all():
             return
-        missing = np.unique(there[~self._made[there]])
+        missing = np.unique(indices[~self._made[indices]])
         if np.count_nonzero(self._made) + missing.size > self._most:
-            kept, self._made[:] = self._orders, False
+            kept, self._made[:-1] = self._orders, False
             self._orders = kept._replace(
                 order=np.empty_like(kept.order), starts=np.empty_like(kept.starts), sums=np.empty_like(kept.sums)
             )
-            missing = np.unique(there)
+            missing = np.unique(indices[indices >= 0])
         for i in missing.tolist():
             levels = self._row(i)[self._some]
             order = self._some[np.argsort(levels, kind="stable")]
@@ -289,10 +281,9 @@ class Replacer:
 
     def _measure(self, references: Int32Array) -> None:
         """Find the farthest candidates from some references."""
-        if self.weak:
+        if self._farthest[references].min(initial=0) >= 0:
             return
-        there = references[references >= 0]
-        for i in np.unique(there[self._farthest[there] < 0]).tolist():
+        for i in np.unique(references[self._farthest[references] < 0]).tolist():
             self._farthest[i] = self._row(i)[self._some].max(initial=0)
 
     def _row(self, i: int) -> Levels:

@@ -117,20 +117,6 @@ class DistanceTable:
         self._others.move_to_end(position)
         return self._others[position]
 
-    def order(self, row: Levels) -> tuple[Int32Array, Int64Array]:
-        """Return the classes in ascending order of a row's levels, and where each level starts.
-
-        The classes of level v are ``classes[starts[v]:starts[v + 1]]``, ascending; (c,) int32 and (L + 1,) int64.
-        """
-        starts = offsets_from_lengths(np.bincount(row, minlength=self.levels.size))
-        return np.argsort(row, kind="stable").astype(np.int32), starts
-
-    def distances(self, first: Int32Array | None = None, second: Int32Array | None = None) -> Float64Array:
-        """Return (n, l) float64: the distances of n to l anchors, given by their indices; of all if None."""
-        rows = self.rows if first is None else self.rows[first]
-        columns = self.class_of[self.anchors if second is None else self.anchors[second]]
-        return np.asarray(self.levels[rows[:, columns]])
-
     def totals(self, counts: NDArray[np.number]) -> Float64Array:
         """Return (c,) float64: Σ counts · distance over the anchors for each class. ``counts``: (k,)."""
         totals = np.zeros(self.rows.shape[1])

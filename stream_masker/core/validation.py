@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
@@ -65,15 +66,23 @@ def require_keys(keys: object, size: int) -> None:
 def number_between(name: str, given: object, low: float, high: float) -> float:
     """Return ``given`` as a float. Raises ParameterError unless it is a number with low ≤ given ≤ high."""
     if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not low <= float(given) <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a number from {low:g} to {high:g}")
+        raise ParameterError(f"{name}={given!r} is not allowed: use a number {_range(low, high)}")
     return float(given)
 
 
-def whole_number(name: str, given: object, low: int, high: int) -> int:
+def whole_number(name: str, given: object, low: float, high: float) -> int:
     """Return ``given`` as an int. Raises ParameterError unless it is a whole number with low ≤ given ≤ high."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a whole number from {low} to {high}")
+        raise ParameterError(f"{name}={given!r} is not allowed: use a whole number {_range(low, high)}")
     return int(given)
+
+
+def _range(low: float, high: float) -> str:
+    return f"of {low:g} or more" if math.isinf(high) else f"from {_digits(low)} to {_digits(high)}"
+
+
+def _digits(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
 
 
 MIN_SEED_BYTES: Final = 16

@@ -28,10 +28,7 @@ class SlidingWindow:
     def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None, numeric: int = 0) -> None:
         """``sizes``: the number of concepts in the taxonomy of each attribute. ``records``, ``age`` (in seconds): None
         for no limit. ``numeric``: the number of numeric attributes.
-
-        Raises ParameterError.
         """
-        _check_limits(records, age)
         self._sizes = tuple(sizes)
         self._records = records
         self._age = age
@@ -74,15 +71,6 @@ class SlidingWindow:
         self._batches, self._times = [batch.select(kept)], [times[kept]]
         self._pending = 0
         return live[kept]
-
-
-def _check_limits(records: object, age: object) -> None:
-    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
-        raise ParameterError(
-            f"a window of {records!r} records is not allowed: use a whole number of 1 or more, or None for no limit"
-        )
-    if age is not None and (not isinstance(age, int | float | np.number) or not age > 0):
-        raise ParameterError(f"a window age of {age} s is not allowed: use more than 0, or None for no limit")
 
 
 def _seconds(time: float | None, age: float | None) -> float:

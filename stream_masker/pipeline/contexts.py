@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from stream_masker.core.context import ContextAttribute
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, Step
-from stream_masker.pipeline.rollups import LevelAncestor
+from stream_masker.pipeline.paths import NOTHING, EachStep, FilterStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.transforms import (
     DateUnit,
     FieldTransform,
     LeadingCharacters,
+    LevelAncestor,
     NumberBands,
     TransformContext,
 )
@@ -44,18 +44,18 @@ class ContextField:
     transform: FieldTransform | None = None
 
     def kind_of(self, value: JsonValue) -> int:
-        """Return the kind of a field's value, as it is released. Of a band of numbers, its least number counts."""
+        """Return the kind of a field's value, as it is released. Of a band of numbers, its least number counts.
+
+        ``value``: ``NOTHING`` for a record without the field.
+        """
+        if value is NOTHING:
+            return self.attribute.size - 1
         if self.transform is None:
             return self.attribute.kind_of(value)
         released = self.transform.of_value(value, _UNKEYED)
         if self.attribute.bounds and isinstance(self.transform, NumberBands) and isinstance(released, str):
             released = released.rstrip("+").partition("-")[0]
         return self.attribute.kind_of(released)
-
-    @property
-    def other(self) -> int:
-        """The kind of a record without the field."""
-        return self.attribute.size - 1
 
 
 def context_field(

@@ -5,58 +5,43 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import groupby
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.dtypes import Float64Array, UInt64Matrix
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.random import Secret
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
-from stream_masker.pipeline.calibration.counting import (
-    BlockCounter,
-    KeyWeights,
-    SampleCounts,
-    block_level,
-    merge_blocks,
-)
-from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
-from stream_masker.pipeline.codec.fallback import fastest_codec
-from stream_masker.pipeline.codec.formatted import (
-    FormattedCodec,
+from stream_masker.pipeline.calibration.counting import BlockCounter, KeyWeights, SampleCounts
+from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
+from stream_masker.pipeline.formats import (
+    KEY_FIELD,
     FormattedKeys,
     FormatUnavailableError,
     RecordFormat,
     UnwritableRecordsError,
-    read_except,
 )
-from stream_masker.pipeline.codec.numbers import check_numbers
-from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
-from stream_masker.pipeline.codec.reference.json_decoder import unit_reader
-from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms, header_treatment, key_treatment, stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.runs import (
     GroupTooSmallError,
-    NoiseKeys,
     Run,
     group_header,
-    mask_group,
     pack_runs,
-    reject_all,
     run_spans,
     split_values,
 )
-from stream_masker.pipeline.style import Style
+from stream_masker.pipeline.style import Style, add_styles
 
 JOINT_RECORDS: Final = 16_384
-"""The maximum number of records of several partitions that are masked together. More gain nothing: their data leave
-the processor's caches."""
+"""The maximum number of records of several partitions that are masked together."""
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
@@ -64,30 +49,62 @@ NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Unmasked:
+    """Records to mask together: those of ``runs``, one run after another.
+
+    start: the number of records of the runs before these; digests: of their positions, if noise is by position; known:
+    the rejections that were found before, by index.
+    """
+
+    runs: Sequence[Run]
+    start: int
+    records: Inputs
+    digests: UInt64Matrix | None
+    known: Mapping[int, Rejected]
+
+    def part(self, start: int, end: int) -> _Unmasked:
+        """Return the records ``start`` to ``end`` (exclusive)."""
+        known = {index - start: rejected for index, rejected in self.known.items() if start <= index < end}
+        digests = None if self.digests is None else self.digests[start:end]
+        return _Unmasked(self.runs, self.start + start, self.records.part(start, end), digests, known)
+
+    @property
+    def place(self) -> str:
+        """Topic, partition and offset of the first of the records."""
+        run = next(run for run, (_, end) in run_spans(self.runs) if self.start < end)
+        return f"topic {run.topic}, partition {run.partition}, offset {self.records.offsets[0]}"
+
+    def without(self, rejected: Mapping[int, Rejected]) -> _Unmasked:
+        """Return the records with further rejections."""
+        return replace(self, known={**self.known, **rejected})
+
+    def rejecting(self, reason: Reason, indices: Iterable[int]) -> _Unmasked:
+        """Return the records with further rejections, all for one reason."""
+        return self.without({index: Rejected(self.records.offsets[index], reason.value) for index in indices})
+
+
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """Masked records: what was decoded, the masks, and the values to write, None for those without."""
+
+    decoded: DecodedBatch
+    masked: MaskedBatch
+    values: list[bytes | None]
+
+
 class RecordMasker:
-    """Masks records by a plan and a mechanism. Its only state is what a statistics version brings,
-    the styles and the sampled level: equal input gives equal output. Only the counts also depend on the weights of the
-    noise keys that were counted before.
+    """Masks records by a plan and a mechanism. Its only state are the styles, which a statistics version brings: equal
+    input gives equal output.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        mechanism: Mechanism,
-        secret: bytes,
-        *,
-        compiled: bool = True,
-        record_format: RecordFormat | None = None,
-        key_weights: KeyWeights | None = None,
-        count_secret: bytes | None = None,
+        self, plan: Plan, mechanism: Mechanism, secret: bytes, *, record_format: RecordFormat | None = None
     ) -> None:
-        """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
-        record_format: the format of values, None for JSON; key_weights: bounds how many records of one noise key are
-        counted, None for no bound; count_secret: from which the sample of the counted records and the hashes of noise
-        keys derive, by default ``secret``. Maskers whose blocks are counted together share both.
+        """``record_format``: the format of values, None for JSON.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -95,40 +112,20 @@ class RecordMasker:
         _require_equal(
             "numeric attributes", tuple(number.name for number in plan.numeric), mechanism.numeric_attributes
         )
-        derived = Secret(secret)
-        pseudonyms = Pseudonyms(derived)
+        self._secret = Secret(secret)
+        pseudonyms = Pseudonyms(self._secret)
         self._plan = plan
         self._mechanism = mechanism
-        self._noise_keys = NoiseKeys(derived, by_field=plan.noise_key is not None)
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        self._format = record_format
+        self._codec = Codec(plan, pseudonyms, record_format)
+        counted = replace(plan, fields=FieldPolicy(unlisted="keep"), alpha=None, unit=None)
+        self._counting_codec = Codec(counted, pseudonyms, record_format)
         self._formatted_keys: FormattedKeys | None = None
         if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
-            self._formatted_keys = FormattedKeys(record_format, pseudonyms.of_bytes)
-        reference, counting = ReferenceCodec(plan, pseudonyms), ReferenceCodec(plan, pseudonyms, writes=False)
-        self._reference = self._formatted(reference)
-        records = "records" if record_format is None else record_format.records
-        fastest = fastest_codec(reference, plan, pseudonyms, records) if compiled else reference
-        self.is_compiled: Final = fastest is not reference
-        """Whether the scanner decodes most records; False if the plan cannot be compiled or the self-check failed."""
-        self._codec = self._formatted(fastest)
-        self._counting_codec = self._formatted(fastest_codec(counting, plan, pseudonyms) if compiled else counting)
-        self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
+            self._formatted_keys = FormattedKeys(record_format, pseudonyms)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        fields = {rollup.counts_key: rollup.concepts.taxonomy for rollup in plan.fields.rolled.values()}
-        self._counter = BlockCounter(
-            Secret(count_secret) if count_secret else derived, self._sizes, key_weights or KeyWeights(), fields
-        )
-        self.set_styles({})
-        self.set_shared({})
-
-    def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
-        return codec if self._format is None else FormattedCodec(codec, self._format, self._formatted_keys)
-
-    def sample_from(self, level: int | None) -> None:
-        """Count only records of this level or more from now on (``calibration.blocks``); None: all records."""
-        self._counter.sample_from(level)
+        self._counter = BlockCounter(self._secret, self._sizes, KeyWeights(), {})
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.
@@ -136,23 +133,6 @@ class RecordMasker:
         An attribute without a configured or learned style is written as its ontology's ids.
         """
         self._codec.set_styles(self._plan.styles(learned))
-
-    def set_shared(self, shared: Mapping[str, SharedConcepts]) -> None:
-        """Set the concepts of a statistics version that enough records share, by the path of their field.
-
-        At first there are none, and the values of these fields are dropped.
-        """
-        self._codec.set_shared(
-            {path: rollup.ancestors(shared.get(path)) for path, rollup in self._plan.fields.rolled.items()}
-        )
-
-    def set_identities(self, identities: Mapping[str, str]) -> None:
-        """Set what distinguishes each topic or file from an earlier one of the same name; at first there is nothing.
-
-        Noise by position and sampling depend on it: records at the same positions of another topic have other noise,
-        and other records of it are sampled.
-        """
-        self._noise_keys.set_identities(identities)
 
     @property
     def needs_group(self) -> bool:
@@ -184,7 +164,7 @@ class RecordMasker:
         run = Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
         if self._mechanism.needs_group and len(run.records):
             return self._mask_group(replace(run, stamp=[*run.stamp, group_header(run.records)]), hold)
-        return Result.joined([self._mask_run(part) for part in run.split()])
+        return Result.joined([result for part in run.split() for result in self._mask_runs([part])])
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
@@ -227,134 +207,133 @@ class RecordMasker:
         causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
-    def _mask_runs(self, runs: Sequence[Run]) -> Sequence[Result]:
-        """Mask runs together. If that fails, mask them one by one."""
-        if len(runs) > 1:
-            try:
-                records = Inputs.joined([run.records for run in runs])
-                return self._finish_all(runs, records, self._codec, self._codec.read(records))
-            except NOT_OF_RECORDS:
-                raise
-            except UnwritableRecordsError:
-                _log.debug("some masked records do not fit their schema; masking partitions one by one")
-            except Exception as error:  # noqa: BLE001
-                _log.warning("masking partitions together failed (%s); masking one by one", type(error).__name__)
-        return [self._mask_run(run) for run in runs]
+    def _mask_runs(self, runs: Sequence[Run]) -> list[Result]:
+        """Mask runs together, ``DOCUMENTS`` records at a time."""
+        unmasked, keys = self._unmasked(runs)
+        size = len(unmasked.records)
+        parts = [unmasked.part(start, min(start + DOCUMENTS, size)) for start in range(0, size, DOCUMENTS)]
+        return self._results(runs, keys, [one for part in parts or [unmasked] for one in self._mask_part(part)])
 
-    def _mask_run(self, run: Run) -> Result:
-        """Mask a run. Mask it again without the records that turn out to be unwritable.
+    def _unmasked(self, runs: Sequence[Run]) -> tuple[_Unmasked, Sequence[bytes | None]]:
+        """Return the records of runs, and their masked keys."""
+        records = Inputs.joined([run.records for run in runs])
+        digests = None
+        if self._plan.noise_key is None:
+            digests = np.concatenate([run.positions(self._secret) for run in runs])
+        unmasked = _Unmasked(runs, 0, records, digests, {})
+        if self._formatted_keys is None:
+            return unmasked, self._treat_keys(records.keys)
+        keys, refused = self._formatted_keys.masked(records.keys)
+        offsets = records.offsets
+        known = {index: Rejected(offsets[index], reason.value, KEY_FIELD) for index, reason in refused.items()}
+        return unmasked.without(known), keys
 
-        If that fails, mask record by record.
-        """
+    def _mask_part(self, part: _Unmasked) -> list[_Masked]:
+        """Mask records. If that fails, mask each half of them, and reject a single record."""
         try:
-            return self._finish(run, self._codec, read_except(self._codec, run.records, run.unwritable))
+            return [self._attempt(part)]
         except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
-            return self._mask_run(run.without(error.rejected))
+            return self._mask_part(part.without(error.rejected))
         except Exception as error:  # noqa: BLE001
-            _log.warning("masking a batch failed (%s); masking its records one by one", type(error).__name__)
-            return self._one_by_one(run)
+            size = len(part.records)
+            if size > 1:
+                halves = (part.part(0, size // 2), part.part(size // 2, size))
+                return [one for half in halves for one in self._mask_part(half)]
+            _log.error("masking the record at %s failed (%s)", part.place, type(error).__name__)
+            return [self._attempt(part.rejecting(Reason.INTERNAL_ERROR, range(size)))]
+
+    def _attempt(self, part: _Unmasked) -> _Masked:
+        return self._mask_decoded(part, self._codec.read(part.records, part.known))
+
+    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> _Masked:
+        masked = self._mask_batch(decoded, part.digests)
+        values: list[bytes | None] = [None] * len(part.records)
+        written = self._codec.write(decoded, masked, part.records.offsets)
+        for index, value in zip(decoded.indices.tolist(), written, strict=True):
+            values[index] = value
+        return _Masked(replace(decoded, documents=(), codes=(), numbers=()), masked, values)
+
+    def _mask_batch(self, decoded: DecodedBatch, digests: UInt64Matrix | None) -> MaskedBatch:
+        batch = decoded.batch
+        if not batch.size:
+            return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns), batch.numeric)
+        keys: Keys
+        if digests is None:
+            keys = FieldKeys(self._secret, decoded.keys)
+        else:
+            keys = Keys(self._secret, digests[decoded.indices])
+        masked = self._mechanism.mask_batch(batch, keys)
+        for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
+            _check_codes(before, after, size)
+        _check_numbers(batch.numeric, masked.numeric, [number.kind for number in self._plan.numeric])
+        return masked
 
     def _mask_group(self, run: Run, hold: bool) -> Result:
         """Mask a group. Mask it again without the records that turn out to be unwritable; the others are still a group.
 
         If that fails, all its records are rejected. None of them is masked without the others.
         """
-        try:
-            decoded = read_except(self._codec, run.records, run.unwritable)
-            return self._attempt_group(run, self._with_units(run, decoded), hold)
-        except (*NOT_OF_RECORDS, GroupTooSmallError):
-            raise
-        except UnwritableRecordsError as error:
-            return self._mask_group(run.without(error.rejected), hold)
-        except Exception as error:  # noqa: BLE001
-            place = f"topic {run.topic}, partition {run.partition}, offsets {run.records.offsets[0]} to "
-            _log.error("masking the group at %s%d failed (%s)", place, run.records.offsets[-1], type(error).__name__)
-            decoded = read_except(self._reference, run.records, run.unwritable)
-            return self._finish(run, self._reference, reject_all(decoded, run.records, Reason.INTERNAL_ERROR))
-
-    def _attempt_group(self, run: Run, decoded: DecodedBatch[Any], hold: bool) -> Result:
-        if not len(decoded.indices):
-            return self._finish(run, self._codec, decoded)
-        try:
-            minimum = self._mechanism.group_minimum
-            return mask_group(decoded.batch, minimum, lambda: self._finish(run, self._codec, decoded))
-        except GroupTooSmallError:
-            if hold:
+        group, keys = self._unmasked([run])
+        while True:
+            try:
+                (result,) = self._results([run], keys, [self._attempt_group(group)])
+            except NOT_OF_RECORDS:
                 raise
-            return self._finish(run, self._codec, reject_all(decoded, run.records, Reason.GROUP_TOO_SMALL))
+            except UnwritableRecordsError as error:
+                group = group.without(error.rejected)
+            except GroupTooSmallError:
+                if hold:
+                    raise
+                group = self._rejected_group(group, Reason.GROUP_TOO_SMALL)
+            except Exception as error:  # noqa: BLE001
+                place = f"topic {run.topic}, partition {run.partition}, offsets {run.records.offsets[0]} to "
+                _log.error(
+                    "masking the group at %s%d failed (%s)", place, run.records.offsets[-1], type(error).__name__
+                )
+                group = self._rejected_group(group, Reason.INTERNAL_ERROR)
+            else:
+                return result
 
-    def _with_units(self, run: Run, decoded: DecodedBatch[Any]) -> DecodedBatch[Any]:
-        """Return the decoded records with the unit that each is of, numbered in the order of their texts."""
-        if self._unit is None:
-            return decoded
-        units = [self._unit(self._document(run.records.values[index] or b"")) for index in decoded.indices.tolist()]
-        numbers = {unit: number for number, unit in enumerate(sorted(set(units)))}
-        column = np.array([numbers[unit] for unit in units], np.int64)
-        return replace(decoded, batch=replace(decoded.batch, units=column))
-
-    def _document(self, value: bytes) -> bytes:
-        """Return the JSON of a record that was decoded before."""
-        return value if self._format is None else self._format.decode(value)[0]
-
-    def _one_by_one(self, run: Run) -> Result:
-        singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
-        result = Result.joined([self._mask_alone(replace(run, records=record, unwritable={})) for record in singly])
-        blocks = sorted(result.blocks, key=block_level)
-        return replace(result, blocks=[merge_blocks(list(group)) for _, group in groupby(blocks, block_level)])
-
-    def _mask_alone(self, run: Run) -> Result:
-        """Mask a single record. If that fails, reject it."""
+    def _attempt_group(self, group: _Unmasked) -> _Masked:
+        """Mask a group. Raises GroupTooSmallError if it has too few units, also for the mechanism itself."""
+        decoded = self._codec.read(group.records, group.known)
+        if not decoded.batch.size:
+            return self._mask_decoded(group, decoded)
+        if (lacking := self._mechanism.group_minimum - decoded.batch.unit_count) > 0:
+            raise GroupTooSmallError(lacking)
         try:
-            return self._finish(run, self._reference, read_except(self._reference, run.records, run.unwritable))
+            return self._mask_decoded(group, decoded)
+        except ParameterError as error:
+            raise GroupTooSmallError(1) from error
+
+    def _rejected_group(self, group: _Unmasked, reason: Reason) -> _Unmasked:
+        """Return a group with the rejections of all its records. Those that could be masked have one reason."""
+        try:
+            decoded = self._codec.read(group.records, group.known)
         except NOT_OF_RECORDS:
             raise
-        except UnwritableRecordsError as error:
-            return self._mask_alone(run.without(error.rejected))
-        except Exception as error:  # noqa: BLE001
-            offset = run.records.offsets[0]
-            place = f"topic {run.topic}, partition {run.partition}, offset {offset}"
-            _log.error("masking the record at %s failed (%s)", place, type(error).__name__)
-            rejected = {0: Rejected(offset, Reason.INTERNAL_ERROR.value)}
-            return self._finish(run, self._reference, replace(self._reference.read(Inputs.of([])), rejected=rejected))
+        except Exception:  # noqa: BLE001 - the caller has logged it
+            return group.rejecting(reason, (k for k, value in enumerate(group.records.values) if value is not None))
+        return group.without(decoded.rejected).rejecting(reason, decoded.indices.tolist())
 
-    def _finish(self, run: Run, codec: RecordCodec[Any], decoded: DecodedBatch[Any]) -> Result:
-        return self._finish_all([run], run.records, codec, decoded)[0]
-
-    def _finish_all(
-        self, runs: Sequence[Run], records: Inputs, codec: RecordCodec[Any], decoded: DecodedBatch[Any]
-    ) -> list[Result]:
-        """Mask and render the records of runs that were decoded together. Return the result of each run."""
-        masked = self._mask_batch(runs, decoded)
-        values = _values(len(records), codec, decoded, masked)
-        keys = self._masked_keys(records.keys, decoded.rejected)
-        counted = CountedRecords(
-            replace(decoded.batch, columns=limit_elements(decoded.batch.columns)),
-            replace(masked, columns=limit_elements(masked.columns)),
-            decoded.indices,
-            decoded.rejected,
-            decoded.unknown,
-            decoded.lost,
-            decoded.styles,
-            noise_keys=None if self._plan.noise_key is None else decoded.keys,
-        )
+    def _results(self, runs: Sequence[Run], keys: Sequence[bytes | None], parts: Sequence[_Masked]) -> list[Result]:
+        """Return the result of each run. Together, the parts have the records of all runs, in their order."""
+        values = [value for part in parts for value in part.values]
+        counted = _counted(parts, has_keys=self._plan.noise_key is not None)
         first, *others = [
             self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
             for run, (start, end) in run_spans(runs)
         ]
-        return [replace(first, emptied=decoded.emptied, suppressed=self._suppressed(decoded)), *others]
+        emptied = sum((Counter(part.decoded.emptied) for part in parts), Counter[str]())
+        return [replace(first, emptied=emptied, suppressed=self._suppressed(parts)), *others]
 
-    def _suppressed(self, decoded: DecodedBatch[Any]) -> dict[str, int]:
-        """Return the number of unknown codes that are removed from decoded records, by attribute that suppresses."""
-        if not len(decoded.indices):
-            return {}
-        lost = zip(self._plan.attributes, decoded.lost, strict=True)
-        return {attribute.name: number for attribute, number in lost if attribute.concepts.unknown == "suppress"}
-
-    def _masked_keys(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> Sequence[bytes | None]:
-        formatted = self._formatted_keys
-        return self._treat_keys(keys) if formatted is None else formatted.all_masked(keys, rejected)
+    def _suppressed(self, parts: Sequence[_Masked]) -> dict[str, int]:
+        """Return the number of unknown codes that are removed, by attribute that suppresses them."""
+        lost = np.sum([part.decoded.lost for part in parts], axis=0).tolist()
+        attributes = zip(self._plan.attributes, lost, strict=True)
+        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == "suppress"}
 
     def _result(
         self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
@@ -363,7 +342,7 @@ class RecordMasker:
             run.records,
             counted,
             topic=run.topic,
-            source=self._noise_keys.source(run.topic),
+            source=run.topic,
             partition=run.partition,
             statistics_version=run.statistics_version,
         )
@@ -378,24 +357,45 @@ class RecordMasker:
             uncounted=uncounted,
         )
 
-    def _mask_batch(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
-        batch = decoded.batch
-        if not batch.size:
-            return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns), batch.numeric)
-        masked = self._mechanism.mask_batch(batch, self._noise_keys.of(runs, decoded))
-        for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
-            _check_codes(before, after, size)
-        check_numbers(batch.numeric, masked.numeric, [number.kind for number in self._plan.numeric])
-        return masked
+
+def _counted(parts: Sequence[_Masked], *, has_keys: bool) -> CountedRecords:
+    """Return what blocks count of consecutive records."""
+    starts = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
+    decoded = [part.decoded for part in parts]
+    columns = [limit_elements(part.decoded.batch.columns) for part in parts]
+    masks = [limit_elements(part.masked.columns) for part in parts]
+    contexts = [one.batch.context for one in decoded if one.batch.context is not None]
+    return CountedRecords(
+        Batch(
+            sum(one.batch.size for one in decoded),
+            tuple(map(_joined_columns, zip(*columns, strict=True))),
+            numeric=_joined_numbers([one.batch.numeric for one in decoded]),
+            context=np.concatenate(contexts) if contexts else None,
+        ),
+        MaskedBatch(
+            tuple(map(_joined_columns, zip(*masks, strict=True))),
+            tuple(sum(each, Distortion()) for each in zip(*(part.masked.distortions for part in parts), strict=True)),
+            _joined_numbers([part.masked.numeric for part in parts]),
+        ),
+        np.concatenate([one.indices + start for one, start in zip(decoded, starts, strict=False)]),
+        {start + k: one for start, part in zip(starts, decoded, strict=False) for k, one in part.rejected.items()},
+        np.sum([one.unknown for one in decoded], axis=0).tolist(),
+        np.sum([one.lost for one in decoded], axis=0).tolist(),
+        add_styles(one.styles for one in decoded),
+        noise_keys=[key for one in decoded for key in one.keys] if has_keys else None,
+    )
 
 
-def _values(size: int, codec: RecordCodec[Any], decoded: DecodedBatch[Any], masked: MaskedBatch) -> list[bytes | None]:
-    """Return the rendered values of ``size`` records; None for tombstones and rejected records."""
-    values: list[bytes | None] = [None] * size
-    if len(decoded.indices):
-        for index, value in zip(decoded.indices.tolist(), codec.render(decoded, masked), strict=True):
-            values[index] = value
-    return values
+def _joined_columns(columns: Sequence[Column]) -> Column:
+    codes = np.concatenate([column.codes for column in columns])
+    if columns[0].offsets is None:
+        return Column(codes)
+    return Column(codes, np.cumsum([0, *np.concatenate([column.lengths for column in columns])]))
+
+
+def _joined_numbers(parts: Sequence[Float64Array | None]) -> Float64Array | None:
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if present else None
 
 
 def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
@@ -408,3 +408,15 @@ def _check_codes(before: Column, after: Column, size: int) -> None:
     present = before.codes >= 0
     if not np.array_equal(present, after.codes >= 0) or (after.codes >= size).any():
         raise ValueError("the mechanism did not mask every value")
+
+
+def _check_numbers(before: Float64Array | None, after: Float64Array | None, kinds: Sequence[Numeric]) -> None:
+    """Raise ValueError unless exactly the numbers of a batch have been replaced, by ones that their attributes admit;
+    both (n, q)."""
+    if before is None and after is None:
+        return
+    if before is None or after is None or not np.array_equal(np.isnan(before), np.isnan(after)):
+        raise ValueError("the mechanism did not mask every number")
+    for j, kind in enumerate(kinds):
+        if not kind.admits(after[~np.isnan(after[:, j]), j]).all():
+            raise ValueError("the mechanism replaced a number by one that its attribute does not admit")

@@ -20,10 +20,10 @@ values that the steps on the way to it select.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import orjson
 
@@ -126,6 +126,62 @@ class Path:
 def compile_path(text: str) -> Path:
     """Parse a path. Raises ConfigurationError with the error and the character, counted from 1."""
     return Path(text, tuple(_Reader(text).steps()))
+
+
+NOTHING: Final = object()
+"""What a path without a value reads."""
+
+Read: TypeAlias = Callable[[JsonValue], JsonValue]
+
+
+def reader(path: Path) -> Read:
+    """Return a function from a document to the first value that a path selects.
+
+    It returns ``NOTHING`` if the path selects none, and None where a value has another shape than the path requires.
+    """
+    read: Read = lambda value: value  # noqa: E731 - the end of the path
+    for step in reversed(path.steps):
+        read = _member_reader(step.key, read) if isinstance(step, NameStep) else _element_reader(step, read)
+    return read
+
+
+def _member_reader(name: str, rest: Read) -> Read:
+    def read(value: JsonValue) -> JsonValue:
+        if type(value) is dict:
+            return rest(value[name]) if name in value else NOTHING
+        return NOTHING if value is None else None
+
+    return read
+
+
+def _element_reader(step: Step, rest: Read) -> Read:
+    def read(value: JsonValue) -> JsonValue:
+        if type(value) is not list:
+            return NOTHING if value is None else None
+        found = (rest(element) for k, element in enumerate(value) if selects(step, k, element))
+        return next((one for one in found if one is not NOTHING), NOTHING)
+
+    return read
+
+
+def selected(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
+    """Yield the values that steps select in a value; none where it has another shape than the steps require."""
+    if not steps:
+        yield value
+    elif isinstance(steps[0], NameStep):
+        if type(value) is dict and steps[0].key in value:
+            yield from selected(value[steps[0].key], steps[1:])
+    elif type(value) is list:
+        for position, element in enumerate(value):
+            if selects(steps[0], position, element):
+                yield from selected(element, steps[1:])
+
+
+def selects(step: Step, position: int, element: JsonValue) -> bool:
+    """Return whether a step selects an element of a list."""
+    if isinstance(step, FilterStep):
+        return step.matches(element)
+    return isinstance(step, EachStep) or step == IndexStep(position)
 
 
 def quoted_step(name: str) -> str:

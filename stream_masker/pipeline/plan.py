@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-import numpy as np
-
-from stream_masker.core.batch import ABSENT
 from stream_masker.core.context import Context
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
-from stream_masker.pipeline.rollups import SharedAncestor
 from stream_masker.pipeline.style import CANONICAL, Style
 
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
     from stream_masker.pipeline.contexts import ContextField
-    from stream_masker.pipeline.fhir.messages import FhirTypes
+    from stream_masker.pipeline.fhir import FhirTypes
     from stream_masker.pipeline.transforms import FieldTransform
 
 MAX_DEPTH: Final = 250
@@ -36,18 +32,6 @@ OWN_HEADERS: Final = "stream-masker-"
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
 Missing = Literal["reject", "keep"]
-
-
-class CountedField(Protocol):
-    """A field of which each value has a kind, a number from 0 on; ``other``: the kind of a record without the field."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def other(self) -> int: ...
-
-    def kind_of(self, value: object) -> int: ...
 
 
 class Place(NamedTuple):
@@ -163,11 +147,6 @@ class FieldPolicy:
     def transformed(self) -> dict[Path, FieldTransform]:
         return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
 
-    @property
-    def rolled(self) -> dict[str, SharedAncestor]:
-        """The fields that are generalized until enough records of the window share the result, by path."""
-        return {rollup.path.text: rollup for rollup in self.transformed.values() if isinstance(rollup, SharedAncestor)}
-
     def __post_init__(self) -> None:
         _allowed("fields.unlisted", self.unlisted, ("keep", "drop"))
         for (key, these), (other, those) in combinations(self.lists().items(), 2):
@@ -241,7 +220,7 @@ class Plan:
     the record's topic, partition and offset; alpha: None if records have no alpha of their own; unit: the field whose
     different values k-anonymity counts, None for records; configuration: the configuration's hash, for a header; fhir:
     the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
-    ``pipeline.fhir.messages``; context: the fields of the mechanism's context, in its order.
+    ``pipeline.fhir``; context: the fields of the mechanism's context, in its order.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -278,18 +257,14 @@ class Plan:
         yield from ((number.name, number.path) for number in self.numeric)
 
     @property
-    def counted(self) -> tuple[CountedField, ...]:
-        """The fields whose kinds are counted: those of the context, then those of ``rolled``."""
-        return (*self.context, *self.fields.rolled.values())
+    def keys(self) -> Iterator[Path]:
+        """The paths of the keys that are read before anything of a record is replaced."""
+        transforms = (transform.key for transform in self.fields.transformed.values())
+        yield from (path for path in (self.noise_key, self.unit, *transforms) if path is not None)
 
     def contexts_of(self, kinds: Int64Matrix) -> Int64Array | None:
-        """Return (n,): the contexts of records, None without any; ``kinds``: (n, fields), those of ``counted``."""
-        return self.contexts.numbers_of(kinds[:, : len(self.context)]) if self.context else None
-
-    def rolled_of(self, kinds: Int64Matrix) -> dict[str, Int64Array]:
-        """Return ``Batch.rolled`` of records; ``kinds``: (n, fields), those of ``counted``."""
-        columns = zip(self.fields.rolled.values(), kinds.T[len(self.context) :], strict=True)
-        return {rollup.counts_key: np.where(column == rollup.other, ABSENT, column) for rollup, column in columns}
+        """Return (n,): the contexts of records, None without any; ``kinds``: (n, fields), those of ``context``."""
+        return self.contexts.numbers_of(kinds) if self.context else None
 
     def styles(self, learned: Mapping[str, Style]) -> list[Style]:
         """Return each attribute's style: the configured one, else the learned one, else that of the ontology."""

@@ -5,20 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 import orjson
 
-from stream_masker.core.dtypes import Int64Array, UInt8Array
 from stream_masker.core.random import Secret
 from stream_masker.pipeline.plan import OWN_HEADERS, MessagePolicy
 from stream_masker.pipeline.records import Header, Inputs
 
-PSEUDONYM_BYTES: Final = 16
-PSEUDONYM_DIGITS: Final = 2 * PSEUDONYM_BYTES
+PSEUDONYM_DIGITS: Final = 32
 """Hexadecimal digits of a pseudonym."""
 
 PURPOSE: Final = b"masker-pseudonym"
 OFFSET_PURPOSE: Final = b"masker-offset"
+MOST_CACHED: Final = 100_000
+LONGEST_CACHED: Final = 256
+
+
+class Cache(dict[Any, Any]):
+    """A function of one argument of which the results are kept, but not those of long texts."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, key: Any) -> Any:
+        result = self._function(key)
+        if not isinstance(key, str | bytes) or len(key) <= LONGEST_CACHED:
+            if len(self) >= MOST_CACHED:
+                self.clear()
+            self[key] = result
+        return result
 
 
 class Pseudonyms:
@@ -32,29 +47,25 @@ class Pseudonyms:
     def __init__(self, secret: bytes | Secret) -> None:
         """Raises ParameterError if the secret is empty."""
         self._secret = secret if isinstance(secret, Secret) else Secret(secret)
+        self._known = Cache(lambda value: self._of([value], PURPOSE).hex())
 
     def of_bytes(self, value: bytes) -> str:
         """Return the pseudonym of a text in UTF-8."""
-        return self._of([value], PURPOSE).hex()
+        pseudonym: str = self._known[value]
+        return pseudonym
 
     def offset_hash(self, key: bytes) -> bytes:
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
         return self._of([key], OFFSET_PURPOSE)
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
-        """Return the pseudonyms of texts in UTF-8, as ASCII. None stays None."""
+        """Return the pseudonyms of texts in UTF-8, as ASCII; much faster than one by one. None stays None."""
         digits = self._of([value for value in values if value is not None], PURPOSE).hex().encode()
         starts = iter(range(0, len(digits), PSEUDONYM_DIGITS))
         return [None if value is None else digits[(at := next(starts)) : at + PSEUDONYM_DIGITS] for value in values]
 
-    def of_slices(self, data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> UInt8Array:
-        """Return (32 · n,) uint8: the pseudonyms of n slices of ``data``, as ASCII."""
-        text = data.tobytes()
-        slices = [text[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
-        return np.frombuffer(self._of(slices, PURPOSE).hex().encode(), np.uint8)
-
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
-        """Return ``PSEUDONYM_BYTES`` bytes for each text, one after another."""
+        """Return 16 bytes for each text, one after another."""
         return self._secret.cipher(purpose).words(self._secret.digests(texts)).tobytes()
 
     def of_value(self, value: Any) -> Any:
@@ -70,6 +81,29 @@ class Pseudonyms:
         if kind is list:
             return [self.of_value(element) for element in value]
         return self.of_bytes(orjson.dumps(value))
+
+
+class PendingPseudonyms:
+    """Texts in documents that become pseudonyms together, once all documents have been read."""
+
+    def __init__(self, pseudonyms: Pseudonyms) -> None:
+        self._pseudonyms = pseudonyms
+        self._places: list[tuple[Any, Any]] = []
+
+    def treat(self, container: Any, key: Any) -> None:
+        """Pseudonymize ``container[key]``: a text later, any other value at once."""
+        value = container[key]
+        if type(value) is str:
+            self._places.append((container, key))
+        else:
+            container[key] = self._pseudonyms.of_value(value)
+
+    def write(self) -> None:
+        """Write the pseudonyms of all texts."""
+        texts = [container[key].encode() for container, key in self._places]
+        for (container, key), pseudonym in zip(self._places, self._pseudonyms.of_all(texts), strict=True):
+            container[key] = (pseudonym or b"").decode()
+        self._places.clear()
 
 
 VERSION_HEADER: Final = OWN_HEADERS + "version"

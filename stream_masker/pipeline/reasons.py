@@ -27,8 +27,6 @@ class Reason(StrEnum):
     """The masked record does not fit the schema that it is written with."""
     UNLISTED_TYPE = "unlisted_type"
     """The value is not a FHIR resource, or is one of a type that the configuration does not name."""
-    DUPLICATE_KEY = "duplicate_key"
-    """An object of the value, at any level, has a key twice."""
     TOO_LARGE = "too_large"
     """The value has more bytes than the limit, or the masked record more than the output takes."""
     TOO_DEEP = "too_deep"

@@ -1,85 +1,25 @@
-"""Transforms of field values: generalized, shifted, constant and encrypted values, and formatted pseudonyms.
+"""Transforms of field values: generalized, shifted and constant values, and formatted pseudonyms.
 
 A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
 as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
-
-Encryption is deterministic and authenticated (AES-SIV, RFC 5297): equal values have equal ciphertexts under one key, so
-that joins and counts still work. A ciphertext names its key by an id, so that keys can change.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import math
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.validation import checked_secret
-from stream_masker.errors import ConfigurationError
+from stream_masker.core.ontology import ConceptMap
+from stream_masker.core.ontology.taxonomy import NO_POSITION, to_level
+from stream_masker.core.risk.risk import LEVELS
 from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.paths import JsonValue, Path
-
-PREFIX: Final = "enc:"
-CIPHERTEXT: Final = re.compile(rb'"enc:([0-9a-f]{8}):([A-Za-z0-9_-]+)"')
-"""A ciphertext as a JSON text: the id of its key, and the data in base64."""
-
-_KEY_PERSON: Final = b"masker-encrypt"
-_ID_PERSON: Final = b"masker-encrypt-i"
-
-
-class FieldCipher:
-    """Encrypts and decrypts with the key that derives from a secret of at least 16 bytes."""
-
-    def __init__(self, secret: bytes) -> None:
-        key = hashlib.blake2b(key=checked_secret(secret), person=_KEY_PERSON).digest()
-        self.id: Final = hashlib.blake2b(key, digest_size=4, person=_ID_PERSON).hexdigest()
-        self._cipher = AESSIV(key)
-
-    def encrypt(self, value: bytes) -> str:
-        """``enc:``, the id of the key, and the ciphertext of a JSON value."""
-        packed = base64.urlsafe_b64encode(self._cipher.encrypt(value, [self.id.encode()])).rstrip(b"=")
-        return f"{PREFIX}{self.id}:{packed.decode()}"
-
-    def decrypt(self, packed: bytes) -> bytes | None:
-        """Return the JSON value of the last part of a ciphertext; None if it is not authentic."""
-        try:
-            data = base64.b64decode(packed + b"=" * (-len(packed) % 4), altchars=b"-_", validate=True)
-            return self._cipher.decrypt(data, [self.id.encode()])
-        except (InvalidTag, binascii.Error, ValueError):
-            return None
-
-
-class Revealer:
-    """Replaces ciphertexts in lines of JSON by their values. ``revealed`` and ``unrevealed`` count ciphertexts."""
-
-    def __init__(self, secrets: Sequence[bytes]) -> None:
-        """``secrets``: those under which values were encrypted, the current and earlier ones."""
-        self._ciphers = {cipher.id.encode(): cipher for cipher in map(FieldCipher, secrets)}
-        self.revealed = 0
-        self.unrevealed = 0
-
-    def line(self, line: bytes) -> bytes:
-        """Return the line with every ciphertext of a known key replaced; others stay as they are."""
-        return CIPHERTEXT.sub(self._value, line)
-
-    def _value(self, match: re.Match[bytes]) -> bytes:
-        cipher = self._ciphers.get(match[1])
-        value = cipher.decrypt(match[2]) if cipher else None
-        self.revealed += value is not None
-        self.unrevealed += value is None
-        return match[0] if value is None else value
-
 
 DROPPED: Final = object()
 """The result for a value that is dropped."""
@@ -92,23 +32,17 @@ KeyedHash: TypeAlias = Callable[[bytes], bytes]
 class TransformContext:
     """What transforms know besides the value: keyed hashes, and the keys of the record by their paths.
 
-    emptied: the number of values that no transform could treat, by configured path; shared: by path, what each concept
-    of a field becomes that is generalized by the counts of the window (``pipeline.rollups``).
+    emptied: the number of values that no transform could treat, by configured path.
     """
 
     pseudonym: Callable[[bytes], str]
     offset_hash: KeyedHash
     keys: Mapping[Path, bytes | None] = field(default_factory=dict)
     emptied: Counter[str] = field(default_factory=Counter)
-    shared: Mapping[str, Int32Array] = field(default_factory=dict)
 
 
 class FieldTransform(ABC):
     """A transform of the values at a path."""
-
-    def prepared(self) -> FieldTransform:
-        """Return the transform with what it needs from outside, such as a key. Raises ConfigurationError."""
-        return self
 
     @property
     def key(self) -> Path | None:
@@ -248,29 +182,25 @@ class FormattedPseudonym(FieldTransform):
         return self.prefix + context.pseudonym(text)[: self.digits]
 
 
-def _no_cipher() -> FieldCipher:
-    raise ConfigurationError("encryption_secret: required for fields.encrypt: use a mapping with file, env or exec")
+NAMED_LEVELS: Final = {**LEVELS, "category": 4}
+"""The named levels of an ontology: the depth of their concepts. The names are those of ICD."""
 
 
 @dataclass(frozen=True, slots=True)
-class Encrypted(FieldTransform):
-    """A value of any kind as text that holders of the encryption secret can reveal.
+class LevelAncestor(FieldTransform):
+    """The id of a code's ancestor at a level; a code above it becomes its own id, and one without a concept is dropped.
 
-    read_cipher: reads the cipher, when the first record is to be written.
+    ontology: its name; depth: of the level, at least 1, which is the root; load: returns the concepts, always the same.
     """
 
-    read_cipher: Callable[[], FieldCipher] = field(default=_no_cipher, compare=False)
-
-    def prepared(self) -> FieldTransform:
-        return _EncryptedBy(self.read_cipher())
-
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        return self.prepared().transform(value, context)
-
-
-@dataclass(frozen=True, slots=True)
-class _EncryptedBy(FieldTransform):
-    cipher: FieldCipher
+    ontology: str
+    depth: int
+    load: Callable[[], ConceptMap] = field(compare=False)
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        return self.cipher.encrypt(orjson.dumps(value))
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        concepts = self.load()
+        position = concepts.find(value).position if isinstance(value, str) else NO_POSITION
+        ancestor = to_level(concepts.taxonomy, self.depth)[position] if position >= 0 else NO_POSITION
+        return DROPPED if ancestor == NO_POSITION else concepts.taxonomy.ids[ancestor]

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.calibration.publication import Publication
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.pseudonyms import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.wire.statistics import decode_statistics
@@ -146,7 +146,7 @@ def _value(value: bytes | None, record_format: RecordFormat | None) -> Any:
     if value is None:
         return None
     try:
-        return orjson.loads(value if record_format is None else record_format.decode(value)[0])
+        return document_of(record_format, value)
     except (orjson.JSONDecodeError, RecordRejectedError):
         return value.decode(errors="replace")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.calibration.risk import check_floor
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.style import Style

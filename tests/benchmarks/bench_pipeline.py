@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import orjson
 from measuring import ResultT, arguments, table, timed
+from stream_masker.pipeline.codec.fallback import fastest_codec
+from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 from support.small_configuration import write_secret
 
 from stream_masker.core.random import FieldKeys
-from stream_masker.pipeline.codec.fallback import fastest_codec
-from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.blocks import block_key, encode_block

@@ -141,7 +141,7 @@ class TestCheck:
     def test_invalid_override_is_named_with_its_key(self, config):
         result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
         assert result.exit_code == 2
-        assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host, port, names, token or tls" in result.stderr
+        assert "(from STREAM_MASKER__HTTP__PROT): unknown key: use host, port, names, token or tls" in result.stderr
         assert "did you mean 'port'?" in result.stderr
 
 

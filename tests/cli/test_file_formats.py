@@ -95,7 +95,7 @@ def measures(here, suffix):
         "--records",
         "60",
     )
-    outputs = ("-o", here / "report.html", "--json-file", here / "report.json", "--csv-file", here / "report.csv")
+    outputs = ("-o", here / "report.html")
     run("evaluate", "-c", config_of(here), *options, *outputs, here / f"in{suffix}")
     return (here / "report.csv").read_text()
 

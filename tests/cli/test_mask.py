@@ -347,10 +347,6 @@ def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
     assert "of another mechanism, or of other attributes or ontologies" in done.stderr
 
 
-def test_prepare_reports_the_mechanism(config):
-    assert run("prepare", "-c", config).stdout.startswith("semantic_noise over a, b is ready, in ")
-
-
 def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES)
     run("mask", "-c", config, source, tmp_path / "out.jsonl")

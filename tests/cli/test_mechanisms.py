@@ -101,9 +101,9 @@ def test_last_group_of_a_file_can_be_too_small(short, masked, rejected, folder):
         ),
         ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
         ({"name": "vicus", "c1": 0.9}, "mechanism: c1=0.9 and c2=0.4 are not allowed: use two numbers"),
-        ({"name": "vicus", "threshold": 1.5}, "mechanism.threshold: 1.5 is not allowed: use a number from 0 to 1"),
+        ({"name": "vicus", "threshold": 1.5}, "mechanism.threshold: 1.5 is not allowed: use a number of at most 1"),
         ({"name": "pram", "matrices": {"smell": "m.csv"}}, "mechanism: "),
-        ({"name": "rank_swapping", "k": {"smell": 2, "taste": 3}}, "mechanism.k: a mapping is not allowed"),
+        ({"name": "rank_swapping", "k": {"smell": 2, "taste": 3}}, "mechanism.k: a mapping of 2 is not allowed"),
     ],
 )
 def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):

@@ -93,7 +93,7 @@ def test_the_masks_of_a_group_do_not_determine_its_values(name, size):
 @pytest.mark.parametrize("name", ["rank_swapping"])
 @pytest.mark.parametrize("parameters", [{"k": 1}, {"k": 0}])
 def test_an_interval_of_one_value_is_refused(name, parameters):
-    with pytest.raises(ParameterError, match="from 2"):
+    with pytest.raises(ParameterError, match="of 2 or more"):
         mechanism(name)({"a": CHAIN}, seed=SEED, **parameters)
 
 

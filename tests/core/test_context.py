@@ -10,12 +10,6 @@ from stream_masker.errors import ParameterError
 CONTEXT = Context.of({"sex": ["F", "M"], "age": [18, 65]})
 
 
-def test_contexts_with_equal_first_kinds_are_consecutive():
-    assert CONTEXT.sizes == (3, 4)
-    numbers = CONTEXT.numbers([["F", "F", "M", "x", None], [3, 18, 64.9, 65, 70]])
-    assert numbers.tolist() == [0, 1, 5, 10, 10]
-
-
 @pytest.mark.parametrize("value", [None, "unknown", True, [40], float("nan"), {"years": 40}])
 def test_what_is_no_number_has_no_band(value):
     assert CONTEXT.numbers([["M"], [value]]).tolist() == [7]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from support.graphs import FIGURE_1, FIGURE_2013, taxonomies
 
-from stream_masker.core.distance import DISTANCES, UNIT, LogTaxonomic, WuPalmer, distance_on, unit_distances
+from stream_masker.core.distance import DISTANCES, LogTaxonomic, WuPalmer, distance_on
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -90,15 +90,3 @@ def test_pairs_of_different_lengths_and_unknown_distances_are_errors():
         d.pairs(["gastritis"], ["gastritis", "hematoma"])
     with pytest.raises(ParameterError, match="use wu_palmer or log_taxonomic"):
         distance_on(d.taxonomy, "lin")
-
-
-@given(tau=taxonomies(most=20))
-def test_integers_have_the_order_of_the_distances(tau):
-    values = np.arange(len(tau), dtype=np.int32)
-    matrix, units = WuPalmer(tau).matrix(values), unit_distances(WuPalmer(tau), values)
-    assert np.abs(units[:-1, :-1] / UNIT - matrix).max() < 1e-8
-    equal = units[:-1, :-1, None] == units[:-1, None, :-1]
-    assert (equal == (np.abs(matrix[:, :, None] - matrix[:, None, :]) < 1e-9)).all()
-    assert units[-1, -1] == 0
-    assert (units[-1, :-1] == UNIT).all()
-    assert (units[:-1, -1] == UNIT).all()

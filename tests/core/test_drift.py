@@ -1,6 +1,5 @@
 """Drift between the statistics of two windows."""
 
-import json
 import math
 
 import numpy as np
@@ -56,11 +55,6 @@ def test_every_measure():
     assert pair.correlation == abs(NEW.correlation[0, 1] - OLD.correlation[0, 1]) > 0
 
 
-def test_drift_is_json_serialisable():
-    text = json.dumps(drift_between(NEW, OLD, [D, D]).to_dict())
-    assert list(json.loads(text)) == ["version", "since", "attributes", "pairs"]
-
-
 SHARES = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1).map(
     lambda weights: {key: n / sum(weights.values()) for key, n in weights.items()}
 )
@@ -77,11 +71,6 @@ def test_divergence_is_a_bounded_symmetric_difference_of_entropies(p, q):
     assert jensen_shannon(p, q) == pytest.approx(literal, abs=1e-12)
     assert jensen_shannon(p, q) == jensen_shannon(q, p)
     assert 0.0 <= jensen_shannon(p, q) <= 1.0
-
-
-def test_divergence_of_equal_and_of_disjoint_distributions():
-    assert jensen_shannon({"a": 0.3, "b": 0.7}, {"b": 0.7, "a": 0.3}) == 0.0
-    assert jensen_shannon({"a": 1.0}, {"b": 0.5, "c": 0.5}) == 1.0
 
 
 @pytest.mark.parametrize("root", ["a", "b"])

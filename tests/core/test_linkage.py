@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
-from stream_masker.core import linkage
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.linkage import linked_share, record_linkage
@@ -74,15 +73,6 @@ def test_probabilities_follow_the_definition(case, distance):
     assert found.unchanged == pytest.approx(np.mean([a == b for a, b in zip(original, masked, strict=True)]))
 
 
-def test_blocks_of_records_give_the_same_probabilities(flat, monkeypatch):
-    rng = np.random.default_rng(1)
-    before, after = (rng.integers(0, 20, (2, 300)) for _ in range(2))
-    whole = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
-    monkeypatch.setattr(linkage, "LINKAGE_BLOCK", 700)
-    parts = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
-    np.testing.assert_array_equal(whole.probabilities, parts.probabilities)
-
-
 def test_unmasked_records_are_linked_if_they_are_unique(flat):
     columns = scalars([1, 1, 1, 2, 2, 3])
     found = record_linkage(Batch(6, columns), columns, [flat])
@@ -92,26 +82,9 @@ def test_unmasked_records_are_linked_if_they_are_unique(flat):
     assert found.unchanged == 1.0
 
 
-def test_records_with_equal_masks_are_linked_by_chance(flat):
-    found = record_linkage(Batch(5, scalars([1, 2, 3, 4, 5])), scalars([7] * 5), [flat])
-    assert found.risk == pytest.approx(1 / 5)
-    assert found.unchanged == 0.0
-
-
-def test_exchanged_records_are_not_linked(flat):
-    found = record_linkage(Batch(2, scalars([1, 2], [3, 4])), scalars([2, 1], [4, 3]), [flat, flat])
-    assert found.risk == 0.0
-    assert found.anonymity == float("inf")
-
-
 def test_an_absent_value_is_far_from_a_present_one(flat):
     before, after = scalars([1, ABSENT]), scalars([2, ABSENT])
     assert record_linkage(Batch(2, before), after, [flat]).probabilities.tolist() == [1.0, 1.0]
-
-
-def test_an_empty_batch_has_no_risk(flat):
-    found = record_linkage(Batch(0, scalars([])), scalars([]), [flat])
-    assert (found.risk, found.unchanged) == (0.0, 0.0)
 
 
 def test_columns_must_correspond(flat):
@@ -139,28 +112,6 @@ def linked(made):
     return linked_share(made, made._counts, made.distances)
 
 
-def test_few_of_random_records_are_linked_if_masks_tell_nothing():
-    assert linked(calibrated_on_pairs("naive_distortion")) < 0.02
-
-
-def test_most_of_random_records_are_linked_if_masks_are_mostly_kept():
-    assert linked(calibrated_on_pairs("pram", retention=0.9)) > 0.6
-
-
-def test_larger_groups_of_swapped_values_link_more():
-    """More values of a group are equal, and are exchanged for each other."""
-    shares = [linked(calibrated_on_pairs("rank_swapping", group_records=size)) for size in (50, 300, 1_500)]
-    assert 0.0 < shares[0] < shares[1] < shares[2] < 1.0
-
-
 def test_more_noise_links_less():
     shares = [linked(calibrated_on_pairs("pram", retention=retention)) for retention in (0.9, 0.6, 0.3)]
     assert shares == sorted(shares, reverse=True)
-
-
-def test_groups_with_a_rare_attribute_grow_until_they_can_be_masked():
-    made = MECHANISMS["rank_swapping"]({"a": FLAT_LAW, "b": FLAT_LAW}, seed=b"the seed of linkage")
-    ids = FLAT_LAW.ids
-    made.learn_many([{"a": ids[i % 400], "b": ids[i % 300] if i % 40 == 0 else None} for i in range(2_000)])
-    made.calibrate()
-    assert 0.0 < linked(made) < 0.2

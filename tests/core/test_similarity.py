@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from support.nominal import BANK, counts_of, flat_taxonomies
 
-from stream_masker.core.similarity import ValueGraph
+from stream_masker.core.mechanisms.vicus import ValueGraph
 
 TAXONOMIES = flat_taxonomies(BANK)
 COUNTS = counts_of(BANK, TAXONOMIES)
@@ -61,35 +60,3 @@ def test_the_third_part_of_table_2_from_the_printed_second_part():
     np.testing.assert_array_equal((0.6 * first + 0.4 * printed(S2)).round(3), printed(S))
     exact = g.similarities(threshold=0.4, c1=0.6, c2=0.4)[0]
     assert np.abs(exact - printed(S)).max() < 0.0006
-
-
-@pytest.mark.parametrize("multigraph", [False, True])
-@pytest.mark.parametrize("threshold", [0.0, 0.4, 1.0])
-def test_similarities_are_symmetric_and_between_0_and_1(multigraph, threshold):
-    g = graph(multigraph=multigraph)
-    for first, second in zip(g.direct(), g.transitive(g.direct(), threshold), strict=True):
-        for matrix in (first, second):
-            np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
-            np.testing.assert_array_equal(np.diag(matrix), 1.0)
-            assert matrix.min() >= 0
-            assert matrix.max() <= 1
-        assert (second >= first - 1e-12).all()
-
-
-def test_a_threshold_of_1_merges_nothing():
-    g = graph()
-    for first, second in zip(g.direct(), g.transitive(g.direct(), 1.0), strict=True):
-        np.testing.assert_allclose(first, second)
-
-
-def test_the_multigraph_counts_co_occurrences():
-    """Clients 5 and 6 have 1 and 2 edges to branch 9, and 1 edge each to advisor 16: (√2 + 1) / √(3·6)."""
-    assert graph(multigraph=True).direct()[0][4, 5] == pytest.approx((2**0.5 + 1) / 18**0.5)
-
-
-def test_a_value_without_edges_is_similar_only_to_itself():
-    records = [{"a": "x", "b": None}, {"a": "y", "b": "u"}, {"a": "z", "b": "u"}]
-    taxonomies = {"a": flat_taxonomies([{"a": r["a"]} for r in records])["a"]}
-    taxonomies["b"] = flat_taxonomies([{"b": "u"}])["b"]
-    g = graph(counts_of(records, taxonomies), tuple(len(tau) for tau in taxonomies.values()))
-    np.testing.assert_array_equal(g.similarities(threshold=0.5, c1=0.5, c2=0.5)[0], [[1, 0, 0], [0, 1, 1], [0, 1, 1]])

@@ -8,7 +8,7 @@ from support.data import discharges, icd9cm
 from support.graphs import dags, taxonomies
 from support.large import phenotypes, snomed_shaped
 
-from stream_masker.core.table import ROW_CACHE_BYTES, DistanceTable
+from stream_masker.core.table import DistanceTable
 from stream_masker.distances import LogTaxonomic, WuPalmer
 
 MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
@@ -31,7 +31,9 @@ def assert_exact(table):
     """The table has the distances of all anchors to all concepts, and consistent classes."""
     expected = scan(table.distance, table.anchors)
     np.testing.assert_array_equal(table.levels[table.rows][:, table.class_of], expected)
-    np.testing.assert_array_equal(table.distances(), expected[:, table.anchors])
+    np.testing.assert_array_equal(
+        table.levels[table.rows[:, table.class_of[table.anchors]]], expected[:, table.anchors]
+    )
     np.testing.assert_array_equal(np.sort(table.members), np.arange(table.class_of.size))
     for j, (start, end) in enumerate(zip(table.starts[:-1], table.starts[1:], strict=True)):
         members = table.members[start:end]
@@ -70,27 +72,6 @@ def test_rows_of_any_concept(table):
         least = np.full(table.rows.shape[1], np.inf)
         np.minimum.at(least, table.class_of, expected)
         np.testing.assert_array_equal(table.levels[table.row(position)], least)
-
-
-def test_rows_of_other_concepts_are_kept_within_their_memory():
-    tau = icd9cm().taxonomy()
-    table = DistanceTable.build(WuPalmer(tau), np.arange(4000, 4010, dtype=np.int32))
-    assert table.row(17_000) is table.row(17_000)
-    table = DistanceTable.build(WuPalmer(tau), np.arange(0, len(tau), 3, dtype=np.int32))
-    row, most = table.row(17_000), ROW_CACHE_BYTES // table.row(17_000).nbytes
-    others = [position for position in range(len(tau)) if position % 3 and position != 17_000]
-    for position in others[: most + 1]:
-        table.row(position)
-    assert table.row(17_000) is not row
-
-
-@given(table=tables(taxonomies(most=40)))
-def test_orders_are_by_level_then_class(table):
-    for row in table.rows:
-        order, starts = table.order(row)
-        assert order.tolist() == sorted(range(row.size), key=lambda j: (row[j], j))
-        for level in range(table.levels.size):
-            assert (row[order[starts[level] : starts[level + 1]]] == level).all()
 
 
 @given(table=tables(taxonomies(most=40)), data=st.data())

@@ -97,19 +97,6 @@ def test_different_noise_levels_use_their_geometric_mean():
     )
 
 
-def test_unmasked_data_without_noise_is_perfect():
-    perfect = utility(ORIGINAL, ORIGINAL, (Distortion(), Distortion()), 0.0, [D, D])
-    assert all(measures.mean_distance == measures.variance_error == 0.0 for measures in perfect.attributes.values())
-    assert all(measures.rmse_actual == measures.rmse_target == 0.0 for measures in perfect.attributes.values())
-    assert perfect.pairs["p", "q"].covariance_error == perfect.pairs["p", "q"].correlation_error == 0.0
-
-
-def test_utility_is_json_serialisable():
-    data = json.loads(json.dumps(utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).to_dict()))
-    assert list(data["attributes"]) == ["p", "q"]
-    assert data["pairs"][0]["attributes"] == ["p", "q"]
-
-
 def test_invalid_arguments_are_refused():
     with pytest.raises(ParameterError, match="2 attributes and 1 distortions"):
         utility(ORIGINAL, MASKED, DISTORTIONS[:1], 0.3, [D, D])

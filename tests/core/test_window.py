@@ -93,14 +93,6 @@ def keys(window):
     return window.counts().values[0].keys.tolist()
 
 
-def test_a_batch_is_cut_at_the_end_of_the_window():
-    window = SlidingWindow([9], records=3, age=None)
-    window.add(scalars(0, 1, 2, 3))
-    window.add(scalars(4))
-    assert keys(window) == [2, 3, 4]
-    assert len(window) == 3
-
-
 def test_age_is_relative_to_the_newest_record():
     window = SlidingWindow([9], records=None, age=10.0)
     window.add(scalars(0), 100.0)
@@ -123,32 +115,12 @@ def test_a_late_record_is_not_counted_and_a_future_one_excludes_others_temporari
     assert keys(window) == [3, 4, 5]
 
 
-def test_memory_is_bounded_by_the_window():
-    window = SlidingWindow([9], records=10, age=None)
-    for _ in range(20):
-        window.add(scalars(*[1] * 5_000))
-    held = sum(batch.size for batch in window._batches)
-    assert held <= 10 + module.PENDING_RECORDS
-
-
-def test_an_empty_window_has_empty_counts():
-    window = SlidingWindow(SIZES, records=5, age=60.0)
-    assert len(window) == 0
-    assert plain(window.counts()) == plain(count_batch(batch_of([]), SIZES))
-
-
 def test_a_window_with_an_age_needs_times():
     window = SlidingWindow([9], records=None, age=10.0)
     for time in (None, float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="needs the time"):
             window.add(scalars(1), time)
     assert len(window) == 0
-
-
-@pytest.mark.parametrize("limits", [{"records": 0}, {"records": -1}, {"age": 0.0}, {"age": float("nan")}])
-def test_limits_must_be_positive(limits):
-    with pytest.raises(ParameterError, match="not allowed"):
-        SlidingWindow([9], **{"records": None, "age": None} | limits)
 
 
 def test_lengths_are_right_after_batches_without_any_array(monkeypatch):

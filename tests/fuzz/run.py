@@ -1,9 +1,9 @@
-"""Fuzz both codecs, guided by the coverage of their Python code (Atheris).
+"""Fuzz the codec, guided by the coverage of its Python code (Atheris).
 
 ``python tests/fuzz/run.py [--seconds N] [--target records|plans]``. Half of the time goes to each target. Inputs that
-reach new code are kept in a temporary folder; ``--keep FOLDER`` names another one. The first difference, error or
-access beyond an array ends the run with an exit code other than 0, and its input is written to the current folder. The
-targets and the committed corpus are in this folder. Needs the extras ``test`` and ``fuzz``.
+reach new code are kept in a temporary folder; ``--keep FOLDER`` names another one. The first difference or error ends
+the run with an exit code other than 0, and its input is written to the current folder. The targets and the committed
+corpus are in this folder. Needs the extras ``test`` and ``fuzz``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ def fuzz(target: str, seconds: int, folder: Path) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["stream_masker.pipeline"]):
-        import checked_kernels  # noqa: F401 - replaces the kernels
         import targets
     check = getattr(targets, TARGETS[target])
     if target == "plans":

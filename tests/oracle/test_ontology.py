@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support import snomed
 from support.graphs import edges, taxonomies
 
-from stream_masker.core.ontology.taxonomy import NO_POSITION, line_parents, nearest, to_level
+from stream_masker.core.ontology.taxonomy import to_level
 from stream_masker.ontologies import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 
 
@@ -54,30 +54,11 @@ def literal_line(tau: Taxonomy, concept: str) -> list[str]:
     return [concept, *(literal_line(tau, min(above, key=tau.position)) if above else [])]
 
 
-@given(tau=taxonomies())
-def test_a_line_has_one_ancestor_at_every_level(tau: Taxonomy) -> None:
-    parents = line_parents(tau)
-    for position, concept in enumerate(tau.ids):
-        line = literal_line(tau, concept)
-        assert [tau.depth_of(one) for one in line] == list(range(tau.depth_of(concept), 0, -1))
-        assert parents[position] == (tau.position(line[1]) if len(line) > 1 else NO_POSITION)
-        assert set(line) <= tau.ancestors_of(concept).keys()
-
-
 @given(tau=taxonomies(), depth=st.integers(1, 8))
 def test_the_ancestor_at_a_level(tau: Taxonomy, depth: int) -> None:
     found = tau.decode(to_level(tau, depth))
     for concept, ancestor in zip(tau.ids, found, strict=True):
         assert ancestor == next(one for one in literal_line(tau, concept) if tau.depth_of(one) <= depth)
-
-
-@given(data=st.data(), tau=taxonomies())
-def test_the_nearest_of_chosen_concepts(data: st.DataObject, tau: Taxonomy) -> None:
-    chosen = set(data.draw(st.lists(st.sampled_from(tau.ids))))
-    found = nearest(tau, np.array([concept in chosen for concept in tau.ids]))
-    for concept, position in zip(tau.ids, found.tolist(), strict=True):
-        line = [one for one in literal_line(tau, concept) if one in chosen]
-        assert position == (tau.position(line[0]) if line else NO_POSITION)
 
 
 class LiteralMap:

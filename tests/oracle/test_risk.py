@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from stream_masker import Ontology, SemanticNoise
+from stream_masker.core.risk.records import JointLaw
 from stream_masker.mechanisms import Exponential, Pram
 
 SEED = b"the seed of the twin"
@@ -181,7 +182,7 @@ class Exact(Pram):
         seen = sorted({masks for _, masks in joint})
         values = tau.decode(counts.values[j].keys)
         block = np.array([[joint.get((value, masks), 0.0) for masks in seen] for value in values])
-        return iter((block[:, :5], block[:, 5:]))
+        return JointLaw((block[:, :5], block[:, 5:]), sampled=False, greatest=float((block / block.sum(axis=0)).max()))
 
 
 def test_a_joint_law_that_a_mechanism_gives_is_reduced_exactly():

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.data import icd9cm
 from support.graphs import taxonomies
-from support.large import phenotypes
+from support.large import TAXONOMIES
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import statistics
 from stream_masker.statistics import (
     distance_correlation,
@@ -127,12 +125,6 @@ def test_blocks_of_any_size_agree(sample, cells):
         assert distance_covariance(*sample) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def wide_dag(size):
-    """A DAG in which a third of the concepts has a second parent."""
-    links = [(f"c{k:04}", f"c{(k - 1) // 3:04}") for k in range(1, size)]
-    return Ontology.from_edges(links + [(f"c{k:04}", f"c{(k - 1) // 3 + 1:04}") for k in range(10, size, 3)]).taxonomy()
-
-
 def correlated(rng, first, second, rows=500):
     """Rows of values of two taxonomies, as positions, of which the second depends on the first."""
     a, b = (rng.choice(len(tau), 60, replace=False).astype(np.int32) for tau in (first, second))
@@ -144,14 +136,6 @@ def centred(values, d):
     """2017: equations 15 to 17, for all rows."""
     matrix = d.between(values, values)
     return matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
-
-
-TAXONOMIES = {
-    "tree": lambda: icd9cm().taxonomy(),
-    "ICD-10-CM": lambda: Ontology.load("icd10cm").taxonomy(),
-    "several parents": phenotypes,
-    "made up": lambda: wide_dag(400),
-}
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])

@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.kernels.transport import mixed_couplings
+from stream_masker.core.mechanisms.transport.certainty import Limits
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.records import Tuples
@@ -124,7 +124,10 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
         joint = twin.of_value(j)
         limits = np.maximum(certainty, joint.sum(axis=1))
         assert (joint / joint.sum(axis=0) <= limits[:, None] * (1.0 + 1e-6)).all()
-        blocks = list(mechanism.record_joint(j, mechanism._counts))
+        law = mechanism.record_joint(j, mechanism._counts)
+        assert not law.sampled
+        assert (joint / joint.sum(axis=0)).max() == pytest.approx(law.greatest, abs=1e-5)
+        blocks = list(law.blocks)
         assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
         assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
 
@@ -142,12 +145,44 @@ def test_records_are_masked_by_the_law_of_the_twin(pairs):
     assert (np.abs(found - wanted) < 5.0 * np.sqrt(wanted + 1.0)).all()
 
 
-def test_couplings_have_the_laws_of_both_sides(pairs):
-    """Σ_b* P(b, b* | a, a*) = P(b | a), and Σ_b = P(b* | a*), for every value of the root and every mask of it."""
+@pytest.fixture(scope="module")
+def given(pairs):
     elements = Column(pairs.columns[1].codes, np.arange(801))
-    (given,) = made(Batch(800, (pairs.columns[0], elements)))._prepared_statistics().pooled((0,)).given
-    couplings, size = given.couplings, len(given.root)
-    for a, new in product(range(size), repeat=2):
-        joint = mixed_couplings(couplings, np.eye(size)[a], new)
-        np.testing.assert_allclose(joint.sum(axis=1), couplings.source[a], atol=1e-5)
-        np.testing.assert_allclose(joint.sum(axis=0), couplings.target[new], atol=1e-5)
+    (found,) = made(Batch(800, (pairs.columns[0], elements)))._prepared_statistics().pooled((0,)).given
+    return found
+
+
+def coupled(given, a, new):
+    """P(b, b* | a, a*), from the law of the mask of each value."""
+    size = len(given.values)
+    laws = given.laws(np.full(size, a), np.full(size, new), np.arange(size))
+    return given.couplings.source[a][:, None] * laws.astype(np.float64)
+
+
+def test_couplings_have_the_laws_of_both_sides_and_keep_what_both_have(given):
+    """Σ_b* P(b, b* | a, a*) = P(b | a), and Σ_b = P(b* | a*), for every value of the root and every mask of it."""
+    source, target = given.couplings[:2]
+    for a, new in product(range(len(given.root)), repeat=2):
+        joint = coupled(given, a, new)
+        np.testing.assert_allclose(joint.sum(axis=1), source[a], atol=1e-5)
+        np.testing.assert_allclose(joint.sum(axis=0), target[new], atol=1e-5)
+        np.testing.assert_allclose(np.diag(joint), np.minimum(source[a], target[new]), atol=1e-6)
+
+
+def test_what_masks_tell_given_that_of_the_root_is_the_mean_of_the_couplings(given):
+    group = (np.arange(len(given.values)) % 3 == 0).astype(np.float32)
+    for new in range(len(given.root)):
+        chances = given.joint[:, new] / given.joint[:, new].sum()
+        joint = sum(chance * coupled(given, a, new) for a, chance in enumerate(chances))
+        law, told = joint.sum(axis=0), given.told(new)
+        posterior = np.divide(joint, law, out=np.zeros_like(joint), where=law > 1e-9)
+        masks = np.flatnonzero(law > 1e-9)
+        np.testing.assert_allclose(told.posteriors(masks), posterior[:, masks], atol=2e-4)
+        np.testing.assert_allclose(told.mixed(told.chance), joint.sum(axis=1), atol=1e-5)
+        limits = Limits(np.full(law.size, 0.2), group[None], np.array([0.3]))
+        found, asked = told.exceeding(limits), np.concatenate([posterior, group[None] @ posterior])
+        wanted = {(x, j) for x, j in np.argwhere(asked > limits.all[:, None] + 1e-3).tolist()}
+        seen = set(zip(found.which.tolist(), found.j.tolist(), strict=True))
+        assert wanted <= seen
+        np.testing.assert_allclose(found.posterior, asked[found.which, found.j], atol=2e-4)
+        assert found.others <= 0.2 + 1e-3

@@ -90,7 +90,7 @@ def test_each_partition_has_its_own_blocks_and_their_sums_are_the_same(masker: R
         assert one.squared_noise == pytest.approx(other.squared_noise)
 
 
-def test_after_an_error_partitions_are_masked_separately(masker: RecordMasker, monkeypatch, caplog) -> None:
+def test_after_an_error_partitions_are_masked_separately(masker: RecordMasker, monkeypatch) -> None:
     expected = masked_separately(masker)
     mask_batch = masker._mechanism.mask_batch
     monkeypatch.setattr(
@@ -98,7 +98,6 @@ def test_after_an_error_partitions_are_masked_separately(masker: RecordMasker, m
     )
     joint = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in joint.items()} == {p: r.outcomes for p, r in expected.items()}
-    assert "masking partitions together failed (ZeroDivisionError)" in caplog.text
 
 
 def test_without_statistics_nothing_is_masked(bench) -> None:

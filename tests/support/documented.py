@@ -28,7 +28,7 @@ from stream_masker.service.kafka.clients import (
     RETRY_BACKOFF_MS,
 )
 from stream_masker.service.kafka.names import consumer_group_id
-from stream_masker.service.kafka.topic_rules import (
+from stream_masker.service.kafka.requirements import (
     MAX_BLOCK_BYTES,
     MAX_VERSION_BYTES,
     PRODUCER_BYTES,

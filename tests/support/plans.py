@@ -85,8 +85,8 @@ def _attribute(draw: st.DrawFn, some: _Paths) -> dict[str, Any]:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The attributes and the other arguments of a ``Bench``. A few plans are not valid."""
+def plans(draw: st.DrawFn, *, alpha: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes and the other arguments of a ``Bench``; ``alpha``: of records too. A few plans are not valid."""
     some, more = _Paths(draw), dict[str, Any]()
     attributes = {f"x{number}": _attribute(draw, some) for number in range(draw(st.integers(1, 3)))}
     if one_in(draw, 3):
@@ -95,7 +95,7 @@ def plans(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         more["numeric"] = {"y": {"path": path, "missing": missing, "integer": draw(st.booleans())}}
     if one_in(draw, 5):
         more["noise_key"] = draw(paths())
-    if one_in(draw, 5):
+    if alpha and one_in(draw, 5):
         more["alpha"] = {"path": draw(paths())}
     more["unlisted"] = draw(st.sampled_from(["keep", "drop"]))
     more["fields"] = {action: some.listed() for action in ("keep", "drop", "pseudonymize")}

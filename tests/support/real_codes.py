@@ -83,9 +83,8 @@ def _related_pairs(codes: np.ndarray, tau: Taxonomy) -> set[tuple[int, int]]:
 
 def _chapter(code: int, tau: Taxonomy) -> int:
     """The child of the root above a code; the code itself if it is the root."""
-    parent = tau.tree.parent
-    while parent[code] > 0:
-        code = int(parent[code])
+    while tau.depth[code] > 2:
+        code = int(tau.parents[tau.parent_offsets[code]])
     return code
 
 

@@ -86,27 +86,3 @@ def fill_by_subsumers(
         for t in range(targets.size):
             deepest = (best[targets[t]] + LINK_MASK) >> LINK_BITS
             levels[i, t] = scale[deepest, (deepest << LINK_BITS) - best[targets[t]]]
-
-
-@kernel
-def fill_by_common_ancestors(
-    levels: Int32Matrix,
-    scale: Int32Matrix,
-    sources: Int32Array,
-    targets: Int32Array,
-    offsets: Int64Array,
-    ancestors: Int32Array,
-) -> None:
-    """Fill ``levels``, (k, t), with those of k sources and t targets, positions, from the numbers of their
-    ancestors."""
-    above = np.zeros(offsets.size - 1, np.int64)
-    for i in range(sources.size):
-        start, end = offsets[sources[i]], offsets[sources[i] + 1]
-        above[ancestors[start:end]] = 1
-        for t in range(targets.size):
-            first, last = offsets[targets[t]], offsets[targets[t] + 1]
-            common = int64(0)
-            for k in range(first, last):
-                common += above[ancestors[k]]
-            levels[i, t] = scale[common, end - start + last - first - 2 * common]
-        above[ancestors[start:end]] = 0

@@ -21,21 +21,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numpy as np
-from numba import config, njit
+from numba import njit
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
 log = logging.getLogger(__name__)
 
-FIRST_USE_SECONDS: Final = 60
-"""The compile time of a first use on one core, measured with the demonstration's configuration."""
+FIRST_USE_SECONDS: Final = 15
+"""The compile time of a first use on one core, measured with semantic noise on pairs."""
 
 F = TypeVar("F", bound=Callable[..., Any])
-P = ParamSpec("P")
-T = TypeVar("T")
 
 int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
@@ -47,44 +45,9 @@ def kernel(function: F) -> F:
     return _compiled(function)
 
 
-def borrowing(function: F) -> F:
-    """Compile a kernel that creates no array.
-
-    It does not count references to the arrays that it receives, nor do its calls of parts. For most parts, counting
-    would take several times as long as the part itself.
-    """
-    return _compiled(function, _nrt=False)
-
-
-PART: Final = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""A part has no entry for Python, which would contain its code once more."""
-
-
-def part(function: F) -> F:
-    """Compile a function that only kernels and parts call and that creates no array. Python cannot call it."""
-    return _compiled(function, **PART)
-
-
 def inlined(function: F) -> F:
-    """Compile a part whose machine code is inserted at each call."""
-    return _compiled(function, **PART, forceinline=True)
-
-
-def summing(function: F) -> F:
-    """Compile a part in which the order of additions is the compiler's choice, so that it adds several at a time."""
-    return _compiled(function, **PART, fastmath={"reassoc"})
-
-
-def for_types(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Callable[P, T]:
-    """Return the compiled form of a kernel for arguments of the types of these.
-
-    A call takes a fraction of the time, because nothing looks at the types of its arguments: where they differ, it
-    reads memory that is not theirs. The types of arrays include their element type, dimensions and contiguity.
-    """
-    if config.DISABLE_JIT:
-        return function
-    kernel = cast(Any, function)
-    return cast(Callable[P, T], kernel.compile(tuple(map(kernel.typeof_pyval, arguments))))
+    """Compile a part, which only kernels and parts call and which creates no array; Python cannot call it."""
+    return _compiled(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 class _ReadableLocator(InTreeCacheLocator):  # type: ignore[misc]

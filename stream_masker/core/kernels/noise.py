@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,9 +19,6 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.kernels.replacement import IndexMatrix
-
-REACH = 9.0
-"""Standard deviations beyond which normal noise is neglected."""
 
 MAX_PIECES = 6
 """The most pieces of the probability of a mask as a function of ε."""
@@ -218,73 +214,3 @@ def pair_likelihoods(
                         result[t] += factor * (upper - table[m, high, left] + table[m, low, left])
         result[t] = max(result[t], 0.0)
     return result
-
-
-@inlined
-def normal_below(z: float) -> float:
-    """Return P(Z ≤ z) of a standard normal variate."""
-    return 0.5 * math.erfc(-z * math.sqrt(0.5))
-
-
-@inlined
-def normal_density(z: float) -> float:
-    """Return the density of a standard normal variate."""
-    return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-
-
-@inlined
-def add_node(x: float, mass: float, v: Float64Array, rho: float, second: float, i: int, cells: Float64Array4D) -> None:
-    """Add one node x > 0 of the first noise, in its standard deviations, with its weight, to the cells of level i."""
-    spread = math.sqrt(1.0 - rho * rho) * second
-    for opposite in range(2):
-        center = (-rho if opposite else rho) * x * second
-        low, density = normal_below(-center / spread), normal_density(-center / spread)
-        for j in range(v.size + 1):
-            z = (v[j] - center) / spread if j < v.size else np.inf
-            chance = (normal_below(z) if j < v.size else 1.0) - low
-            edge = (center + v[j]) * normal_density(z) if j < v.size else 0.0
-            square = (center * center + spread * spread) * chance + spread * (center * density - edge)
-            cells[opposite, 0, i, j] += mass * chance
-            cells[opposite, 1, i, j] += mass * x * x * chance
-            cells[opposite, 2, i, j] += mass * square
-            cells[opposite, 3, i, j] += mass * x * x * square
-
-
-@kernel
-def add_normal_moments(
-    u: Float64Array,
-    v: Float64Array,
-    first: float,
-    second: float,
-    rho: float,
-    weight: float,
-    nodes: Float64Array,
-    weights: Float64Array,
-    result: Float64Array4D,
-) -> None:
-    """Add ``weight`` times the moments of a normal pair of correlation ρ to ``result`` (``NoisePair.moments``).
-
-    Given the first noise, the second one is normal, and its part has a closed form. The first one is integrated with
-    Gauss–Legendre ``nodes`` and ``weights`` on (0, 1), in steps that are short against the deviation of the second.
-
-    ``u``, ``v``: ascending distances. ``first``, ``second``: the standard deviations.
-    """
-    cells = np.zeros(result.shape)
-    step = min(max(2.0 * math.sqrt(1.0 - rho * rho) / max(abs(rho), 0.1), 0.002), 1.0)
-    for i in range(u.size):
-        low = min(u[i] / first, REACH)
-        high = min(u[i + 1] / first, REACH) if i + 1 < u.size else REACH
-        pieces = int64(math.ceil((high - low) / step))
-        for k in range(pieces):
-            width = (high - low) / pieces
-            for node in range(nodes.size):
-                x = low + width * (k + nodes[node])
-                add_node(x, width * weights[node] * normal_density(x), v, rho, second, i + 1, cells)
-    for opposite in range(2):
-        for m in range(4):
-            factor = weight * (first * first if m % 2 == 1 else 1.0)
-            for j in range(v.size + 1):
-                total = 0.0
-                for i in range(u.size + 1):
-                    total += cells[opposite, m, i, j]
-                    result[opposite, m, i, j] += factor * total

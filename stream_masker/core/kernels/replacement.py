@@ -259,7 +259,7 @@ def replace_values(
 
     * ``farthest``: (k + e,) the level of the farthest candidate from each concept of ``orders``.
     * ``indices``, ``references``: (k,) the values and their references among the concepts of ``orders``; -1 for none.
-    * ``own_levels``: (k,) the level of each value from its reference, or -1 for that of its class.
+    * ``own_levels``: (k,) the level of each value from its reference, or -1 for that of its class; (0,) if all are -1.
     * ``codes``: (k,) positions. ``noise``: (k,) ε. ``rounding``, ``ties``: (k,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
@@ -277,7 +277,9 @@ def replace_values(
         row = orders.rows[i] if i < len(orders.rows) else orders.others[i - len(orders.rows)]
         beside = orders.rows[r] if r < len(orders.rows) else orders.others[r - len(orders.rows)]
         view, target = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i]), abs(noise[k])
-        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
+        own = int64(beside[class_of[codes[k]]])
+        if own_levels.size and own_levels[k] >= 0:
+            own = int64(own_levels[k])
         split = int64(view.starts[first_level_from(levels, target)])
         sides, above, below, dropped = sides_of(own, sign, weak), int64(-1), int64(-1), 0
         if sign == 0 or sides.low <= farthest[r]:

@@ -251,7 +251,8 @@ def draw_given(
     """Return (m,) int32: the masks of values that are drawn given the value of their record's root, and its mask.
 
     * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are
-      offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it.
+      offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it: one that is
+      there already is drawn again, from its block if others of that are left, or one level up.
     """
     block, nodes, salts = couplings.block, couplings.nodes, couplings.salts
     chance, total, left = np.empty(nodes.shape), np.empty(nodes.shape), np.empty(nodes.shape)
@@ -278,10 +279,13 @@ def draw_given(
                     weights[x] = np.float64(q[x]) * np.float64(eta[x])
                 chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ AGAIN))
             if unlike and contains(result, offsets[i], k, chosen):
-                for x in range(q.size):
-                    weights[x] = 0.0 if contains(result, offsets[i], k, x) else q[x]
-                if weights.sum() > 0.0:
-                    chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word))
+                for level in range(nodes.shape[0]):
+                    for x in range(q.size):
+                        near = nodes[level, block[x]] == nodes[level, block[chosen]]
+                        weights[x] = q[x] if near and not contains(result, offsets[i], k, x) else 0.0
+                    if weights.sum() > 0.0:
+                        chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word))
+                        break
             result[k] = chosen
     return result
 
@@ -304,47 +308,3 @@ def contains(values: Int32Array, start: int, end: int, value: int) -> bool:
     for k in range(start, end):
         found = found or values[k] == value
     return found
-
-
-@kernel
-def mixed_couplings(couplings: Couplings, chances: Float64Array, new: int) -> Float32Matrix:
-    """Return (k_B, k_B) float32 P(b, b* | a*) of what is coupled, before the redraw.
-
-    ``chances``: (k_A,) P(a | a*). ``new``: a*.
-    """
-    q, block, nodes = couplings.target[new], couplings.block, couplings.nodes
-    levels, blocks = nodes.shape
-    chance, total, left = np.empty(nodes.shape), np.empty(nodes.shape), np.empty(nodes.shape)
-    factors, sums, held = np.empty(blocks), np.empty((4, blocks)), np.empty(q.size, np.int64)
-    joint, by_block = np.zeros((q.size, q.size), np.float32), np.zeros((q.size, blocks), np.float32)
-    for a in range(chances.size):
-        p, count = couplings.source[a], 0
-        climb(p, q, block, nodes, chance, total, left, sums)
-        for x in range(q.size):
-            if p[x] > 0.0:
-                joint[x, x] += np.float32(chances[a] * min(p[x], q[x]))
-                held[count] = x
-                count += 1
-        for k in range(count):
-            b = held[k]
-            rest = np.float64(p[b]) - np.float64(q[b])
-            if rest <= 0.0:
-                continue
-            factors[:] = 0.0
-            for level in range(levels):
-                matched = rest * chance[level, block[b]]
-                rest -= matched
-                if matched > 0.0:
-                    matched /= total[level, block[b]]
-                    for v in range(blocks):
-                        if nodes[level, v] == nodes[level, block[b]]:
-                            factors[v] += matched * left[level, v]
-            for v in range(blocks):
-                by_block[b, v] += np.float32(chances[a] * factors[v])
-            for m in range(count):
-                x = held[m]
-                joint[b, x] -= np.float32(chances[a] * factors[block[x]] * min(p[x], q[x]))
-    for b in range(q.size):
-        for x in range(q.size):
-            joint[b, x] = max(joint[b, x] + by_block[b, block[x]] * q[x], np.float32(0.0))
-    return joint

@@ -1,72 +1,37 @@
-"""The contract of all masking mechanisms."""
+"""The contract of all masking mechanisms, and what they share: records, the window, statistics and snapshots."""
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeAlias
+from dataclasses import replace
+from inspect import signature
+from itertools import repeat
+from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from stream_masker.core.batch import Batch, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.dataframes import DataFrame
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.random import Keys
+from stream_masker.core.dataframes import DataFrame, as_records
+from stream_masker.core.distance import Distance, distance_on, distortion_of
+from stream_masker.core.dtypes import Float64Matrix, Int32Array
+from stream_masker.core.mechanisms import encoding
+from stream_masker.core.mechanisms.encoding import Record, Value
+from stream_masker.core.mechanisms.options import MethodCard, Parameters, created, signature_of
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.risk import Risk
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics import compute_statistics, unpack_observed
+from stream_masker.core.statistics.counts import Counts, key_hashes, key_slots
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.validation import checked_seed, require_keys, require_mapping
+from stream_masker.core.window import SlidingWindow
+from stream_masker.errors import ParameterError, StatisticsError
 
+__all__ = ["Mechanism", "MethodCard", "Record", "Value", "distortion_of"]
 
-def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:
-    """Return the distortion of one attribute's values; its ``squared_noise`` is 0.
-
-    * ``before``, ``after``: (k,) int32 positions.
-    * ``truncated``: the number of values that the mechanism could not mask.
-    """
-    changed = before != after
-    distances = d.pairs(before[changed], after[changed])
-    present = int(np.count_nonzero(before >= 0))
-    return Distortion(
-        values=present,
-        squared_distance=float((distances**2).sum()),
-        truncated=truncated,
-        unchanged=present - int(np.count_nonzero(changed)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodCard:
-    """What a mechanism does, preserves and costs, for readers who choose one.
-
-    Every text is a phrase without a full stop.
-
-    The guide takes the name and ``needs_group`` from the mechanism's class, and its parameters from the configuration.
-
-    * ``source``: the paper and section.
-    * ``attributes``: how many attributes it takes, and of which kind.
-    * ``taxonomies``: what it requires of the taxonomies.
-    * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
-    * ``guarantee``: the protection that is guaranteed, if any.
-    * ``latency``: what a record has to wait for.
-    * ``cost``: of masking one record, in O-notation.
-    * ``numeric``: whether it also masks numeric attributes.
-    """
-
-    source: str
-    attributes: str
-    taxonomies: str
-    preserves: tuple[str, ...]
-    guarantee: str
-    latency: str
-    cost: str
-    numeric: bool = False
-
-
-Value: TypeAlias = str | list[str] | float | None
-Record: TypeAlias = Mapping[str, Value]
+NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
 
 
 class Mechanism(ABC):
@@ -79,6 +44,9 @@ class Mechanism(ABC):
     A record maps each nominal attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to
     None (absent), and each numeric attribute to a number or None. Where a sequence of records is expected, a pyarrow
     Table, a pandas DataFrame or a polars DataFrame does too (extra ``frames``): a row is a record.
+
+    A mechanism implements ``_prepare``, which validates statistics and derives what masking needs from them, and
+    ``mask_batch``. It overrides ``_model`` if masking needs more of the window than its statistics.
     """
 
     name: ClassVar[str]
@@ -93,20 +61,83 @@ class Mechanism(ABC):
     counts_units: ClassVar[bool] = False
     """True if the mechanism counts the units of a batch (``Batch.units``), such as persons, instead of its records."""
 
+    snapshot_format: ClassVar[int] = 1
+    """The format number of ``snapshot``; a snapshot of another format is rejected."""
+
+    parameters_type: ClassVar[type[Parameters]] = Parameters
+    """The class of the parameters; its fields are the keyword arguments of the constructor."""
+
+    parameters: Parameters
+
+    def __init_subclass__(cls) -> None:
+        """Give a constructor that takes its parameters by name a signature that has them."""
+        super().__init_subclass__()
+        if "method_card" in cls.__dict__ and any(p.kind is p.VAR_KEYWORD for p in signature(cls).parameters.values()):
+            cls.__signature__ = signature_of(cls.parameters_type, numeric=cls.method_card.numeric)  # type: ignore[attr-defined]
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        parameters: Parameters | None = None,
+        numeric: Mapping[str, Numeric] | None = None,
+        seed: bytes,
+        **given: Any,
+    ) -> None:
+        """Create a mechanism without statistics.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns.
+        * ``parameters``: of ``parameters_type``; or its fields by name (``given``).
+        * ``numeric``: the numeric attributes, for mechanisms that mask them (``method_card.numeric``).
+        * ``seed``: the secret, of at least 16 bytes, from which ``mask_one`` and ``mask_many`` derive random words.
+
+        Raises ParameterError, which names the value given and the values allowed.
+        """
+        if numeric and not self.method_card.numeric:
+            raise ParameterError(f"{self.name} masks nominal attributes only: remove the numeric {', '.join(numeric)}")
+        self.parameters = created(self.parameters_type, parameters, given)
+        self._attributes = encoding.checked_attributes(taxonomies, numeric)
+        self._taxonomies = dict(taxonomies)
+        self._numeric = encoding.checked_numeric(numeric, self._taxonomies)
+        self._distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
+        sizes = [len(tau) for tau in self._taxonomies.values()]
+        window, age = self.parameters.window, self.parameters.window_age
+        self._window = SlidingWindow(sizes, records=window, age=age, numeric=len(self._numeric))
+        self._secret = Secret(checked_seed(seed))
+        self._statistics: Statistics | None = None
+        self._counts: Counts | None = None
+        self._prepared: Any = None
+
+    def __repr__(self) -> str:
+        """Return the attributes and the statistics in force."""
+        shown = self._statistics
+        state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
+        attributes = ", ".join([*(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items()), *self._numeric])
+        return f"<{type(self).__name__}({{{attributes}}}), {state}>"
+
     @property
-    @abstractmethod
     def attributes(self) -> tuple[str, ...]:
         """The names of the nominal attributes, in the order of every column, row and matrix."""
+        return self._attributes
 
     @property
     def numeric_attributes(self) -> tuple[str, ...]:
         """The names of the numeric attributes, in the order of ``Batch.numeric``."""
-        return ()
+        return tuple(self._numeric)
+
+    @property
+    def distances(self) -> tuple[Distance, ...]:
+        """The semantic distance of each attribute, in the attributes' order."""
+        return self._distances
 
     @property
     def group_minimum(self) -> int:
         """The smallest number of records that can be masked together; 1 if each record is masked alone."""
         return 1
+
+    def group_size(self, counts: Counts) -> int:
+        """Return the number of records that are masked together; ``counts``: those of the window."""
+        return self.group_minimum
 
     @property
     def context(self) -> Context:
@@ -114,22 +145,39 @@ class Mechanism(ABC):
         return NO_CONTEXT
 
     @property
-    @abstractmethod
+    def promise(self) -> float | None:
+        """The posterior that no value exceeds given any masked record, unless it did before; None if none is
+        promised."""
+        return None
+
+    @property
     def statistics(self) -> Statistics:
         """The statistics in force. Raises StatisticsError before the first ``calibrate`` or ``restore``."""
+        if self._statistics is None:
+            raise StatisticsError(NO_STATISTICS)
+        return self._statistics
 
-    @abstractmethod
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
-        """Encode records as columns of positions.
+        """Encode records as columns of positions; fields that are not attributes are ignored.
 
-        Raises UnknownConceptError, whose ``position`` is the record's index.
+        Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises
+        ParameterError for a nominal value that is not a concept id, a list of them, or None, and for a numeric value
+        that is neither None nor a number that the attribute allows.
         """
+        records = self._as_records(records)
+        batch = encoding.encode(records, self._taxonomies, others=self._numeric)
+        return replace(batch, numeric=encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
 
-    @abstractmethod
+    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
+        return as_records(records, (*self._attributes, *self._numeric), required=self._attributes)
+
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
-        """Decode masked columns to records of concept ids."""
+        """Decode masked columns to records of concept ids and numbers."""
+        rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
+        if masked.numeric is not None:
+            encoding.decode_numbers(rows, masked.numeric, self._numeric)
+        return rows
 
-    @abstractmethod
     def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:
         """Add a record to the calibration window.
 
@@ -137,8 +185,8 @@ class Mechanism(ABC):
           for a record of its own; beside records with keys, it adds nothing to their number.
         * ``time``: its time in seconds, for windows bounded by age.
         """
+        self.learn_many([record], keys=None if key is None else [key], time=time)
 
-    @abstractmethod
     def learn_many(
         self,
         records: Iterable[Record] | DataFrame,
@@ -150,35 +198,78 @@ class Mechanism(ABC):
 
         Raises ParameterError if the numbers of keys and records differ.
         """
+        batch = self.encode(self._as_records(records))
+        if keys is not None:
+            require_keys(keys, batch.size)
+        slots = None if keys is None else key_slots(key_hashes(self._secret, map(bytes, keys)))
+        self._window.add(replace(batch, slots=slots), time)
 
-    @abstractmethod
     def calibrate(self) -> Statistics:
-        """Compute the statistics of the window, as the next version, and put them in force."""
+        """Compute the statistics of the window, as the next version, and put them in force.
 
-    @abstractmethod
-    def compute(self, counts: Counts, *, version: int) -> Statistics:
-        """Compute the statistics of the given counts, without changing state.
-
-        Raises StatisticsError if there are no records.
+        Raises StatisticsError for an empty window.
         """
+        version = self._statistics.version + 1 if self._statistics else 1
+        counts = self._window.counts()
+        self._use(self.compute(counts, version=version), counts)
+        return self.statistics
 
-    @abstractmethod
-    def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
-        """Mask one record with the random words of ``key``."""
-
-    @abstractmethod
-    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
-        """Mask records, each with the random words of its own key."""
-
-    @abstractmethod
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records, as the service does; ``keys`` gives the random words of each record."""
-
-    @abstractmethod
     def with_statistics(self, statistics: Statistics, counts: Counts) -> Self:
         """Return a mechanism with the same parameters and other statistics in force; ``counts``: those of their window.
 
         Raises StatisticsError if the statistics cannot be used for masking.
+        """
+        other = copy.copy(self)
+        other._use(statistics, counts)
+        return other
+
+    def compute(self, counts: Counts, *, version: int) -> Statistics:
+        """Compute the statistics of the counts, without changing those in force.
+
+        ``Statistics.observed`` includes the concepts observed in the statistics in force. Raises StatisticsError if an
+        attribute has no value, or if masking with these statistics would change too little.
+        """
+        statistics = compute_statistics(
+            counts,
+            self._attributes,
+            self._distances,
+            version=version,
+            rollup_depth=self.parameters.rollup_depth,
+            previous=self._statistics,
+            numeric=self.numeric_attributes,
+        )
+        return self.completed(statistics, counts)
+
+    def completed(self, statistics: Statistics, counts: Counts) -> Statistics:
+        """Return the statistics of the counts with the mechanism's model.
+
+        Raises StatisticsError if masking with them would change too little.
+        """
+        statistics = statistics.with_model(self._model(counts, statistics))
+        self.with_statistics(statistics, counts)._check_masking(counts)
+        return statistics
+
+    def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
+        """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
+        if self.needs_group:
+            raise ParameterError(f"{self.name} masks records as a group: use mask_many")
+        return self.mask_many([record], keys=[key])[0]
+
+    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+        """Mask records, each with the random words of its own key.
+
+        Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
+        ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
+        """
+        records = self._as_records(records)
+        return self._mask_many(records, self.encode(records), keys)
+
+    @abstractmethod
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records, as the service does; ``keys`` gives the random words of each record.
+
+        Raises StatisticsError before the first statistics, and ParameterError if the batch has other attributes, or
+        another size than the keys.
         """
 
     @abstractmethod
@@ -202,19 +293,9 @@ class Mechanism(ABC):
         window's counts; only the object that calibrated has them.
         """
 
-    @property
-    def promise(self) -> float | None:
-        """The posterior that no value exceeds given any masked record, unless it did before; None if none is
-        promised."""
-        return None
-
     def expected_risk(self) -> Risk | None:
         """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
         return None
-
-    def group_size(self, counts: Counts) -> int:
-        """Return the number of records that are masked together; ``counts``: those of the window."""
-        return self.group_minimum
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""
@@ -222,8 +303,87 @@ class Mechanism(ABC):
 
     def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:
         """Return the snapshot that puts these statistics in force, in this or in another process."""
-        return {"mechanism": self.name, "statistics": statistics.to_dict()}
+        return {
+            "mechanism": self.name,
+            "format": self.snapshot_format,
+            "statistics": statistics.to_dict(),
+            "taxonomies": {name: tau.fingerprint for name, tau in self._taxonomies.items()},
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Put a snapshot in force.
+
+        Raises StatisticsError, and changes nothing, if its mechanism, format, attributes or taxonomies differ, or if
+        its statistics cannot be used for masking.
+        """
+        require_mapping("snapshot", snapshot, "what snapshot() returns")
+        statistics = Statistics.from_dict(snapshot.get("statistics", {}))
+        expected = self.snapshot_of(statistics)
+        for name in ("mechanism", "format", "taxonomies"):
+            if snapshot.get(name) != expected[name]:
+                raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
+        self._use(statistics)
 
     @abstractmethod
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Put a snapshot in force. Raises StatisticsError if its mechanism, format or attributes differ."""
+    def _prepare(self, statistics: Statistics) -> Any:
+        """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        """Return what masking needs from the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
+        return {}
+
+    @abstractmethod
+    def _check_masking(self, counts: Counts) -> None:
+        """Raise StatisticsError if masking changes too little, or hides nothing (``core.risk.floor``)."""
+
+    def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
+        if statistics.attributes != self._attributes:
+            raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
+        for name, taxonomy in self._taxonomies.items():
+            unpack_observed(statistics.observed[name], len(taxonomy))
+        names = statistics.numeric.names if statistics.numeric else ()
+        if names != self.numeric_attributes:
+            raise StatisticsError(f"the statistics have the numeric attributes {names}, not {self.numeric_attributes}")
+        self._prepared = self._prepare(statistics)
+        self._statistics, self._counts = statistics, counts
+
+    def _prepared_statistics(self) -> Any:
+        """Return what was prepared from the statistics in force. Raises StatisticsError if there are none."""
+        if self._prepared is None:
+            raise StatisticsError(NO_STATISTICS)
+        return self._prepared
+
+    def _check(self, batch: Batch, keys: Keys) -> None:
+        """Raise ParameterError if the batch has other attributes than the mechanism, or another size than the keys."""
+        if len(batch.columns) != len(self._attributes):
+            raise ParameterError(
+                f"the batch has {len(batch.columns)} columns, but the attributes are {self._attributes}"
+            )
+        if (0 if batch.numeric is None else batch.numeric.shape[1]) != len(self._numeric):
+            raise ParameterError(f"the batch does not have one numeric column for each of {self.numeric_attributes}")
+        if len(keys) != batch.size:
+            raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
+
+    def _masked(
+        self,
+        batch: Batch,
+        codes: Sequence[Int32Array],
+        truncated: Iterable[int] = repeat(0),
+        numeric: Float64Matrix | None = None,
+    ) -> MaskedBatch:
+        """Return the batch with other values, without noise.
+
+        ``codes``: those of each column. ``truncated``: of each column, the number of values that could not be masked.
+        """
+        columns = [Column(own, column.offsets) for own, column in zip(codes, batch.columns, strict=True)]
+        parts = zip(batch.columns, codes, self._distances, truncated)  # noqa: B905 - of the last there may be more
+        distortions = [distortion_of(old.codes, new, d, truncated=number) for old, new, d, number in parts]
+        return MaskedBatch(tuple(columns), tuple(distortions), numeric)
+
+    def _mask_many(self, records: Sequence[Record], batch: Batch, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+        require_keys(keys, batch.size)
+        masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
+        for name, column in zip(self._attributes, batch.columns, strict=True):
+            if column.is_array:
+                encoding.leave_absent(name, records, masked)
+        return masked

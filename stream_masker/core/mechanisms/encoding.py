@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice, pairwise, repeat
 from math import isnan
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dataframes import check_fields
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
-from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.validation import require_type
+from stream_masker.core.validation import require_mapping, require_type
 from stream_masker.errors import ParameterError, UnknownConceptError
+
+Value: TypeAlias = str | list[str] | float | None
+Record: TypeAlias = Mapping[str, Value]
 
 NO_CONCEPT = ""
 """The id that replaces an absent value in a lookup. No concept has an empty id, so the lookup yields ``ABSENT``."""
@@ -35,7 +38,7 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], *, oth
     ``others``: the names of attributes without a taxonomy.
     """
     for index, record in enumerate(records):
-        if not isinstance(record, Mapping):
+        if type(record) is not dict and not isinstance(record, Mapping):
             raise ParameterError(
                 f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids"
             )
@@ -119,6 +122,29 @@ def leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str
     for record, row in zip(records, masked, strict=True):
         if record.get(name) is None:
             row[name] = None
+
+
+EXAMPLE_TAXONOMIES = "{'principal': ontology.taxonomy()}"
+
+
+def checked_attributes(
+    taxonomies: Mapping[str, Taxonomy], numeric: Mapping[str, object] | None = None
+) -> tuple[str, ...]:
+    """Return the names of the nominal attributes, in order; empty if all attributes are numeric.
+
+    Raises ParameterError if there is no attribute at all, or an attribute without a taxonomy.
+    """
+    require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
+    if numeric is not None:
+        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
+    if not taxonomies and not numeric:
+        raise ParameterError("there is no attribute to mask: give at least one taxonomy")
+    for name, tau in taxonomies.items():
+        if not isinstance(tau, Taxonomy):
+            raise ParameterError(
+                f"the taxonomy of {name!r} is of type {type(tau).__name__}: use a Taxonomy, as in {EXAMPLE_TAXONOMIES}"
+            )
+    return tuple(taxonomies)
 
 
 def checked_numeric(numeric: Mapping[str, Numeric] | None, nominal: Mapping[str, object]) -> dict[str, Numeric]:

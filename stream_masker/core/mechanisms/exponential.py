@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Lock
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise.law import mask_classes
-from stream_masker.core.mechanisms.options import per_attribute
+from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms
-from stream_masker.core.replacement import ALL, LEAVES, Candidates
+from stream_masker.core.replacement import Candidates
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable
-from stream_masker.core.validation import number_between, require_one_of
 
 WEIGHT_CACHE_BYTES = 256 << 20
 """The memory for cached cumulative weights."""
@@ -33,8 +32,19 @@ CANDIDATE_BLOCK = 64
 DRAW_ROWS = 4096
 """The number of values drawn at a time. It bounds the memory for the distances to the candidates of their blocks."""
 
-MIN_EPSILON = 1e-6
-MAX_EPSILON = 1000.0
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialParameters(Parameters):
+    """The exponential mechanism: replaces a value by a concept, with a probability that decreases with distance."""
+
+    epsilon: float | Mapping[str, float] = parameter(
+        1.0, "The privacy budget of each value, for all attributes or for each; in [0.000001, 1000].", ge=1e-6, le=1000
+    )
+    candidates: Literal["all", "leaves"] = parameter(
+        "all",
+        "The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters (`all`), or "
+        "`leaves` only. Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
+    )
 
 
 class Exponential(DrawingMechanism["ExponentialDrawer"]):
@@ -64,35 +74,14 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
         cost="some dozens of distances, and a pass over the taxonomy for each new value",
     )
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        epsilon: float | Mapping[str, float] = 1.0,
-        candidates: str = "all",
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics.
+    parameters_type = ExponentialParameters
+    parameters: ExponentialParameters
 
-        Raises ParameterError, which names the value given and the values allowed.
-
-        * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``epsilon``: ε of each value in [10⁻⁶, 1000], for all attributes or for each.
-        * ``candidates``: ``all`` concepts, or ``leaves``.
-        * ``distance``: the semantic distance, with values in [0, 1].
-        * ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
-        epsilons = _checked_epsilon(epsilon, self._attributes)
-        self._epsilons = tuple(epsilons.values())
-        require_one_of("candidates", candidates, (ALL, LEAVES))
-        self._candidates = [Candidates.of(tau, candidates) for tau in self._taxonomies.values()]
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        self._epsilons = tuple(per_attribute("epsilon", self.parameters.epsilon, self._attributes).values())
+        self._candidates = [Candidates.of(tau, self.parameters.candidates) for tau in self._taxonomies.values()]
         self._drawers = tuple(
             ExponentialDrawer(d, some, epsilon)
             for d, some, epsilon in zip(self._distances, self._candidates, self._epsilons, strict=True)
@@ -191,10 +180,3 @@ class ExponentialDrawer:
     def _weights(self, distances: Float64Array) -> Float64Array:
         weights: Float64Array = np.exp(-0.5 * self._epsilon * distances)
         return weights
-
-
-def _checked_epsilon(epsilon: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:
-    given = per_attribute("epsilon", epsilon, attributes)
-    return {
-        name: number_between(f"epsilon of {name!r}", value, MIN_EPSILON, MAX_EPSILON) for name, value in given.items()
-    }

@@ -7,14 +7,18 @@ below which statistics are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 
+from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.mechanisms.options import Parameters, parameter
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random import Keys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import required_change
 from stream_masker.core.risk.groups import (
@@ -27,13 +31,19 @@ from stream_masker.core.risk.groups import (
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import whole_number
-from stream_masker.errors import StatisticsError
+from stream_masker.errors import ParameterError, StatisticsError
 
 CHECKED_GROUPS = 400
 """The number of random groups from which the share of changed values is estimated."""
 
-MAX_GROUP_RECORDS = 1_000_000
+
+@dataclass(frozen=True, kw_only=True)
+class GroupParameters(Parameters):
+    """The parameters of mechanisms that mask groups. Masking takes groups of any size; the risk is that of one size."""
+
+    group_records: int = parameter(
+        GROUP_RECORDS, "The number of records that will be masked together.", ge=2, le=1_000_000
+    )
 
 
 class GroupMechanism(WindowedMechanism[Prepared]):
@@ -43,17 +53,11 @@ class GroupMechanism(WindowedMechanism[Prepared]):
     sampled_records: int = SAMPLED_RECORDS
     """The number of records of all random groups together from which the risk is estimated."""
 
-    def __init__(
-        self, taxonomies: Mapping[str, Taxonomy], *, group_records: int = GROUP_RECORDS, **options: Any
-    ) -> None:
-        """Create a mechanism without statistics. Raises ParameterError.
+    parameters: GroupParameters
 
-        * ``group_records``: the number of records that will be masked together, from 2 to 1,000,000. Masking takes
-          groups of any size; the risk is that of groups of this size.
-        * ``options``: see ``WindowedMechanism``.
-        """
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        self._group_records = whole_number("group_records", group_records, 2, MAX_GROUP_RECORDS)
         self._groups: list[MaskedGroup] | None = None
 
     def group_size(self, counts: Counts) -> int:
@@ -61,7 +65,15 @@ class GroupMechanism(WindowedMechanism[Prepared]):
 
         It is at least ``group_minimum``. A smaller window makes the groups smaller.
         """
-        return max(self.group_minimum, min(self._group_records, counts.records))
+        return max(self.group_minimum, min(self.parameters.group_records, counts.records))
+
+    def _check(self, batch: Batch, keys: Keys) -> None:
+        """Raise ParameterError, too, for a group that is too small."""
+        super()._check(batch, keys)
+        count = batch.unit_count if self.counts_units else batch.size
+        if 0 < count < self.group_minimum:
+            what = "records" if not self.counts_units or batch.units is None else "different units"
+            raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} {what}, not {count}")
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).

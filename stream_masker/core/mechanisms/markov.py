@@ -17,12 +17,10 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from stream_masker.core.arrays import located
-from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.distance import DistanceChoice
+from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.kernels.draws import salts_of
-from stream_masker.core.kernels.weights import draw_by_weights
-from stream_masker.core.mechanisms.base import MethodCard, distortion_of
+from stream_masker.core.kernels.draws import draw_by_weights, salts_of
+from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words, uniforms
@@ -31,7 +29,7 @@ from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import number_between, require_type
+from stream_masker.core.validation import require_mapping
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORDS = WordLayout(width=2, first=6)
@@ -60,12 +58,9 @@ class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDraw
         drawers = self._prepared_statistics()
         self._check(batch, keys)
         words = draw_words(keys, batch, CHOICE_WORDS)
-        before = [column.codes for column in batch.columns]
-        after = [drawer.draw(codes, two) for drawer, codes, two in zip(drawers, before, words, strict=True)]
-        return MaskedBatch(
-            tuple(Column(codes, column.offsets) for codes, column in zip(after, batch.columns, strict=True)),
-            tuple(distortion_of(old, new, d) for old, new, d in zip(before, after, self._distances, strict=True)),
-        )
+        columns = zip(drawers, batch.columns, words, strict=True)
+        after = [drawer.draw(column.codes, two) for drawer, column, two in columns]
+        return self._masked(batch, after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +219,27 @@ NamedMatrix: TypeAlias = Mapping[str, Mapping[str, float]]
 """The transition probabilities from each value to each value, by name; omitted ones are 0."""
 
 MAX_MATRIX_VALUES = 2000  # of a given matrix
-MAX_RETENTION = 0.999
 ROW_SUM_TOLERANCE = 1e-9  # rows are divided by their sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class PramParameters(Parameters):
+    """The post-randomisation method (PRAM): replaces a value by a given or estimated Markov matrix."""
+
+    matrices: Mapping[str, NamedMatrix] | None = parameter(
+        None,
+        "Markov matrices by attribute, in a configuration their JSON files. The matrix of an "
+        "attribute without one is estimated.",
+    )
+    invariant: bool = parameter(False, "Whether given matrices are made invariant, so that marginals are preserved.")
+    retention: float = parameter(
+        0.5, "The share of values that an estimated matrix keeps; from 0 to 0.999.", ge=0, le=0.999
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.matrices is not None:
+            require_mapping("matrices", self.matrices, "{'principal': {'A': {'A': 0.5, 'B': 0.5}, …}}")
 
 
 class Pram(MarkovMechanism):
@@ -252,36 +266,14 @@ class Pram(MarkovMechanism):
         cost="O(v) for v values of the matrix",
     )
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        matrices: Mapping[str, NamedMatrix] | None = None,
-        invariant: bool = False,
-        retention: float = 0.5,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
+    parameters_type = PramParameters
+    parameters: PramParameters
 
-        * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``matrices``: by attribute, ``{value: {new value: probability}}``. Every value has a row that sums to 1, and
-          leads to values with rows. Without a matrix, it is estimated.
-        * ``invariant``: whether given matrices are made invariant.
-        * ``retention``: θ of estimated matrices, from 0 to 0.999.
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
-        require_type("invariant", invariant, bool)
-        self._invariant = invariant
-        self._retention = number_between("retention", retention, 0.0, MAX_RETENTION)
-        given: object = {} if matrices is None else matrices
-        if not isinstance(given, Mapping) or not set(given) <= set(taxonomies):
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        given = self.parameters.matrices or {}
+        if not set(given) <= set(taxonomies):
             raise ParameterError(f"matrices are only allowed for the attributes {self._attributes}")
         self._given = {name: checked_matrix(name, named, taxonomies[name]) for name, named in given.items()}
 
@@ -298,11 +290,12 @@ class Pram(MarkovMechanism):
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         frequencies = counts.astype(np.float64)
         if attribute not in self._given:
-            return MarkovMatrix(values, np.full(values.size, self._retention), frequencies[None, :], frequencies)
+            stay = np.full(values.size, self.parameters.retention)
+            return MarkovMatrix(values, stay, frequencies[None, :], frequencies)
         named, matrix = self._given[attribute]
         if not np.array_equal(values, named):
             raise StatisticsError(f"the model of {attribute} has other values than its matrix")
-        if self._invariant:
+        if self.parameters.invariant:
             matrix = matrix @ reversal(matrix, frequencies / frequencies.sum())
         return MarkovMatrix.of_rows(values, matrix, frequencies)
 

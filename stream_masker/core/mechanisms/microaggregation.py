@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.anonymity import class_sizes
-from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
+from stream_masker.core.batch import Batch, MaskedBatch, presence_patterns
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
-from stream_masker.core.mechanisms.base import MethodCard, distortion_of
-from stream_masker.core.mechanisms.grouped import GroupMechanism
+from stream_masker.core.marginality import mean_and_variance
+from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
+from stream_masker.core.mechanisms.options import MethodCard, parameter
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_number_words, draw_words, key_words, uniforms
-from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import require_one_of, require_type, whole_number
-from stream_masker.errors import AnonymityError, ParameterError, StatisticsError, UnknownConceptError
+from stream_masker.core.validation import whole_number
+from stream_masker.errors import AnonymityError, StatisticsError, UnknownConceptError
 
 AGGREGATION_VARIANTS = ("semantic", "classic")
-SCALINGS = ("balanced", "paper")
 
 MARGINALITY_TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroaggregationParameters(GroupParameters):
+    """Microaggregation (2013): replaces the values of k or more similar records by one representative."""
+
+    k: int = parameter(5, "The minimum number of records in a group of equal masked records; at least 2.", ge=2)
+    variant: Literal["semantic", "classic"] = parameter(
+        "semantic",
+        "How similarity is measured: by semantic distance (`semantic`), or as equal or different (`classic`).",
+    )
+    hybrid: bool = parameter(
+        False, "Whether values are taken from records of the group instead of its mean (2013: Algorithm 1)."
+    )
+    scaling: Literal["balanced", "paper"] = parameter(
+        "balanced", "How the distances of the attributes are weighted against each other."
+    )
+    distance: DistanceChoice = parameter("log_taxonomic", "The semantic distance.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("k", self.k, 2, self.window)
 
 
 class _WindowModel(NamedTuple):
@@ -49,8 +70,9 @@ class Microaggregation(GroupMechanism[_WindowModel]):
     open; here the records' random words break them.
 
     By equation (7) as printed (``scaling="paper"``), a nominal variance grows with the window, and nominal attributes
-    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, gives all attributes the same weight
-    (see ``core.marginality.SDistance``). Both agree if there are neither numbers nor absent values.
+    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, divides nominal variances by the
+    window's size, so that all attributes have the same weight. Both agree if there are neither numbers nor absent
+    values.
 
     k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
     units of a batch, such as persons; without units it counts records. Only records with the same attributes form
@@ -78,47 +100,14 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         numeric=True,
     )
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        numeric: Mapping[str, Numeric] | None = None,
-        k: int = 5,
-        variant: str = "semantic",
-        hybrid: bool = False,
-        scaling: str = "balanced",
-        group_records: int = GROUP_RECORDS,
-        distance: DistanceChoice = "log_taxonomic",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
+    parameters_type = MicroaggregationParameters
+    parameters: MicroaggregationParameters
 
-        * ``taxonomies``: τ by attribute, in the order of all columns. ``numeric``: the numeric attributes.
-        * ``k``: the smallest size of a group, from 2 to ``window``.
-        * ``variant``: ``semantic`` or ``classic``.
-        * ``hybrid``: Algorithm 1 instead of means.
-        * ``scaling``: ``balanced`` or ``paper``.
-        * ``group_records``: see ``GroupMechanism``.
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        require_one_of("variant", variant, AGGREGATION_VARIANTS)
-        require_one_of("scaling", scaling, SCALINGS)
-        require_type("hybrid", hybrid, bool)
-        super().__init__(
-            taxonomies,
-            numeric=numeric,
-            group_records=group_records,
-            distance=distance,
-            window=window,
-            window_age=window_age,
-            rollup_depth=rollup_depth,
-            seed=seed,
-        )
-        self._k = whole_number("k", k, 2, window)
-        self._semantic, self._hybrid, self._balanced = variant == "semantic", hybrid, scaling == "balanced"
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        self._k, self._hybrid = self.parameters.k, self.parameters.hybrid
+        self._semantic, self._balanced = self.parameters.variant == "semantic", self.parameters.scaling == "balanced"
         self._kinds = tuple(self._numeric.values())
 
     @property
@@ -134,9 +123,6 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         """
         model = self._prepared_statistics()
         self._check(batch, keys)
-        if 0 < batch.unit_count < self._k:
-            what = "records" if batch.units is None else "different units"
-            raise ParameterError(f"k={self._k} needs {self._k} {what} or more to mask together, not {batch.unit_count}")
         codes = [column.codes.copy() for column in batch.columns]
         numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
         words, numeric_words = draw_words(keys, batch), draw_number_words(keys, numbers)
@@ -158,15 +144,11 @@ class Microaggregation(GroupMechanism[_WindowModel]):
                 drawn = uniforms(numeric_words[i][rows, ROUNDING_WORD]) if self._hybrid else None
                 numbers[rows, i] = masked_numbers(numbers[rows, i], groups, drawn, self._kinds[i])
             hidden[rows if are_records else []] = False
-        masked = tuple(Column(own, column.offsets) for own, column in zip(codes, batch.columns, strict=True))
-        released = Batch(batch.size, masked, numeric=None if batch.numeric is None else numbers, units=batch.units)
+        masked = self._masked(batch, codes, truncated, None if batch.numeric is None else numbers)
+        released = Batch(batch.size, masked.columns, numeric=masked.numeric, units=batch.units)
         if not self._hybrid and (class_sizes(released)[~hidden] < self._k).any():
             raise AnonymityError(f"masked records are not {self._k}-anonymous and are withheld")
-        distortions = [
-            distortion_of(before.codes, after, d, truncated=number)
-            for before, after, d, number in zip(batch.columns, codes, self._distances, truncated, strict=True)
-        ]
-        return MaskedBatch(masked, tuple(distortions), released.numeric)
+        return masked
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
@@ -175,7 +157,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
 
     def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
         if self._semantic:
-            mean, variance = marginality_mean_from_counts(counts, d), marginality_variance_from_counts(counts, d)
+            mean, variance = mean_and_variance(counts, d)
         else:
             mean = int(counts.keys[counts.counts.argmax()])
             variance = counts.rows - float(counts.counts @ counts.counts) / counts.rows
@@ -196,6 +178,11 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         numeric_means = np.where([kind.integer for kind in self._kinds], np.rint(numeric_means), numeric_means)
         of_numbers = weights(squares.tolist())
         return _WindowModel(weights(variances), np.array(means, np.int32), of_numbers, numeric_means)
+
+
+def weights(variances: Sequence[float]) -> Float64Array:
+    """Return 1 / variance of each attribute, its weight in the S-distance (2013: equation 7); 0 for a constant one."""
+    return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances])
 
 
 class _Comparable(NamedTuple):

@@ -1,21 +1,21 @@
-"""Validation of parameters that mechanisms share.
+"""Parameters of mechanisms: frozen dataclasses that validate themselves; and the card that describes a mechanism.
 
-For semantic noise, error messages name the method that 2017's Table 9 suggests instead.
+The fields of such a class are the keyword arguments of a mechanism's constructor, and the keys of its section in the
+service's configuration. Their types, defaults, ranges and descriptions are stated there and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from numbers import Real
-from typing import Any, TypeAlias
+import math
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from inspect import Parameter, Signature
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.validation import require_mapping, require_type
+from stream_masker.core.distance import DistanceChoice
+from stream_masker.core.validation import number_between, require_known, require_one_of, require_type, whole_number
 from stream_masker.errors import ParameterError
-
-REFERENCES = ("mean", "pair", "root")
 
 MIN_ALPHA = 0.01
 """The smallest allowed noise level α, also of a record. Less noise would leave nearly all values unchanged."""
@@ -26,98 +26,123 @@ MAX_ALPHA = 10.0
 ALPHA_RANGE = f"[{MIN_ALPHA:g}, {MAX_ALPHA:g}]"
 """The allowed noise levels, for messages."""
 
-AttributePairs: TypeAlias = Sequence[tuple[str, str]]
-"""Pairs of attributes, by name."""
 
+def parameter(default: Any, description: str, **limits: float) -> Any:
+    """Return the field of a parameter.
 
-def checked_attributes(
-    taxonomies: Mapping[str, Taxonomy], numeric: Mapping[str, object] | None = None
-) -> tuple[str, ...]:
-    """Return the names of the nominal attributes, in order; empty if all attributes are numeric.
-
-    Raises ParameterError if there is no attribute at all, or an attribute without a taxonomy.
+    ``limits``: ``ge`` and ``le``, the least and the greatest number; of a mapping, that of each entry.
     """
-    require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
-    if numeric is not None:
-        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
-    if not taxonomies and not numeric:
-        raise ParameterError("there is no attribute to mask: give at least one taxonomy")
-    for name, tau in taxonomies.items():
-        if not isinstance(tau, Taxonomy):
-            raise ParameterError(
-                f"the taxonomy of {name!r} is of type {type(tau).__name__}: use a Taxonomy, as in {EXAMPLE_TAXONOMIES}"
-            )
-    return tuple(taxonomies)
+    return field(default=default, metadata={"description": description, **limits})
 
 
-EXAMPLE_TAXONOMIES = "{'principal': ontology.taxonomy()}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodCard:
+    """What a mechanism does, preserves and costs, for readers who choose one; phrases without a full stop.
+
+    * ``source``: the paper and section.
+    * ``attributes``: how many attributes it takes, and of which kind. ``taxonomies``: what it requires of theirs.
+    * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
+    * ``guarantee``: the protection that is guaranteed, if any.
+    * ``latency``: what a record has to wait for. ``cost``: of masking one record, in O-notation.
+    * ``numeric``: whether it also masks numeric attributes.
+    """
+
+    source: str
+    attributes: str
+    taxonomies: str
+    preserves: tuple[str, ...]
+    guarantee: str
+    latency: str
+    cost: str
+    numeric: bool = False
 
 
-def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
-    """Return one parameter value per attribute, in order, from one for all or a mapping.
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """The parameters that all mechanisms share.
+
+    Creating parameters raises ParameterError, which names the value given and the values allowed.
+    """
+
+    distance: DistanceChoice = parameter("wu_palmer", "The semantic distance.")
+    window: int = parameter(10_000, "The number of records of the calibration window.", ge=1)
+    window_age: float | None = parameter(None, "The age limit of the window in seconds; None for no limit.", ge=1e-3)
+    rollup_depth: int = parameter(2, "The depth of the statistics' roll-up; 1 is the root.", ge=1)
+
+    def __post_init__(self) -> None:
+        kinds = _kinds(type(self))
+        for each in fields(self):
+            check(each.name, getattr(self, each.name), kinds[each.name], each.metadata)
+
+
+def own_first(parameters: type[Parameters]) -> list[Field[Any]]:
+    """Return the fields of the class, those that all mechanisms share last."""
+    shared = {each.name for each in fields(Parameters)}
+    return sorted(fields(parameters), key=lambda each: each.name in shared)
+
+
+def signature_of(parameters: type[Parameters], *, numeric: bool) -> Signature:
+    """Return the signature of a mechanism's constructor, with its parameters by name."""
+    own = [(each.name, each.default) for each in own_first(parameters)]
+    named = [("parameters", None), *own, *([("numeric", None)] if numeric else [])]
+    keywords = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in named]
+    first, last = Parameter("taxonomies", Parameter.POSITIONAL_OR_KEYWORD), Parameter("seed", Parameter.KEYWORD_ONLY)
+    return Signature([first, *keywords, last])
+
+
+def created(kind: type[Parameters], parameters: Parameters | None, given: Mapping[str, Any]) -> Parameters:
+    """Return the parameters, or those that are given by name. Raises ParameterError."""
+    if parameters is None:
+        require_known(given, [each.name for each in own_first(kind)], "the mechanism")
+        return kind(**given)
+    if given or not isinstance(parameters, kind):
+        raise ParameterError(f"parameters= is a {type(parameters).__name__}: use a {kind.__name__}, and none by name")
+    return parameters
+
+
+def _kinds(parameters: type[Parameters]) -> dict[str, tuple[Any, ...]]:
+    """Return the allowed types of each parameter."""
+    hints = get_type_hints(parameters)
+    return {
+        name: (hint,) if get_origin(hint) in (None, Literal, Mapping) else get_args(hint)
+        for name, hint in hints.items()
+    }
+
+
+def check(name: str, given: object, kinds: tuple[Any, ...], limits: Mapping[str, Any]) -> None:
+    """Raise ParameterError unless a value is of one of these types, and within its limits.
+
+    Types other than None, numbers, bool, Literal and mappings to numbers are not checked here.
+    """
+    low, high = limits.get("ge", -math.inf), limits.get("le", math.inf)
+    if given is None and NoneType in kinds:
+        return
+    if float in kinds and isinstance(given, Mapping) and len(kinds) > 1:
+        for key, number in given.items():
+            number_between(f"{name} of {key!r}", number, low, high)
+    elif float in kinds:
+        number_between(name, given, low, high)
+    elif int in kinds:
+        whole_number(name, given, low, high)
+    elif bool in kinds:
+        require_type(name, given, bool)
+    elif get_origin(kinds[0]) is Literal:
+        require_one_of(name, given, get_args(kinds[0]))
+
+
+def per_attribute(name: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the value of a parameter for each attribute, in order, from one for all or a mapping.
 
     Raises ParameterError if the mapping does not name exactly the attributes.
     """
     each = given if isinstance(given, Mapping) else dict.fromkeys(attributes, given)
     if set(each) != set(attributes):
         names = ", ".join(map(repr, each)) or "no attribute"
-        raise ParameterError(f"{parameter} is given for {names}: give one number, or one for each of {attributes}")
-    return {name: each[name] for name in attributes}
+        raise ParameterError(f"{name} is given for {names}: give one number, or one for each of {attributes}")
+    return {attribute: each[attribute] for attribute in attributes}
 
 
 def checked_alpha(alpha: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:
-    """Return α of every attribute, from one for all or one for each.
-
-    Raises ParameterError unless each is in [0.01, 10].
-    """
+    """Return α of every attribute. Raises ParameterError unless each is in [0.01, 10]."""
     levels = per_attribute("alpha", alpha, attributes)
-    for name, level in levels.items():
-        if isinstance(level, bool) or not isinstance(level, Real) or not MIN_ALPHA <= float(level) <= MAX_ALPHA:
-            raise ParameterError(f"alpha={level!r} of {name!r} is not allowed: use a number in {ALPHA_RANGE}")
-    return {name: float(level) for name, level in levels.items()}
-
-
-def check_rollup_depth(depth: int) -> None:
-    """Raise ParameterError unless the depth is at least 1 (the root)."""
-    require_type("rollup_depth", depth, int)
-    if depth < 1:
-        raise ParameterError(f"rollup_depth={depth} is not allowed: use 1 (the root) or more")
-
-
-def partner_indices(
-    reference: str, pairs: AttributePairs | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
-) -> tuple[int, ...]:
-    """Return the index of each attribute's partner, in order; empty unless ``reference`` is ``pair``.
-
-    Raises ParameterError if pairs are given for another reference, or if they are not disjoint pairs of all attributes
-    with one taxonomy per pair (2017: section 4.5).
-    """
-    attributes = tuple(taxonomies)
-    if reference != "pair":
-        if pairs is not None:
-            raise ParameterError(f"pairs={list(pairs)!r} is only allowed with reference='pair': remove it")
-        return ()
-    if pairs is not None and any(isinstance(pair, str) for pair in pairs):
-        raise ParameterError(f"pairs={pairs!r} is not allowed: use pairs of names, such as pairs=[('first', 'second')]")
-    groups: list[Any] = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
-    problem = ""
-    if {len(pair) for pair in groups} != {2} or Counter(chain.from_iterable(groups)) != Counter(attributes):
-        problem = f"every attribute in exactly one pair of two attributes, not pairs={pairs!r} of {attributes}"
-    elif any(taxonomies[first] != taxonomies[second] for first, second in groups):
-        problem = f"the same taxonomy for both attributes of a pair, but those of {groups!r} have different ones"
-    if problem:
-        raise ParameterError(f"reference='pair' needs {problem}: {table_9_suggestion(attributes, correlated)}")
-    partner = {**dict(groups), **{second: first for first, second in groups}}
-    return tuple(attributes.index(partner[name]) for name in attributes)
-
-
-def table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
-    """Return what 2017's Table 9 suggests for attributes that do not form pairs of one taxonomy."""
-    if len(attributes) == 1:
-        return "2017's Table 9 suggests Uncorrelated-Algorithm1 for one attribute (correlated=False, reference='mean')"
-    kind = "two attributes of different taxonomies" if len(attributes) == 2 else "more than two attributes"
-    how = "" if correlated else "correlated=True, "
-    return (
-        f"for {kind} 2017's Table 9 suggests Correlated-Algorithm3 to keep the sdCor ({how}reference='root'), "
-        f"or Correlated-Algorithm1 to keep the sMean ({how}reference='mean')"
-    )
+    return {name: number_between(f"alpha of {name!r}", level, MIN_ALPHA, MAX_ALPHA) for name, level in levels.items()}

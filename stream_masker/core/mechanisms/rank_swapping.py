@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
-from stream_masker.core.mechanisms.base import MethodCard, distortion_of
-from stream_masker.core.mechanisms.grouped import GroupMechanism
+from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
+from stream_masker.core.mechanisms.options import MethodCard, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, draw_words
-from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import require_one_of, require_type, whole_number
+from stream_masker.core.validation import whole_number
 from stream_masker.errors import ParameterError
-
-MIN_K = 2  # with one value in an interval, the values of a group, which swaps keep, would decide every swap
 
 UNITS_OF_DISTANCE = 10**9  # distances are compared as whole multiples of its inverse, so that their sums are exact
 
 FIRST, NEXT = 2, 3  # the random words that draw the first reference, or ties in ranks, and the next reference
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankSwappingParameters(GroupParameters):
+    """Semantic rank swapping (2019): swaps a value with one of the k semantically nearest values."""
+
+    k: int = parameter(10, "The swapping interval in records; at least 2.", ge=2)
+    multivariate: bool = parameter(False, "Whether records are swapped as a whole (2019: Algorithm 3).")
+    intervals: Literal["dynamic", "fixed"] = parameter(
+        "dynamic",
+        "Whether values are ranked again around each value (`dynamic`, 2019: Algorithm 2) or once (`fixed`, 2019: "
+        "Algorithm 1).",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole_number("k", self.k, 2, self.window - 1)
 
 
 class RankSwapping(GroupMechanism[Statistics]):
@@ -63,43 +78,16 @@ class RankSwapping(GroupMechanism[Statistics]):
         cost="O(n) in a group of n",
     )
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        k: int = 10,
-        multivariate: bool = False,
-        intervals: str = "dynamic",
-        group_records: int = GROUP_RECORDS,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
+    parameters_type = RankSwappingParameters
+    parameters: RankSwappingParameters
 
-        * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``k``: the length of the swapping interval in records, from 2 to less than ``window``.
-        * ``multivariate``: Algorithm 3, for at least two attributes.
-        * ``intervals``: ``dynamic``, or ``fixed`` (Algorithm 1, not with ``multivariate``).
-        * ``group_records``: see ``GroupMechanism``.
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        require_one_of("intervals", intervals, ("dynamic", "fixed"))
-        require_type("multivariate", multivariate, bool)
-        super().__init__(
-            taxonomies,
-            group_records=group_records,
-            distance=distance,
-            window=window,
-            window_age=window_age,
-            rollup_depth=rollup_depth,
-            seed=seed,
-        )
-        self._k, self._multivariate = whole_number("k", k, MIN_K, window - 1), multivariate
-        self._swap = swap_in_ranks if intervals == "fixed" else swap_nearest
-        if multivariate and (len(self._attributes) < 2 or intervals == "fixed"):
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        given = self.parameters
+        self._k, self._multivariate = given.k, given.multivariate
+        self._swap = swap_in_ranks if given.intervals == "fixed" else swap_nearest
+        if given.multivariate and (len(self._attributes) < 2 or given.intervals == "fixed"):
             raise ParameterError("multivariate=True needs at least two attributes and dynamic intervals")
 
     @property
@@ -115,8 +103,6 @@ class RankSwapping(GroupMechanism[Statistics]):
         """
         self._prepared_statistics()
         self._check(batch, keys)
-        if 0 < batch.size < self.group_minimum:
-            raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} records, not {batch.size}")
         words, distances = draw_words(keys, batch, distinct=True), self._distances
         partners = [np.arange(column.codes.size) for column in batch.columns]
         for attributes in self._swapped_together(batch):
@@ -127,12 +113,9 @@ class RankSwapping(GroupMechanism[Statistics]):
                 found, _ = self._swap(given, columns[0].owners[units], self._k)
                 for j, others in zip(attributes, found, strict=True):
                     partners[j][units] = units[others]
-        masked = [Column(c.codes[own], c.offsets) for c, own in zip(batch.columns, partners, strict=True)]
-        distortions = []
-        for before, after, own, d in zip(batch.columns, masked, partners, distances, strict=True):
-            stay = np.count_nonzero((own == np.arange(own.size)) & (before.codes >= 0))
-            distortions.append(distortion_of(before.codes, after.codes, d, truncated=int(stay)))
-        return MaskedBatch(tuple(masked), tuple(distortions))
+        pairs = list(zip(batch.columns, partners, strict=True))
+        stay = [np.count_nonzero((own == np.arange(own.size)) & (column.codes >= 0)) for column, own in pairs]
+        return self._masked(batch, [column.codes[own] for column, own in pairs], map(int, stay))
 
     def _swapped_together(self, batch: Batch) -> list[list[int]]:
         """Return which attributes swap together: the scalars of Algorithm 3, others alone. Raises ParameterError if one

@@ -3,76 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
 from math import isclose
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.markov import MarkovMatrix, MarkovMechanism
+from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_array, read_array
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import number_between, require_type, whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 
-MAX_FACTOR = 1e6
 MAX_VICUS_VALUES = 50  # of an attribute
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionParameters(Parameters):
+    """Similarity by co-occurrence and partitions of similar values: parameters that VICUS and Random share."""
+
+    threshold: float = parameter(
+        0.6, "T: the minimum similarity of values that are merged for S''; in [0, 1].", ge=0, le=1
+    )
+    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.", ge=0, le=1)
+    c2: float = parameter(0.4, "The weight of S''; in [0, 1].", ge=0, le=1)
+    multigraph: bool = parameter(True, "Whether the number of co-occurrences counts, or only that values co-occur.")
+    part_size: int = parameter(
+        2, "The minimum number of values in a part; at least 1. An attribute with fewer has one part.", ge=1
+    )
+    parts: int | None = parameter(
+        None, "The number of parts of an attribute's values; at least 1. Default: chosen by similarity.", ge=1
+    )
+    k1: float = parameter(
+        5.0,
+        "The ratio of the probability of keeping a value to that of another value of its part; at least 1.",
+        ge=1,
+        le=1_000_000,
+    )
+    k2: float = parameter(
+        20.0,
+        "The ratio of the probability of another value of the same part to that of a value of another part; at least "
+        "1.",
+        ge=1,
+        le=1_000_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isclose(self.c1 + self.c2, 1.0):
+            raise ParameterError(f"c1={self.c1!r} and c2={self.c2!r} are not allowed: use two numbers that sum to 1")
 
 
 class PartitionMechanism(MarkovMechanism):
     """Divides the values of the window into parts by similarity, and masks a value depending on its part."""
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        threshold: float = 0.6,
-        c1: float = 0.6,
-        c2: float = 0.4,
-        multigraph: bool = True,
-        part_size: int = 2,
-        parts: int | None = None,
-        k1: float = 5.0,
-        k2: float = 20.0,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics. Raises ParameterError, which names what is allowed.
+    parameters_type = PartitionParameters
+    parameters: PartitionParameters
 
-        * ``taxonomies``: τ by attribute, in the order of all columns; at least two.
-        * ``threshold``: T in [0, 1], the similarity from which values are merged for S''.
-        * ``c1``, ``c2``: the weights of S' and S'', in [0, 1]; their sum is 1.
-        * ``multigraph``: whether edges count how often values occur together.
-        * ``part_size``: the smallest size of a part, at least 1. An attribute with fewer values has one part.
-        * ``parts``: the number of parts of an attribute, or as many as its values allow; None derives it from the
-          similarity.
-        * ``k1``: how many times more probable it is that a value stays than that it becomes a given other value of its
-          part; in [1, 10⁶].
-        * ``k2``: how many times more probable the latter is than a given value of another part; in [1, 10⁶].
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
         if len(self._attributes) < 2:
             raise ParameterError(
                 f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
             )
-        require_type("multigraph", multigraph, bool)
-        self._multigraph = multigraph
-        self._similarity = {"threshold": number_between("threshold", threshold, 0.0, 1.0), **_weights(c1, c2)}
-        self._k1 = number_between("k1", k1, 1.0, MAX_FACTOR)
-        self._k2 = number_between("k2", k2, 1.0, MAX_FACTOR)
-        self._part_size = whole_number("part_size", part_size, 1, MAX_VICUS_VALUES)
-        self._parts = None if parts is None else whole_number("parts", parts, 1, MAX_VICUS_VALUES)
 
     def partition(self, attribute: str) -> list[list[str]]:
         """Return the parts of an attribute's values in force, as lists of concept ids.
@@ -92,9 +91,11 @@ class PartitionMechanism(MarkovMechanism):
                     f"{name} has {values} values in the window, {self.name} is for at most {MAX_VICUS_VALUES}: with "
                     "more, hardly any association is left (of an sdCor of 0.26, 0.03 at 700 values)"
                 )
-        graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=self._multigraph)
-        similarities = zip(self._attributes, graph.similarities(**self._similarity), strict=True)
-        parts = {name: divided(similarity, self._part_size, self._parts) for name, similarity in similarities}
+        given = self.parameters
+        graph = ValueGraph.of(counts, tuple(map(len, self._taxonomies.values())), multigraph=given.multigraph)
+        similarities = graph.similarities(threshold=given.threshold, c1=given.c1, c2=given.c2)
+        divisions = [divided(similarity, given.part_size, given.parts) for similarity in similarities]
+        parts = dict(zip(self._attributes, divisions, strict=True))
         return {
             name: {**model, "parts": pack_array(parts[name].astype(np.int32))}
             for name, model in super()._model(counts, statistics).items()
@@ -104,14 +105,7 @@ class PartitionMechanism(MarkovMechanism):
         """Return the part of each value, (v,) int32, and its probability to stay, (v,) float64."""
         labels = _read_parts(model, values)
         sizes = np.bincount(labels)[labels]
-        return labels, stay_probability(self._k1, self._k2, sizes, values - sizes)
-
-
-def _weights(c1: float, c2: float) -> dict[str, float]:
-    weights = {"c1": number_between("c1", c1, 0.0, 1.0), "c2": number_between("c2", c2, 0.0, 1.0)}
-    if not isclose(sum(weights.values()), 1.0):
-        raise ParameterError(f"c1={c1!r} and c2={c2!r} are not allowed: use two numbers from 0 to 1 that sum to 1")
-    return weights
+        return labels, stay_probability(self.parameters.k1, self.parameters.k2, sizes, values - sizes)
 
 
 def _read_parts(model: object, values: int) -> Int32Array:
@@ -132,7 +126,7 @@ class Vicus(PartitionMechanism):
     Similar values occur together with the same values of other attributes. Let S be the part of a value among the
     attribute's v values, and S' all other values. The value stays with probability Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) +
     |S'|). It becomes each other value of S with psp = Ps / k1, and each value of S' with pdp = Ps / (k1·k2) (2012:
-    equations 8 to 11). The similarity (``core.similarity``) and the parts (``divided``) are computed from the window.
+    equations 8 to 11). The similarity (``ValueGraph``) and the parts (``divided``) are computed from the window.
 
     Where the paper leaves a choice: the values of an attribute are those of the window; a value that the window does
     not contain becomes one of them by frequency. An attribute with a single value in the window is masked to it.
@@ -156,7 +150,8 @@ class Vicus(PartitionMechanism):
 
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         labels, keep = self._keep(model, values.size)
-        factors = np.where(labels[:, None] == labels[None, :], self._k1, self._k1 * self._k2)
+        k1, k2 = self.parameters.k1, self.parameters.k2
+        factors = np.where(labels[:, None] == labels[None, :], k1, k1 * k2)
         np.fill_diagonal(factors, 1.0)
         return MarkovMatrix.of_rows(values, keep[:, None] / factors, counts.astype(np.float64))
 
@@ -182,6 +177,93 @@ class RandomTransitions(PartitionMechanism):
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         _, keep = self._keep(model, values.size)
         return MarkovMatrix(values, keep, np.ones((1, values.size)), counts.astype(np.float64), others=values.size > 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueGraph:
+    """Similarity of the n values of a window by the values that they occur with (2012: section 2). Immutable.
+
+    The vertices of a graph are the values of all attributes. Values that occur in the same record are adjacent: in the
+    simple graph G by one edge, in the multigraph H by one edge for each such record. Values of the same attribute are
+    never adjacent, and similarity is defined between values of the same attribute only.
+
+    * S'ij = Σk √(aik·akj) / √(d(i)·d(j)) (equation 2), in [0, 1], and 1 on the diagonal. aik is the number of edges
+      between i and k, and d(i) the number of edges at i. A value without edges is similar only to itself.
+    * S''ij is S'ij of the graph after merging for i and j: values c and d of another attribute are merged if c is
+      adjacent to i, d is adjacent to j, and S'cd > T; chains of such pairs become one vertex (algorithm 1). Merging
+      keeps parallel edges and therefore the degrees. The paper does not say so, but its Table 2 requires it.
+    * Sij = c1·S'ij + c2·S''ij (equation 1).
+
+    * ``values``: for each attribute j, (v,) int64 positions of its values, ascending; they are the vertices
+      ``firsts[j]`` … ``firsts[j + 1] - 1``.
+    * ``edges``: (n, n) float64, a: the number of edges between two vertices.
+    """
+
+    values: tuple[Int64Array, ...]
+    firsts: Int64Array
+    edges: Float64Matrix
+
+    @classmethod
+    def of(cls, counts: Counts, sizes: tuple[int, ...], *, multigraph: bool) -> ValueGraph:
+        """Build the graph from the counts of a window; ``sizes``: the number of concepts of each taxonomy."""
+        values = tuple(column.keys for column in counts.values)
+        firsts = offsets_from_lengths(np.array([len(found) for found in values]))
+        edges = np.zeros((firsts[-1], firsts[-1]))
+        for (i, j), pair in counts.pairs.items():
+            a, b = np.divmod(pair.keys, sizes[j])
+            u, w = firsts[i] + np.searchsorted(values[i], a), firsts[j] + np.searchsorted(values[j], b)
+            edges[u, w] = edges[w, u] = pair.counts if multigraph else 1.0
+        return cls(values, firsts, edges)
+
+    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Float64Matrix]:
+        """S: for each attribute (v, v) float64, in the order of ``values``."""
+        first = self.direct()
+        second = self.transitive(first, threshold)
+        return [c1 * direct + c2 * transitive for direct, transitive in zip(first, second, strict=True)]
+
+    def direct(self) -> list[Float64Matrix]:
+        """S': for each attribute (v, v) float64."""
+        roots = np.sqrt(self.edges)
+        return [self._scaled(x, roots[block] @ roots[block].T) for x, block in enumerate(self._blocks)]
+
+    def transitive(self, direct: list[Float64Matrix], threshold: float) -> list[Float64Matrix]:
+        """S'': for each attribute (v, v) float64. ``direct``: S'; ``threshold``: T."""
+        similar = [matrix > threshold for matrix in direct]
+        return [self._scaled(x, self._shared(x, similar)) for x in range(len(self.values))]
+
+    def _shared(self, x: int, similar: list[BoolArray]) -> Float64Matrix:
+        """Return Σ √(edges to i · edges to j) over the merged vertices, for each two values of attribute x."""
+        shared, edges = np.zeros((len(self.values[x]),) * 2), self.edges[self._blocks[x]]
+        for y, block in enumerate(self._blocks):
+            for i, j in combinations(range(len(shared)), 2) if y != x else ():
+                to_i, to_j = edges[i, block], edges[j, block]
+                group = merged((to_i > 0)[:, None] & (to_j > 0)[None, :] & similar[y])
+                masses = np.bincount(group, to_i), np.bincount(group, to_j)
+                shared[i, j] += np.sqrt(masses[0] * masses[1]).sum()
+        return shared + shared.T
+
+    def _scaled(self, x: int, shared: Float64Matrix) -> Float64Matrix:
+        """Return the shared edges of values of attribute x over √(d(i)·d(j)), at most 1, and 1 on the diagonal."""
+        degrees = np.sqrt(self.edges[self._blocks[x]].sum(axis=1))
+        scale = np.outer(degrees, degrees)
+        scaled = np.minimum(shared / np.where(scale > 0.0, scale, 1.0), 1.0)
+        np.fill_diagonal(scaled, 1.0)
+        return scaled
+
+    @property
+    def _blocks(self) -> list[slice]:
+        """The vertices of each attribute."""
+        return [slice(a, b) for a, b in zip(self.firsts[:-1].tolist(), self.firsts[1:].tolist(), strict=True)]
+
+
+def merged(linked: BoolArray) -> Int64Array:
+    """Return (v,) int64: the least vertex that each vertex is connected with. ``linked``: (v, v), in either order."""
+    either, group = linked | linked.T, np.arange(len(linked))
+    while True:
+        least = np.minimum(group, np.where(either, group[None, :], len(group)).min(axis=1, initial=len(group)))
+        if np.array_equal(least, group):
+            return group
+        group = least
 
 
 STARTS = 50

@@ -8,6 +8,6 @@
 
 from stream_masker.core.ontology.concepts import UNKNOWN, ConceptMap, Match
 from stream_masker.core.ontology.ontology import Ontology
-from stream_masker.core.ontology.taxonomy import Closure, Taxonomy, TreeTable
+from stream_masker.core.ontology.taxonomy import Closure, Taxonomy
 
-__all__ = ["UNKNOWN", "Closure", "ConceptMap", "Match", "Ontology", "Taxonomy", "TreeTable"]
+__all__ = ["UNKNOWN", "Closure", "ConceptMap", "Match", "Ontology", "Taxonomy"]

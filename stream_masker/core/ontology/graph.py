@@ -79,40 +79,6 @@ def closure(
     return offsets, ancestors, paths
 
 
-def level_ranges(child_offsets: Int64Array) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """Return the ranges of positions of the descendants k levels below s, for every concept s of a tree, k = 0 … height
-    of s, as compressed rows: offsets (m + 1,), first positions, and ends (half open).
-
-    A tree's concepts are ordered by depth, then by the position of their parent. So the children of all concepts, one
-    after another, are the positions from 1 on, and those of adjacent concepts are adjacent.
-    """
-    m = child_offsets.size - 1
-    owners, low, high = np.arange(m), np.arange(m), np.arange(1, m + 1)
-    parts = []
-    while owners.size:
-        parts.append((owners, low, high))
-        low, high = 1 + child_offsets[low], 1 + child_offsets[high]
-        kept = low < high
-        owners, low, high = owners[kept], low[kept], high[kept]
-    owner, lows, highs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    by_owner = np.argsort(owner, kind="stable")
-    offsets = offsets_from_lengths(np.bincount(owner, minlength=m))
-    return offsets, lows[by_owner].astype(np.int32), highs[by_owner].astype(np.int32)
-
-
 def first_parents_of(parent_offsets: Int64Array, parents: Int32Array) -> Int32Array:
     """Return (m,) int32: the first parent of each concept, 0 for the root."""
     return np.concatenate((np.zeros(1, np.int32), parents[parent_offsets[1:-1]]))
-
-
-def preorder_of(parents: Int32Array) -> Int32Array:
-    """Return (m,) int32: the index of each concept in a preorder walk of the tree with these first parents."""
-    above = parents.tolist()
-    sizes, index, free = [1] * len(above), [0] * len(above), [1] * len(above)
-    for c in range(len(above) - 1, 0, -1):
-        sizes[above[c]] += sizes[c]
-    for c in range(1, len(above)):
-        index[c] = free[above[c]]
-        free[above[c]] += sizes[c]
-        free[c] = index[c] + 1
-    return np.array(index, np.int32)

@@ -12,24 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.texts import TextIndex, Texts, encoded
 from stream_masker.errors import ParameterError, UnknownConceptError
-
-
-@dataclass(frozen=True, slots=True)
-class TreeTable:
-    """Arrays that only a tree has: the parent of each concept, and its descendants by level as ranges of positions.
-
-    parent: (m,) int32, -1 for the root. The descendants of s that are k levels below it are the positions
-    ``level_lo[level_offsets[s] + k]`` to ``level_hi[level_offsets[s] + k]`` (half open), k = 0 … height of s.
-    """
-
-    parent: Int32Array
-    level_offsets: Int64Array
-    level_lo: Int32Array
-    level_hi: Int32Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +153,6 @@ class Taxonomy:
         offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents, self.depth)
         return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
-    @cached_property
-    def tree(self) -> TreeTable:
-        """The arrays of a tree. Only for trees (``is_tree``)."""
-        parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
-        offsets, lo, hi = graph.level_ranges(self.child_offsets)
-        return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
-
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
         try:
@@ -296,40 +275,21 @@ def fold_code(code: str) -> str:
 
 
 NO_POSITION = -1
-"""The position of a parent or an ancestor that does not exist."""
-
-
-def line_parents(taxonomy: Taxonomy) -> Int32Array:
-    """Return (m,) int32: of the parents one level above a concept, the one with the least position; ``NO_POSITION`` for
-    the root. The line of ancestors that these parents make has one concept at every level."""
-    if taxonomy.is_tree:
-        return taxonomy.tree.parent
-    children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
-    above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
-    linked, first = np.unique(children[above], return_index=True)
-    parents = np.full(len(taxonomy), NO_POSITION, np.int32)
-    parents[linked] = taxonomy.parents[above][first]
-    return parents
+"""The position of what does not exist."""
 
 
 @lru_cache(maxsize=16)
 def to_level(taxonomy: Taxonomy, depth: int) -> Int32Array:
-    """Return (m,) int32: the ancestor of each concept at a depth from 1 on; a concept above it is its own."""
-    return nearest(taxonomy, taxonomy.depth <= depth)
+    """Return (m,) int32: the ancestor of each concept at a depth from 1 on; a concept above it is its own.
 
-
-def nearest(taxonomy: Taxonomy, eligible: BoolArray) -> Int32Array:
-    """Return (m,) int32: each concept itself, or the nearest of its ancestors, that is chosen; ``NO_POSITION`` if
-    there is none. ``eligible``: (m,) bool."""
-    parents, ancestors = line_parents(taxonomy), np.full(len(taxonomy), NO_POSITION, np.int32)
-    for level in levels(taxonomy):
-        above = parents[level]
-        inherited = np.where(above == NO_POSITION, NO_POSITION, ancestors[above])
-        ancestors[level] = np.where(eligible[level], level, inherited)
+    Of several parents, the one one level above a concept is followed, of several such the one of least position.
+    """
+    children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
+    above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
+    linked, first = np.unique(children[above], return_index=True)
+    parent = np.arange(len(taxonomy), dtype=np.int32)
+    parent[linked] = taxonomy.parents[above][first]
+    ancestors = np.arange(len(taxonomy), dtype=np.int32)
+    for _ in range(int(taxonomy.depth.max()) - depth):
+        ancestors = np.where(taxonomy.depth[ancestors] > depth, parent[ancestors], ancestors)
     return ancestors
-
-
-def levels(taxonomy: Taxonomy) -> list[Int64Array]:
-    """Return the concepts of each depth, the root first; positions are ordered by depth."""
-    starts = np.searchsorted(taxonomy.depth, np.arange(2, int(taxonomy.depth[-1]) + 1))
-    return np.split(np.arange(len(taxonomy)), starts)

@@ -11,7 +11,7 @@ that of an attacker who neglects what the masks of several elements tell togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -21,9 +21,17 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Column
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.records import MaskLaw, RecordMasker, Tuples, hoeffding_bound, masked_columns, value_law
+from stream_masker.core.risk.records import (
+    JointLaw,
+    MaskLaw,
+    RecordMasker,
+    Tuples,
+    hoeffding_bound,
+    masked_columns,
+    value_law,
+)
 from stream_masker.core.risk.risk import Disclosure, Risk, disclosure
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 
@@ -44,7 +52,7 @@ class AssessedMechanism(RecordMasker, Protocol):
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
 
-    def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None: ...
+    def record_joint(self, j: int, counts: Counts) -> JointLaw | None: ...
 
 
 def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
@@ -59,7 +67,9 @@ def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
         joint = prior[:, None] * channel.rows
         value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
         if exact is not None:
-            record[name] = disclosure(distance.taxonomy, values, prior, exact)
+            record[name] = disclosure(
+                distance.taxonomy, values, prior, exact.blocks, 0.0, exact.sampled, exact.greatest
+            )
         unchanged[name] = float(prior @ channel.unchanged)
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)

@@ -134,12 +134,15 @@ def disclosure(
     prior: Float64Array,
     blocks: Iterable[Float64Matrix],
     error: float = 0.0,
+    sampled: bool = False,
+    greatest: float | None = None,
 ) -> Disclosure:
     """Return the figures of a joint law.
 
     * ``values``: (n,) positions. ``prior``: (n,) the share of each.
     * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
-    * ``error``: see ``Disclosure``.
+    * ``error``: see ``Disclosure``. ``sampled``: whether the columns are drawn, so that it follows from them.
+    * ``greatest``: the greatest posterior of a code, if it is known without the columns.
     """
     codes = _Question(np.arange(values.size), np.arange(values.size))
     levels = {name: _of_level(taxonomy, values, depth) for name, depth in LEVELS.items()}
@@ -147,24 +150,25 @@ def disclosure(
     sensitive = {name: _Question(members, np.zeros(1, np.int64)) for name, members in groups.items() if members.size}
     questions = (codes, *levels.values(), *sensitive.values())
     before = [float(question.best(prior[:, None])[0]) for question in questions]
-    figures = _reduced(questions, blocks)
+    figures, deviation = _reduced(questions, blocks)
+    if greatest is not None:
+        figures[0][1] = greatest
     code, *others = (Guess(p, *row[:4]) for p, row in zip(before, figures, strict=True))
     members = [
-        Membership(p, min(found / p, 1.0), greatest)
-        for p, (_, greatest, _, _, found) in zip(before, figures, strict=True)
+        Membership(p, min(found / p, 1.0), most) for p, (_, most, _, _, found) in zip(before, figures, strict=True)
     ]
     return Disclosure(
         **asdict(code),
         levels=dict(zip(levels, others, strict=False)),
         sensitive=dict(zip(sensitive, members[1 + len(levels) :], strict=True)),
-        error=error,
+        error=deviation if sampled else error,
     )
 
 
-def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) -> list[list[float]]:
+def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) -> tuple[list[list[float]], float]:
     """Return for each question V, the greatest posterior, the likely and the certain share, and the mass of the best
-    guesses that are likely."""
-    figures = np.zeros((len(questions), 5))
+    guesses that are likely; and by how much V of the first one may be wrong if the columns are drawn."""
+    figures, masses, bests = np.zeros((len(questions), 5)), [], []
     for block in _narrow(blocks):
         total = block.sum(axis=0)
         joint, total = block[:, total > 0.0], total[total > 0.0]
@@ -173,8 +177,12 @@ def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) ->
             likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
             row[[0, 2, 3, 4]] += best.sum(), total[likely].sum(), total[certain].sum(), best[likely].sum()
             row[1] = max(row[1], (best / total).max(initial=0.0))
+            if question is questions[0]:
+                bests.append(best / total)
+                masses.append(total)
     rows: list[list[float]] = np.minimum(figures, 1.0).tolist()
-    return rows
+    mass, best = np.concatenate(masses), np.concatenate(bests)
+    return rows, 1.96 * float(np.sqrt((mass**2 * (best - mass @ best) ** 2).sum()))
 
 
 def _narrow(blocks: Iterable[Float64Matrix]) -> Iterator[Float64Matrix]:

@@ -59,14 +59,6 @@ def read_array(
     return array
 
 
-def read_float(model: object, field: str, low: float, high: float) -> float:
-    """Return a number of a model in [low, high]. Raises StatisticsError."""
-    number = read_model_field(model, field)
-    if not isinstance(number, float) or not low <= number <= high:
-        raise StatisticsError(f"the {field} of the model is not a number from {low:g} to {high:g}")
-    return number
-
-
 def pack_counts(column: SparseCounts) -> dict[str, Any]:
     """Pack an attribute's values and the count of each, by ascending position."""
     return {"values": pack_array(column.keys.astype(np.int32)), "counts": pack_array(column.counts)}

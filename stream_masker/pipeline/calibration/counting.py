@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from stream_masker.pipeline.calibration.blocks import (
     strata,
 )
 from stream_masker.pipeline.calibration.sampling import PositionSampler
-from stream_masker.pipeline.codec.base import DecodedBatch
+from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
 from stream_masker.pipeline.records import Block, Inputs, Stratum
 from stream_masker.pipeline.style import StyleCounts, add_styles
@@ -133,12 +133,12 @@ class BlockCounter:
         """Count only records of this level or more from now on; None: all records."""
         self._level = level
 
-    def count(self, decoded: DecodedBatch[Any]) -> Counts:
+    def count(self, decoded: DecodedBatch) -> Counts:
         """Return the counts of decoded records, all of them."""
         batch = replace(self.with_slots(decoded), columns=limit_elements(decoded.batch.columns))
         return count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
 
-    def with_slots(self, decoded: DecodedBatch[Any]) -> Batch:
+    def with_slots(self, decoded: DecodedBatch) -> Batch:
         """Return the batch of decoded records with the slots of their noise keys."""
         return _with_slots(decoded.batch, self._hashes(decoded.keys) if decoded.keys else None)
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
-from stream_masker.pipeline.rollups import SharedAncestor
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.fields import Taxonomies
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, StatisticsSource
@@ -41,8 +40,7 @@ class Subject:
     All mappings have the same attributes in the same order. configuration: the hash in published versions; settings:
     the mutable part of that configuration, None if it is not published and each worker keeps its own; numeric: the
     names of the numeric attributes; secret_id: of the masking secret that workers must have, None if the calibrator
-    does not know it; context: that of the records; rolled: the fields that are generalized by the counts of the window,
-    by path.
+    does not know it; context: that of the records.
     """
 
     mechanism: str
@@ -54,16 +52,10 @@ class Subject:
     numeric: tuple[str, ...] = ()
     secret_id: str | None = None
     context: Context = NO_CONTEXT
-    rolled: Mapping[str, SharedAncestor] = field(default_factory=dict)
 
     @property
     def attributes(self) -> tuple[str, ...]:
         return tuple(self.taxonomies)
-
-    @property
-    def fields(self) -> Taxonomies:
-        """The taxonomies of the fields that are generalized by the counts of the window, by key."""
-        return {field.counts_key: field.concepts.taxonomy for field in self.rolled.values()}
 
 
 @dataclass

@@ -21,7 +21,6 @@ from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
 from stream_masker.pipeline.calibration.window import CalibrationSettings, MaskingEffect, Window
-from stream_masker.pipeline.rollups import SharedConcepts, shared_of
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk
 from stream_masker.pipeline.wire.reports import DriftReport
@@ -119,7 +118,6 @@ class VersionPlanner:
             now,
             "blocks",
             self._learned(window.styles),
-            shared=shared_of(self.subject.rolled, window.original),
             blocks=window.range,
             kept=kept,
             masked=masked,
@@ -131,10 +129,7 @@ class VersionPlanner:
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         statistics = self._compute(counts)
-        shared = shared_of(self.subject.rolled, counts)
-        publish = self._publish(
-            statistics, now, "bootstrap", self._learned(styles), shared=shared, sampling=self._last_sampling
-        )
+        publish = self._publish(statistics, now, "bootstrap", self._learned(styles), sampling=self._last_sampling)
         return self._assessed(publish, statistics, counts)
 
     def on_snapshot(
@@ -143,15 +138,14 @@ class VersionPlanner:
         now: int,
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
-        shared: Mapping[str, SharedConcepts] | None = None,
     ) -> Publish:
-        """Return the next version, from a mechanism's snapshot, its styles and its shared concepts.
+        """Return the next version, from a mechanism's snapshot and its styles.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source, styles or {}, shared=shared or {}, sampling=self._last_sampling)
+        return self._publish(statistics, now, source, styles or {}, sampling=self._last_sampling)
 
     @property
     def settings_differ(self) -> bool:
@@ -170,8 +164,7 @@ class VersionPlanner:
         latest = self.history.latest
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
-        shared = shared_of(self.subject.rolled, self._counts[0]) or latest.shared
-        statistics, publish = self._repeated(replace(latest, shared=shared), now)
+        statistics, publish = self._repeated(latest, now)
         return self._assessed(publish, statistics, *self._counts)
 
     def on_sampling(self, window: Window, now: int) -> Publish:
@@ -188,9 +181,9 @@ class VersionPlanner:
     def _repeated(self, latest: StatisticsMessage, now: int) -> tuple[Statistics, Publish]:
         """Return the latest statistics as the next version, and that version with the subject's settings."""
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        source, styles, shared = latest.source, latest.styles, latest.shared
+        source, styles = latest.source, latest.styles
         return statistics, self._publish(
-            statistics, now, source, styles, shared=shared, blocks=latest.blocks, sampling=latest.sampling
+            statistics, now, source, styles, blocks=latest.blocks, sampling=latest.sampling
         )
 
     def _again(self, latest: StatisticsMessage, now: int) -> Publish:
@@ -339,7 +332,6 @@ class VersionPlanner:
         source: StatisticsSource,
         styles: Mapping[str, Style],
         *,
-        shared: Mapping[str, SharedConcepts],
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
@@ -364,7 +356,6 @@ class VersionPlanner:
                 settings=self.subject.settings,
                 sampling=sampling,
                 styles=styles,
-                shared=shared,
                 secret_id=self.secret_id,
             ),
             statistics=shown,

@@ -11,7 +11,6 @@ import orjson
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import Sampling
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import STYLE_CHOICES, Style
 from stream_masker.pipeline.wire.fields import (
     MESSAGE_FORMAT,
@@ -64,7 +63,6 @@ class StatisticsMessage:
     styles: Mapping[str, Style] = field(default_factory=dict)
     sampling: Sampling | None = None
     secret_id: str | None = None
-    shared: Mapping[str, SharedConcepts] = field(default_factory=dict)
 
     @property
     def key(self) -> bytes:
@@ -107,7 +105,6 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
         **sampling_section(message.sampling),
         **({} if message.secret_id is None else {"secret_id": message.secret_id}),
-        **({"fields": {path: asdict(shared) for path, shared in message.shared.items()}} if message.shared else {}),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -116,7 +113,6 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
     """Decode what ``encode_statistics`` returns. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "statistics")
     blocks, settings, styles = reader.optional("blocks"), reader.optional("settings"), reader.optional("styles")
-    fields = reader.optional("fields")
     return StatisticsMessage(
         version=reader.integer("version", least=1),
         mechanism=reader.text("mechanism"),
@@ -131,12 +127,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         styles={} if styles is None else {name: _style(styles.child(name)) for name in styles.data},
         sampling=read_sampling(reader),
         secret_id=reader.optional_text("secret_id"),
-        shared={} if fields is None else {path: _shared(fields.child(path)) for path in fields.data},
     )
-
-
-def _shared(reader: MessageReader) -> SharedConcepts:
-    return SharedConcepts(reader.text("basis"), tuple(reader.texts("concepts")))
 
 
 def _style(reader: MessageReader) -> Style:

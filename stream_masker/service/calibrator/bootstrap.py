@@ -17,9 +17,8 @@ from stream_masker.pipeline.calibration.counting import SampleCounts
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_chunks
 from stream_masker.pipeline.wire.sealing import SealError
@@ -73,10 +72,8 @@ def publish_snapshot(
     snapshot: Mapping[str, Any],
     source: StatisticsSource = "file",
     styles: Mapping[str, Style] | None = None,
-    shared: Mapping[str, SharedConcepts] | None = None,
 ) -> int:
-    """Publish a mechanism's snapshot, with the learned styles and the shared concepts of fields, as the next statistics
-    version; return its number.
+    """Publish a mechanism's snapshot, with the learned styles, as the next statistics version; return its number.
 
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
@@ -88,7 +85,7 @@ def publish_snapshot(
     planner = VersionPlanner(
         components.subject, components.new_mechanism(), history, components.settings, components.publication
     )
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles, shared)
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles)
     components.publisher.publish(publish)
     return publish.message.version
 

@@ -30,7 +30,6 @@ from stream_masker.service.configuration.build import (
     build_taxonomies,
     variance_growth,
 )
-from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 from stream_masker.service.kafka.clients import (
     RETRY_PROPERTIES,
@@ -43,9 +42,9 @@ from stream_masker.service.kafka.clients import log as client_log
 from stream_masker.service.kafka.failures import require_controller
 from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.names import publisher_id
+from stream_masker.service.kafka.requirements import MAX_BLOCK_BYTES as MAX_SUMMARY_BYTES
 from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
-from stream_masker.service.kafka.topic_rules import MAX_BLOCK_BYTES as MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
 
 
@@ -102,7 +101,6 @@ def build_subject(configuration: Configuration) -> Subject:
         alpha=variance_growth(configuration),
         numeric=tuple(configuration.numeric),
         context=mechanism.context,
-        rolled=field_policy(configuration).rolled,
     )
 
 

@@ -136,7 +136,7 @@ class CalibrationSession:
         subject = self._components.subject
         try:
             opened = self._components.blocks.open(key, value)
-            block = decode_block(opened, subject.taxonomies, subject.numeric, subject.context, subject.fields)
+            block = decode_block(opened, subject.taxonomies, subject.numeric, subject.context)
             window = self._window_log.on_block(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fhir.messages import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
-from stream_masker.pipeline.hl7v2.paths import hl7_path, kept_paths
+from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
+from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import FilterStep, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.attributes import AlphaFromPath, AnyAttributeSection, AttributeSection

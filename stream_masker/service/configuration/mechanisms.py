@@ -1,219 +1,88 @@
-"""The configuration sections of the mechanisms: their parameters, named as in the constructors of ``core.mechanisms``.
+"""The configuration sections of the mechanisms, made of the parameters in ``core.mechanisms``.
 
-Sections leave out the arguments that every mechanism receives from other sections: taxonomies, numeric attributes,
-alpha, the bounds of the window, and the secret.
+Sections leave out what every mechanism receives from other sections: taxonomies, numeric attributes, alpha, the size
+of groups, the bounds of the window, and the secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from inspect import signature
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, create_model
 
-from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, PositiveInt, Section
+from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise
+from stream_masker.core.mechanisms.options import own_first
+from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
 from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
-StatisticsDistance: TypeAlias = Annotated[
-    DistanceName, Field(description="The semantic distance that the statistics use.")
-]
+Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
+
+ELSEWHERE = {"alpha", "group_records", "window", "window_age", "rollup_depth"}
+"""Parameters that other sections of the configuration give."""
+
+TYPES: Mapping[str, Any] = {
+    "distance": DistanceName,
+    "pairs": tuple[tuple[NameText, NameText], ...],
+    "epsilon": Epsilon | dict[NameText, Epsilon],
+    "matrices": dict[NameText, NonEmptyText],
+}
+"""The types of parameters whose form in a configuration is another one than in Python."""
+
+BY_ATTRIBUTES = {"candidates"}
+"""Parameters whose default depends on the attributes (``defaults``), so that the schema has none."""
 
 
-def _by_attributes(schema: dict[str, Any]) -> None:
-    """Remove the default from a parameter's schema, because it depends on the attributes (``defaults``)."""
+def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
 class MechanismSection(Section):
-    """The section of one mechanism: its name and its constructor's parameters."""
+    """The section of one mechanism: its name and its parameters."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     name: str
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
         """Return the constructor's arguments; ``resolve`` maps a file name in the configuration to a path.
 
         Raises ConfigurationError for a file that cannot be read.
         """
-        return {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        if given.get("matrices"):
+            given["matrices"] = {name: read_matrix(resolve(file)) for name, file in given["matrices"].items()}
+        return given
 
 
-class SemanticNoiseSection(MechanismSection):
-    """Semantic noise (2017): replaces a value by a concept at the distance of a random noise magnitude."""
-
-    name: Literal["semantic_noise"] = Field(default="semantic_noise", description="The masking mechanism.")
-    correlated: bool = Field(
-        default=True,
-        json_schema_extra=_by_attributes,
-        description="Whether the noise of all attributes is drawn jointly, from their covariance. Default: `true`, but "
-        "`false` for a single attribute and with several arrays.",
-    )
-    reference: Literal["mean", "pair", "root"] = Field(
-        default="mean",
-        json_schema_extra=_by_attributes,
-        description="The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired "
-        "attribute (`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy "
-        "and with `pairs`, `mean` for a single attribute, otherwise `root`.",
-    )
-    pairs: tuple[tuple[NameText, NameText], ...] | None = Field(
-        default=None,
-        description="The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two "
-        "attributes.",
-    )
-    distribution: Literal["normal", "laplace"] = Field(default="normal", description="The distribution of the noise.")
-    rounding: Literal["ceil", "calibrated"] = Field(
-        default="ceil",
-        description="The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the "
-        "papers. `calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
-    )
-    candidates: Literal["all", "leaves", "observed"] = Field(
-        default="all",
-        json_schema_extra=_by_attributes,
-        description="The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters "
-        "(`all`), `leaves` only, or the concepts of the window, drawn by their frequency (`observed`; not with "
-        "`ceil`). Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
-    )
-    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
+def section_of(kind: type[Mechanism], *, default: bool = False) -> type[MechanismSection]:
+    """Return the section of a mechanism; ``default``: whether it may leave out the name."""
+    name = Field(kind.name if default else ..., description="The masking mechanism.")
+    definitions: dict[str, Any] = {"name": (Literal[kind.name], name)}
+    hints = get_type_hints(kind.parameters_type)
+    for each in own_first(kind.parameters_type):
+        if each.name in ELSEWHERE:
+            continue
+        limits = {key: each.metadata[key] for key in ("ge", "le") if key in each.metadata}
+        own = hints[each.name] if each.default is not None else get_args(hints[each.name])[0]
+        allowed = TYPES.get(each.name) or (Annotated[own, Field(**limits)] if limits else own)
+        if each.default is None:
+            allowed = allowed | None
+        extra = _without_default if each.name in BY_ATTRIBUTES else None
+        description = each.metadata["description"]
+        field = Field(each.default, description=description, json_schema_extra=extra)
+        definitions[each.name] = allowed, field
+    first_line = (kind.__doc__ or "").partition("\n")[0]
+    return create_model(f"{kind.__name__}Section", __base__=MechanismSection, __doc__=first_line, **definitions)
 
 
-class MicroaggregationSection(MechanismSection):
-    """Microaggregation (2013): replaces the values of k or more similar records by one representative."""
-
-    name: Literal["microaggregation"] = Field(description="The masking mechanism.")
-    k: Annotated[int, Field(ge=2)] = Field(
-        default=5, description="The minimum number of records in a group of equal masked records; at least 2."
-    )
-    variant: Literal["semantic", "classic"] = Field(
-        default="semantic",
-        description="How similarity is measured: by semantic distance (`semantic`), or as equal or different "
-        "(`classic`).",
-    )
-    hybrid: bool = Field(
-        default=False,
-        description="Whether values are taken from records of the group instead of its mean (2013: Algorithm 1).",
-    )
-    scaling: Literal["balanced", "paper"] = Field(
-        default="balanced", description="How the distances of the attributes are weighted against each other."
-    )
-    distance: DistanceName = Field(default="log_taxonomic", description="The semantic distance.")
-
-
-class RankSwappingSection(MechanismSection):
-    """Semantic rank swapping (2019): swaps a value with one of the k semantically nearest values."""
-
-    name: Literal["rank_swapping"] = Field(description="The masking mechanism.")
-    k: Annotated[int, Field(ge=2)] = Field(default=10, description="The swapping interval in records; at least 2.")
-    multivariate: bool = Field(default=False, description="Whether records are swapped as a whole (2019: Algorithm 3).")
-    intervals: Literal["dynamic", "fixed"] = Field(
-        default="dynamic",
-        description="Whether values are ranked again around each value (`dynamic`, 2019: Algorithm 2) or once "
-        "(`fixed`, 2019: Algorithm 1).",
-    )
-    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
-
-
-UnitInterval: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-ProbabilityRatio: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
-
-
-class PartitioningSection(MechanismSection):
-    """Similarity by co-occurrence and partitions of similar values: parameters that VICUS and Random share."""
-
-    threshold: UnitInterval = Field(
-        default=0.6, description="T: the minimum similarity of values that are merged for S''; in [0, 1]."
-    )
-    c1: UnitInterval = Field(default=0.6, description="The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.")
-    c2: UnitInterval = Field(default=0.4, description="The weight of S''; in [0, 1].")
-    multigraph: bool = Field(
-        default=True, description="Whether the number of co-occurrences counts, or only that values co-occur."
-    )
-    part_size: PositiveInt = Field(default=2, description="The minimum number of values in a part; at least 1.")
-    parts: PositiveInt | None = Field(
-        default=None,
-        description="The number of parts of an attribute's values; at least 1. Default: chosen by similarity.",
-    )
-    k1: ProbabilityRatio = Field(
-        default=5.0,
-        description="The ratio of the probability of keeping a value to that of another value of its part; at least 1.",
-    )
-    k2: ProbabilityRatio = Field(
-        default=20.0,
-        description="The ratio of the probability of another value of the same part to that of a value of another "
-        "part; at least 1.",
-    )
-    distance: StatisticsDistance = "wu_palmer"
-
-
-class VicusSection(PartitioningSection):
-    """VICUS (2012): replaces a value by transition probabilities that prefer its part of similar values."""
-
-    name: Literal["vicus"] = Field(description="The masking mechanism.")
-
-
-class RandomSection(PartitioningSection):
-    """Random (2012): keeps a value with the probability of VICUS, otherwise replaces it by any other value."""
-
-    name: Literal["random"] = Field(description="The masking mechanism.")
-
-
-class NaiveDistortionSection(MechanismSection):
-    """Naive distortion: replaces a value by another value of the window, all with equal probability."""
-
-    name: Literal["naive_distortion"] = Field(description="The masking mechanism.")
-    distance: StatisticsDistance = "wu_palmer"
-
-
-class ProbabilisticDistortionSection(MechanismSection):
-    """Probabilistic distortion: replaces a value by a value of the window, with probability equal to its frequency."""
-
-    name: Literal["probabilistic_distortion"] = Field(description="The masking mechanism.")
-    distance: StatisticsDistance = "wu_palmer"
-
-
-class PramSection(MechanismSection):
-    """The post-randomisation method (PRAM): replaces a value by a given or estimated Markov matrix."""
-
-    name: Literal["pram"] = Field(description="The masking mechanism.")
-    matrices: dict[NameText, NonEmptyText] | None = Field(
-        default=None,
-        description="JSON files of Markov matrices by attribute: `{value: {value: probability}}`. The matrix of an "
-        "attribute without a file is estimated.",
-    )
-    invariant: bool = Field(
-        default=False, description="Whether given matrices are made invariant, so that marginals are preserved."
-    )
-    retention: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] = Field(
-        default=0.5, description="The share of values that an estimated matrix keeps; from 0 to 0.999."
-    )
-    distance: StatisticsDistance = "wu_palmer"
-
-    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
-        files = self.matrices or {}
-        matrices = {attribute: read_matrix(resolve(file)) for attribute, file in files.items()}
-        return {**super().parameters(resolve), "matrices": matrices or None}
-
-
-Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
-
-
-class ExponentialSection(MechanismSection):
-    """The exponential mechanism: replaces a value by a concept, with a probability that decreases with distance."""
-
-    name: Literal["exponential"] = Field(description="The masking mechanism.")
-    epsilon: Epsilon | dict[NameText, Epsilon] = Field(
-        default=1.0,
-        description="The privacy budget of each value, for all attributes or for each; in [0.000001, 1000].",
-    )
-    candidates: Literal["all", "leaves"] = Field(
-        default="all",
-        json_schema_extra=_by_attributes,
-        description="The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters "
-        "(`all`), or `leaves` only. Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
-    )
-    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
+SemanticNoiseSection = section_of(SemanticNoise, default=True)
 
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)]
@@ -289,8 +158,6 @@ class SemanticTransportSection(MechanismSection):
 
 def needs_group(section: MechanismSection) -> bool:
     """Return whether the mechanism masks records only in groups."""
-    from stream_masker.core.mechanisms import MECHANISMS
-
     return MECHANISMS[section.name].needs_group
 
 
@@ -304,26 +171,15 @@ def takes_alpha(section: MechanismSection) -> bool:
 
 def takes_record_alpha(section: MechanismSection) -> bool:
     """Return whether records may bring their own noise level."""
-    return "alpha" in _parameters(section.name) and not isinstance(section, SemanticTransportSection)
+    return isinstance(section, SemanticNoiseSection)
 
 
-@cache
-def _parameters(name: str) -> frozenset[str]:
-    from stream_masker.core.mechanisms import mechanism
+_OWN = {"semantic_noise": SemanticNoiseSection, "semantic_transport": SemanticTransportSection}
 
-    return frozenset(signature(mechanism(name)).parameters)
+SECTIONS = {name: _OWN[name] if name in _OWN else section_of(kind) for name, kind in MECHANISMS.items()}
+"""The section of each mechanism, by its name."""
 
-
-MechanismSettings: TypeAlias = Annotated[
-    SemanticNoiseSection
-    | MicroaggregationSection
-    | RankSwappingSection
-    | VicusSection
-    | RandomSection
-    | NaiveDistortionSection
-    | ProbabilisticDistortionSection
-    | PramSection
-    | ExponentialSection
-    | SemanticTransportSection,
-    Field(discriminator="name"),
-]
+if TYPE_CHECKING:
+    MechanismSettings: TypeAlias = MechanismSection
+else:
+    MechanismSettings = Annotated[Union[tuple(SECTIONS.values())], Field(discriminator="name")]  # noqa: UP007 - computed

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.hl7v2.messages import Hl7Format
-from stream_masker.pipeline.hl7v2.paths import hl7_path
+from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.paths import JsonValue, Path, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.files.columns import keys
@@ -80,6 +79,6 @@ def key_getter(path: Path | str | None) -> GetKey:
 
 def _key(message: bytes, get: GetKey) -> bytes | None:
     try:
-        return get(orjson.loads(Hl7Format().decode(message)[0]))
+        return get(Hl7Format().decode(message)[0])
     except RecordRejectedError:
         return None

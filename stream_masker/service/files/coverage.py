@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
-from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.fhir.messages import FhirMessage
+from stream_masker.pipeline.fhir import bundle_of
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.plan import Plan
@@ -92,7 +92,7 @@ def paths_apply_to(event: JsonValue, plan: Plan) -> JsonValue:
     if plan.fhir is None or not isinstance(event, dict):
         return event
     try:
-        return FhirMessage.of(event, plan.fhir).bundle
+        return bundle_of(event, plan.fhir)
     except RecordRejectedError:
         return None
 
@@ -108,7 +108,7 @@ def coverage_report(
     coverage, values = Coverage(plan), list(lines)
     for line in values:
         try:
-            event = orjson.loads(line if record_format is None else record_format.decode(line)[0])
+            event = document_of(record_format, line)
         except (orjson.JSONDecodeError, RecordRejectedError):
             continue
         if isinstance(opened := paths_apply_to(event, plan), dict):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import orjson
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
@@ -19,14 +18,14 @@ from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.style import Style
 from stream_masker.service.files.coverage import paths_apply_to
 from stream_masker.service.files.text import NumberedLine
-from stream_masker.service.files.treatments import values_at
 
 
 class RecordingMechanism:
@@ -81,10 +80,10 @@ class Explainer:
 
     def _attributes(self, value: bytes, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
-        document = value if self.record_format is None else self.record_format.decode(value)[0]
+        document = paths_apply_to(document_of(self.record_format, value), self.plan)
         for j, attribute in enumerate(self.plan.attributes):
             before, after = batch.columns[j].codes, masked.columns[j].codes
-            texts = _texts(paths_apply_to(orjson.loads(document), self.plan), attribute, len(before))
+            texts = _texts(document, attribute, len(before))
             for k, text in enumerate(texts):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {text}"
@@ -142,6 +141,6 @@ class Explainer:
 
 def _texts(document: Any, attribute: AttributePlan, size: int) -> Sequence[str]:
     """Return the texts of an attribute's values in an event; question marks if they cannot be told apart."""
-    texts = [str(text) for place in attribute.places for text in values_at(document, place.path.steps)]
+    texts = [str(text) for place in attribute.places for text in selected(document, place.path.steps)]
     texts = texts if attribute.is_array else texts[:1]
     return texts if len(texts) == size else ["?"] * size

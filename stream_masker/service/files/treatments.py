@@ -88,19 +88,6 @@ def selects(step: Step, position: int, element: JsonValue) -> bool:
     return False
 
 
-def values_at(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
-    """Yield the values that the steps of a path select."""
-    if not steps:
-        yield value
-    elif isinstance(value, dict) and isinstance(steps[0], NameStep):
-        if steps[0].key in value:
-            yield from values_at(value[steps[0].key], steps[1:])
-    elif isinstance(value, list):
-        for position, element in enumerate(value):
-            if selects(steps[0], position, element):
-                yield from values_at(element, steps[1:])
-
-
 def _configured(plan: Plan) -> Iterator[tuple[Path, Treatment]]:
     """Yield the configured paths with their treatments."""
     for attribute in plan.attributes:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stream_masker.errors import ConfigurationError, installation_of
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.secret import read_registry_secret

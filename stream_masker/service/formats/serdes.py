@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from stream_masker.pipeline.codec.formatted import EncodeRecord
+from stream_masker.pipeline.formats import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.avro_values import avro_document, avro_value
 from stream_masker.service.formats.limits import bounded_datum, is_unbounded, time_limit

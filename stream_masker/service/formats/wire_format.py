@@ -9,8 +9,8 @@ from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 import orjson
 
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat
-from stream_masker.pipeline.hl7v2.messages import Hl7Format
+from stream_masker.pipeline.formats import EncodeRecord, RecordFormat
+from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.formats.registry import SchemaLookup, connect_registry

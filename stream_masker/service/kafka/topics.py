@@ -29,7 +29,7 @@ from stream_masker.service.configuration.topics import input_problems
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.credentials import kafka_python_credentials
 from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.topic_rules import CLEANUP, IN_SYNC, SETTINGS, TopicRule, topic_rules
+from stream_masker.service.kafka.requirements import CLEANUP, IN_SYNC, SETTINGS, TopicRule, topic_rules
 
 DEFAULT_PARTITIONS: Final = 4
 BROKER_DEFAULT_REPLICATION: Final = -1

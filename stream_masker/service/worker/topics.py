@@ -34,8 +34,8 @@ from stream_masker.service.kafka.failures import (
 )
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.names import consumer_group_id
+from stream_masker.service.kafka.requirements import topic_rules
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end
-from stream_masker.service.kafka.topic_rules import topic_rules
 from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health

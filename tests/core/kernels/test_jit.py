@@ -1,4 +1,4 @@
-"""Kernels: kept on disk, also where it can only be read; the notice of a first use; bits and sums."""
+"""Kernels: kept on disk, also where it can only be read; the notice of a first use."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numba.core import caching, event
 
-from stream_masker.core.kernels import bits, jit
-from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.kernels.sums import sum_of, sum_of_products
+from stream_masker.core.kernels import jit
 
 SOURCE = """
 from stream_masker.core.kernels.jit import inlined, kernel
@@ -31,7 +27,6 @@ def total(a):
         s += twice(a[i])
     return s / s if s == 0 else s
 """
-WORDS = st.integers(0, 2**64 - 1)
 
 
 @pytest.fixture
@@ -99,41 +94,3 @@ def test_a_long_compilation_is_logged_once(source: Path, monkeypatch: pytest.Mon
         for kind in (np.int8, np.int16, np.int32):
             module.total(np.arange(4, dtype=kind))
     assert [line.split(",")[0] for line in caplog.messages] == ["compiling numerical code for the first use"]
-
-
-@kernel
-def all_bits(word: np.uint64, other: np.uint64):
-    return bits.popcount(word), bits.lowest_bit(word), bits.highest_bit(word), bits.multiply_high(word, other)
-
-
-@given(WORDS.filter(bool), WORDS)
-def test_bits_are_those_of_integers(word: int, other: int) -> None:
-    expected = word.bit_count(), (word & -word).bit_length() - 1, word.bit_length() - 1, word * other >> 64
-    assert all_bits(np.uint64(word), np.uint64(other)) == expected
-
-
-@kernel
-def moved(data, at, to):
-    word = bits.word_at(data, at)
-    bits.put_word(data, to, word)
-    return word
-
-
-@given(st.binary(min_size=20, max_size=20), st.integers(0, 4), st.integers(8, 12))
-def test_words_of_bytes(content: bytes, at: int, to: int) -> None:
-    data = np.frombuffer(content, np.uint8).copy()
-    assert moved(data, at, to) == int.from_bytes(content[at : at + 8], "little")
-    assert data.tobytes() == content[:to] + content[at : at + 8] + content[to + 8 :]
-
-
-@kernel
-def both_sums(one, other):
-    return sum_of(one), sum_of_products(one, other)
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [0, 1, 31, 1000])
-def test_sums(kind: type, size: int) -> None:
-    one, other = np.random.default_rng(size).normal(size=(2, size)).astype(kind)
-    expected = math.fsum(one.tolist()), math.fsum((one.astype(float) * other.astype(float)).tolist())
-    np.testing.assert_allclose(both_sums(one, other), expected, rtol=0, atol=1e3 * np.finfo(kind).eps)

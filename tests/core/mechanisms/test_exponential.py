@@ -77,14 +77,6 @@ def masked_codes(mechanism, codes):
     return mechanism.mask_batch(batch, PositionKeys(b"s", "t", 0, np.arange(codes.size)))
 
 
-@pytest.mark.parametrize("tau", [TREE, GRAPH])
-def test_a_larger_epsilon_keeps_values_nearer(tau):
-    codes = np.random.default_rng(1).integers(0, len(tau), 5000).astype(np.int32)
-    distances = [masked_codes(made(tau, epsilon=e), codes).distortions[0].squared_distance for e in (0.01, 5, 10, 20)]
-    assert distances == sorted(distances, reverse=True)
-    assert distances[-1] < distances[0] / 2
-
-
 def test_epsilon_can_differ_by_attribute():
     codes = np.full(2000, 7, np.int32)
     first, second = masked_codes(made(epsilon={"a": 0.01, "b": 20}), codes).columns
@@ -100,28 +92,6 @@ def test_masked_values_do_not_depend_on_the_window():
     np.testing.assert_array_equal(
         masked_codes(made(), codes).columns[0].codes, masked_codes(other, codes).columns[0].codes
     )
-
-
-@pytest.mark.parametrize("tau", [TREE, GRAPH], ids=["tree", "graph"])
-def test_masks_do_not_change_when_the_window_slides(tau):
-    rng = np.random.default_rng(3)
-    mechanism = Exponential({"a": tau, "b": tau}, epsilon=3.0, window=100, seed=b"a seed..........")
-    codes = np.repeat(np.arange(len(tau), dtype=np.int32), 20)
-    masks, means = [], []
-    for first in range(0, len(tau) - 5, 5):
-        window = tau.decode(rng.integers(first, first + 5, 100).astype(np.int32))
-        mechanism.learn_many([{"a": value, "b": value} for value in window])
-        means.append(mechanism.calibrate().mean["a"])
-        masks.append(masked_codes(mechanism, codes).columns[0].codes)
-    assert mechanism.statistics.version == len(masks) > 4
-    assert len(set(means)) > 1
-    np.testing.assert_array_equal(masks, [masks[0]] * len(masks))
-
-
-def test_a_taxonomy_with_a_single_concept():
-    tau = Ontology.from_edges([("c", "root")]).taxonomy(root="c")
-    drawer = ExponentialDrawer(WuPalmer(tau), Candidates.of(tau, "all"), 1.0)
-    assert drawer.draw(np.zeros(3, np.int32), words(3)).tolist() == [0] * 3
 
 
 @pytest.mark.parametrize(

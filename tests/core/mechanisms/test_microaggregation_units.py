@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stream_masker import Ontology
-from stream_masker.core.anonymity import class_sizes, least_class
+from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Microaggregation
 from stream_masker.core.numeric import Numeric
@@ -61,11 +61,6 @@ def test_every_class_has_k_units(mechanism, seed, size, people):
     assert np.array_equal(again.columns[0].codes, done.columns[0].codes)
 
 
-def test_without_units_a_class_may_be_of_one_unit(mechanism):
-    batch = batches(3, 150, 10)
-    assert min(least_units(masked(mechanism, replace(batch, units=None)), batch)) < K
-
-
 def test_records_with_the_same_attributes_of_few_units_become_the_means_of_the_window(mechanism):
     batch = batches(5, 60, 60)
     batch.columns[0].codes[:10] = -1
@@ -79,12 +74,5 @@ def test_records_with_the_same_attributes_of_few_units_become_the_means_of_the_w
 
 def test_a_single_unit_is_too_few(mechanism):
     batch = batches(1, 50, 1)
-    with pytest.raises(ParameterError, match="k=4 needs 4 different units or more to mask together, not 1"):
+    with pytest.raises(ParameterError, match="groups of at least 4 different units, not 1"):
         masked(mechanism, batch)
-
-
-def test_classes_count_units_once():
-    same = Column(np.zeros(4, np.int32))
-    batch = Batch(4, (same,), units=np.array([7, 7, 7, 2]))
-    assert class_sizes(batch).tolist() == [2, 2, 2, 2]
-    assert least_class(Batch(4, (same,))) == 4

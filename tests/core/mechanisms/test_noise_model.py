@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.mechanisms.noise.law import Distribution
-from stream_masker.core.mechanisms.noise.model import NoiseSampler, triangular_factor
+from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.random import PositionKeys, draw_words
 
 N = 60_000
@@ -38,15 +36,6 @@ def noise_of(batch, sigma=SIGMA, *, correlated=True, distribution=Distribution.N
 
 def kurtosis(values):
     return float(np.mean(values**4) / np.mean(values**2) ** 2)
-
-
-@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32))
-def test_a_factor_of_any_rank(p, rank, seed):
-    root = np.random.default_rng(seed).normal(size=(p, min(rank, p)))
-    sigma = root @ root.T
-    lower = triangular_factor(sigma)
-    np.testing.assert_allclose(lower @ lower.T, sigma, atol=1e-7 * max(1.0, float(np.abs(sigma).max())))
-    np.testing.assert_array_equal(lower, np.tril(lower))
 
 
 @pytest.mark.parametrize("distribution", Distribution)
@@ -81,13 +70,6 @@ def test_every_element_has_the_covariance_with_the_scalars(place, distribution):
         np.testing.assert_allclose(np.cov(np.array(rows)), TARGET, atol=0.005)
 
 
-def test_elements_are_independent_given_the_scalars():
-    """The covariance of two elements is what they share through the scalars: Σ_ab Σ_bb⁻¹ Σ_ba."""
-    drawn = noise_of(Batch(N, (array([2] * N), scalar(N))), SIGMA[:2, :2])
-    shared = ALPHA[0] * SIGMA[0, 1] ** 2 / SIGMA[1, 1]
-    assert np.cov(drawn[0][::2], drawn[0][1::2])[0, 1] == pytest.approx(shared, abs=0.001)
-
-
 def test_present_values_keep_their_covariance_if_others_are_absent():
     codes = np.zeros(N, np.int32)
     codes[::2] = ABSENT
@@ -95,17 +77,3 @@ def test_present_values_keep_their_covariance_if_others_are_absent():
     for rows in (slice(0, None, 2), slice(1, None, 2)):
         np.testing.assert_allclose(np.cov(drawn[1][rows], drawn[2][rows]), TARGET[1:, 1:], atol=0.006)
     np.testing.assert_allclose(np.cov(np.array([values[1::2] for values in drawn])), TARGET, atol=0.006)
-
-
-def test_a_record_does_not_depend_on_the_absent_values_of_others():
-    codes = np.array([ABSENT, 0, 0, ABSENT], np.int32)
-    mixed = Batch(4, (Column(codes), scalar(4), Column(codes[::-1].copy())))
-    keys = PositionKeys(b"secret", "topic", 0, np.arange(4))
-    source = NoiseSampler(sigma=SIGMA, alpha=ALPHA, correlated=True, distribution=LAPLACE)
-    together = source.draw(keys, mixed, draw_words(keys, mixed))
-    for i in range(4):
-        record = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))
-        key = PositionKeys(b"secret", "topic", 0, np.array([i]))
-        alone = source.draw(key, record, draw_words(key, record))
-        for column, all_, lone in zip(record.columns, together, alone, strict=True):
-            assert column.codes[0] == ABSENT or all_[i] == lone[0]

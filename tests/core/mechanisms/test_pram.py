@@ -73,7 +73,7 @@ def test_a_matrix_that_is_not_stochastic_is_rejected_at_construction(matrix, mes
         ({"retention": -0.1}, "from 0 to 0.999"),
         ({"invariant": "yes"}, "bool"),
         ({"matrices": {"c": MATRIX}}, "only allowed for the attributes"),
-        ({"matrices": [MATRIX]}, "only allowed for the attributes"),
+        ({"matrices": [MATRIX]}, "matrices is of type list: use a mapping"),
     ],
 )
 def test_errors_name_the_allowed_parameters(given, allowed):

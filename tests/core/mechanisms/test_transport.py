@@ -73,8 +73,10 @@ def rmse_ratios(found):
 
 def told(made, j):
     """What all masks tell of attribute j: the chance of the best guess, the greatest posterior, the greatest prior."""
-    blocks = list(made.record_joint(j, made._counts))
+    law = made.record_joint(j, made._counts)
+    blocks = list(law.blocks)
     surest = max(float((each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300)).max()) for each in blocks)
+    assert surest <= law.greatest * (1.0 + 1e-5)
     assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
     return sum(each.max(axis=0).sum() for each in blocks), surest, sum(each.sum(axis=1) for each in blocks).max()
 
@@ -196,7 +198,7 @@ def test_a_sensitive_group_is_hidden_at_its_limit():
         made = calibrated(batch, alpha=0.3, **parameters)
         rows = inside[made._counts.values[1].keys]
         prior = made._counts.values[1].counts[rows].sum() / batch.size
-        blocks = made.record_joint(1, made._counts)
+        blocks = made.record_joint(1, made._counts).blocks
         surest.append(max(float((each[rows].sum(axis=0) / each.sum(axis=0)).max()) for each in blocks))
     assert surest[1] <= max(0.2, prior) * (1 + 1e-6) < surest[0]
 

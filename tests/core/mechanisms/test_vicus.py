@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.nominal import BANK, batch_of, flat, flat_taxonomies
+from support.nominal import BANK, batch_of, flat_taxonomies
 
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
 from stream_masker.core.random import PositionKeys
@@ -28,65 +28,12 @@ def made(kind=Vicus, records=BANK, taxonomies=TAXONOMIES, **parameters):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_value_outside_the_window_is_never_emitted(kind):
-    taxonomies = {"a": flat(["w", "x", "y", "z", "new"]), "b": flat(["u", "v", "new"])}
-    records = [{"a": "x", "b": "u"}] * 6 + [{"a": "y", "b": "v"}] * 3 + [{"a": "z", "b": "v"}]
-    mechanism = made(kind, records, taxonomies)
-    masked = mechanism.mask_many([{"a": "new", "b": "new"}] * 4000, keys=[b"%d" % k for k in range(4000)])
-    values = [record["a"] for record in masked]
-    assert set(values) == {"x", "y", "z"}
-    assert values.count("x") / 4000 == pytest.approx(0.6, abs=0.05)
-    assert {record["b"] for record in masked} == {"u", "v"}
-
-
-@pytest.mark.parametrize("kind", BOTH)
 def test_more_than_50_values_are_refused_with_the_reason(kind):
     records = [{"a": f"v{k % 51}", "b": "uv"[k % 2]} for k in range(200)]
     with pytest.raises(StatisticsError, match=r"a has 51 values in the window, .* at most 50: .*hardly any"):
         made(kind, records, flat_taxonomies(records))
     fewer = [record for record in records if record["a"] != "v7"]
     assert len(made(kind, fewer, flat_taxonomies(records)).transition_matrix("a")[0]) == 50
-
-
-@pytest.mark.parametrize("part_size", [1, 2, 7])
-@pytest.mark.parametrize("parts", [None, 5, 40])
-def test_parts_respect_their_bounds(parts, part_size):
-    rng = np.random.default_rng(1)
-    records = [{"a": f"v{a}", "b": f"v{b}"} for a, b in rng.integers(0, 40, (400, 2)).tolist()]
-    found = made(records=records, taxonomies=flat_taxonomies(records), parts=parts, part_size=part_size).partition("a")
-    values = sum(map(len, found))
-    assert min(map(len, found)) >= part_size
-    assert parts is None or len(found) == min(parts, values // part_size)
-
-
-def test_an_attribute_with_one_value_is_masked_to_it():
-    records = [{"a": "x", "b": "u"}, {"a": "x", "b": "v"}]
-    taxonomies = {"a": flat(["x", "new"]), "b": flat(["u", "v"])}
-    masked = made(records=records, taxonomies=taxonomies).mask_one({"a": "new", "b": "u"}, key=b"k")
-    assert masked["a"] == "x"
-
-
-def test_elements_of_an_array_are_masked_one_by_one():
-    records = [{"a": ["01", "02"], "b": "u"}, {"a": ["03"], "b": "v"}, {"a": [], "b": "u"}, {"a": None, "b": "v"}]
-    taxonomies = {"a": flat(["01", "02", "03", "04"]), "b": flat(["u", "v"])}
-    mechanism = made(records=records, taxonomies=taxonomies)
-    masked = mechanism.mask_many(records, keys=[b"1", b"2", b"3", b"4"])
-    assert [len(record["a"] or []) for record in masked] == [2, 1, 0, 0]
-    assert masked[3]["a"] is None
-
-
-def test_a_recalibration_uses_the_current_window():
-    records = [{"a": "x", "b": "u"}, {"a": "y", "b": "v"}, {"a": "z", "b": "w"}, {"a": "t", "b": "s"}]
-    mechanism = made(records=records[:2], taxonomies=flat_taxonomies(records), window=2)
-    assert mechanism.transition_matrix("a")[0] == ["x", "y"]
-    mechanism.learn_many(records[2:])
-    mechanism.calibrate()
-    assert sorted(mechanism.transition_matrix("a")[0]) == ["t", "z"]
-
-
-def test_the_model_depends_only_on_counts():
-    first, second = made(seed=b"one............."), made(seed=b"two.............")
-    assert first.statistics.to_dict() == second.statistics.to_dict()
 
 
 def test_vicus_keeps_values_in_their_parts_more_often_than_random():
@@ -113,9 +60,9 @@ def test_vicus_keeps_values_in_their_parts_more_often_than_random():
         ({"k1": 0.5}, "from 1 to"),
         ({"k2": 0}, "from 1 to"),
         ({"k2": float("inf")}, "from 1 to"),
-        ({"part_size": 0}, "whole number from 1"),
+        ({"part_size": 0}, "whole number of 1 or more"),
         ({"part_size": 2.5}, "whole number"),
-        ({"parts": 0}, "whole number from 1"),
+        ({"parts": 0}, "whole number of 1 or more"),
         ({"multigraph": 1}, "bool"),
     ],
 )
@@ -150,13 +97,6 @@ def test_a_damaged_model_is_rejected(model):
     snapshot = mechanism.snapshot()
     snapshot["statistics"]["model"] = {**snapshot["statistics"]["model"], "client": model}
     with pytest.raises(StatisticsError):
-        Vicus(TAXONOMIES, seed=SEED).restore(snapshot)
-
-
-def test_a_snapshot_without_a_model_is_rejected():
-    snapshot = made().snapshot()
-    del snapshot["statistics"]["model"]
-    with pytest.raises(StatisticsError, match="no model"):
         Vicus(TAXONOMIES, seed=SEED).restore(snapshot)
 
 

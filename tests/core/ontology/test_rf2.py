@@ -12,7 +12,6 @@ from stream_masker.errors import (
     DuplicateConceptError,
     EmptyOntologyError,
     MissingFileError,
-    OntologyError,
     SeveralRootsError,
     SourceFormatError,
     UnknownParentError,
@@ -111,16 +110,6 @@ class TestReading:
         assert_is_the_release(Ontology.load(release.write(place)))
         assert_is_the_release(Ontology.load(zipped(release, tmp_path / "release.zip")))
 
-    def test_several_files_of_a_kind_are_combined(self, release):
-        release.write()
-        extension = Release(release.folder)
-        extension.concepts[1:] = [concept_row(7, 1)]
-        extension.links[1:] = [link_row(7, EAR), link_row(MENIERE, EAR, own=9)]
-        extension.terms[1:] = [term_row(21, 1, 7, "nl", SYNONYM, "Oorpijn")]
-        onto = Ontology.load(extension.write(release="_NL_20240101"))
-        assert onto.taxonomy().parents_of("7") == (str(EAR),)
-        assert (len(onto), onto.label("7"), onto.label(str(ROOT))) == (5, "Oorpijn", "SNOMED CT Concept")
-
     def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_ignored(self, release):
         release.links += [
             link_row(EAR, MENIERE, active=0),
@@ -173,25 +162,3 @@ class TestInvalidReleases:
         release.path(kind).unlink()
         with pytest.raises(MissingFileError, match=rf"lacks files of a SNOMED CT RF2 .*: sct2_{kind}_Snapshot\*.txt$"):
             Ontology.load(release.folder)
-
-    def test_two_releases_in_one_folder_are_refused(self, release):
-        release.write("first")
-        with pytest.raises(DuplicateConceptError, match="use the snapshot of one release"):
-            Ontology.load(release.write("second", release="_INT_20250101"))
-
-    def test_an_error_of_the_encoding_names_the_line(self, release):
-        release.write()
-        path = release.path("Description")
-        path.write_bytes(path.read_bytes().replace("Øresygdom".encode(), "Øresygdom".encode("latin-1")))
-        with pytest.raises(SourceFormatError, match=r"Description.*: line 9 is not UTF-8 text$"):
-            Ontology.load(release.folder)
-
-    def test_an_archive_that_is_invalid_or_damaged_is_refused(self, release, tmp_path):
-        (tmp_path / "x.zip").write_bytes(b"no archive")
-        with pytest.raises(SourceFormatError, match=r"x.zip cannot be read as a zip archive"):
-            Ontology.load(tmp_path / "x.zip")
-        release.write()
-        data = zipped(release, tmp_path / "y.zip").read_bytes()
-        (tmp_path / "y.zip").write_bytes(data.replace(b"SNOMED CT Concept", b"SNOMED CT Damaged"))
-        with pytest.raises(OntologyError, match=r"y.zip: sct2_Description.* cannot be read"):
-            Ontology.load(tmp_path / "y.zip")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.kernels.draws import index_below, uniform
 from stream_masker.core.random import (
     EXPONENTIALS,
     VALUES,
@@ -25,9 +22,7 @@ from stream_masker.core.random import (
     exponential_roots,
     key_words,
     normals,
-    number_record_words,
     record_words,
-    uniforms,
 )
 from stream_masker.errors import ParameterError
 
@@ -96,17 +91,6 @@ def test_words_of_attributes_values_elements_secrets_and_records_are_independent
         assert chance(16 * one + other, 256) > LEAST_CHANCE / len(pairs)
 
 
-def test_every_bit_of_the_key_changes_half_of_the_bits():
-    """An offset, or a byte of a key, that differs in one bit."""
-    offsets = by_position([0, *(1 << k for k in range(62))])
-    fields = FieldKeys(b"secret", [bytes(8), *((1 << k).to_bytes(8, "little") for k in range(63))])
-    for keys in (offsets, fields):
-        (words,) = draw_words(keys, Batch(len(keys), (same(len(keys)),)))
-        changed = np.bitwise_count(words[1:] ^ words[0]).sum(axis=1)
-        assert abs(changed.mean() - 128) < 5
-        assert 80 < changed.min() <= changed.max() < 176
-
-
 @LAYOUTS
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 65])
 def test_a_record_has_the_same_words_and_variates_in_any_batch(layout, size):
@@ -138,17 +122,6 @@ def test_a_value_of_a_field_key_has_the_same_words_in_any_record_and_at_any_inde
     assert not set(second[3]) & set(second[4])
 
 
-@LAYOUTS
-def test_by_position_no_two_values_share_words(layout):
-    words = draw_words(by_position([1, 2]), Batch(2, (coded(5, 5), coded(5, 5), listed([5, 5], [5, 5]))), layout)
-    assert len(np.unique(np.concatenate(words))) == sum(each.size for each in words)
-
-
-def test_distinct_words_for_equal_values_of_a_field_key():
-    for words in draw_words(by_field("p", "p"), Batch(2, (coded(5, 5), listed([8, 8], [8]))), distinct=True):
-        assert len(np.unique(words)) == words.size
-
-
 def test_the_word_of_a_record_depends_on_all_scalars_and_no_list():
     def shared(one, other, elements=()):
         return int(record_words(by_field("p"), Batch(1, (coded(one), listed(elements), coded(other))))[0])
@@ -157,55 +130,6 @@ def test_the_word_of_a_record_depends_on_all_scalars_and_no_list():
     assert len(set(words)) == len(words)
     assert shared(1, 2, [3]) == shared(1, 2)
     assert words[0] ^ words[1] ^ words[2] ^ words[3] != 0
-
-
-def test_words_of_numbers_are_those_of_equal_numbers():
-    numbers = np.array([[1.5, 0.0], [1.5, -0.0], [2.5, 0.0]])
-    first, second = draw_number_words(by_field("p", "p", "p"), numbers)
-    np.testing.assert_array_equal(first[0], first[1])
-    np.testing.assert_array_equal(second[0], second[1])
-    assert not set(first[2]) & set(first[0])
-    assert len(np.unique(number_record_words(by_field("p", "p", "p"), numbers))) == 2
-    assert draw_number_words(by_field("p"), np.empty((1, 0))) == []
-
-
-def test_an_absent_number_shares_no_words_with_other_records_of_its_key():
-    """Its variate is part of the correlated noise of the record's other numbers."""
-    words = draw_number_words(by_field("p", "p"), np.array([[np.nan, 1.0], [np.nan, 2.0]]))[0]
-    assert not set(words[0]) & set(words[1])
-
-
-def test_topic_partition_offset_and_secret_all_change_the_digests():
-    variants = [
-        by_position([1]),
-        by_position([2]),
-        by_position([1 + (1 << 32)]),
-        by_position([1], partition=1),
-        by_position([1], topic="topics"),
-        by_position([1], topic="1 topic"),
-        by_position([1], secret=b"other"),
-    ]
-    assert len({keys.digests.tobytes() for keys in variants}) == len(variants)
-
-
-def test_an_empty_batch_has_no_words():
-    for keys in (by_position([]), by_field()):
-        assert [words.shape for words in draw_words(keys, Batch(0, (same(0), listed())))] == [(0, 4), (0, 4)]
-        assert record_words(keys, Batch(0, (same(0),))).shape == key_words(keys).shape == (0,)
-        assert draw_words(keys, Batch(0, ())) == []
-
-
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda secret: pickle.loads(pickle.dumps(secret))])
-def test_a_copied_secret_has_the_same_digests(copied):
-    secret = Secret(b"x" * 200)
-    np.testing.assert_array_equal(copied(secret).digests([b"a", b"b"]), secret.digests([b"a", b"b"]))
-
-
-def test_a_secret_forgets_digests_and_computes_them_again(monkeypatch):
-    monkeypatch.setattr("stream_masker.core.random.MAX_KNOWN", 3)
-    secret, names = Secret(b"secret"), [b"%d" % i for i in range(10)]
-    first = [secret.digests(names[i : i + 2]) for i in range(9)]
-    np.testing.assert_array_equal(np.concatenate(first[::2]), Secret(b"secret").digests(names))
 
 
 @pytest.mark.parametrize(
@@ -222,11 +146,6 @@ def test_other_secrets_are_rejected(secret, message):
             create()
 
 
-def test_negative_offsets_are_rejected():
-    with pytest.raises(ParameterError, match=r"^an offset is negative: use offsets from 0$"):
-        by_position([3, -1])
-
-
 def test_variates_have_their_distributions():
     words = np.random.default_rng(1).integers(0, 1 << 64, (60_000, 2), np.uint64)
     drawn, squares = normals(words), exponential_roots(words[:, 0]) ** 2
@@ -239,9 +158,3 @@ def test_variates_have_their_distributions():
     extreme = np.array([[0, 0], [2**64 - 1, 2**64 - 1], [2**64 - 1, 0]], np.uint64)
     assert np.isfinite(normals(extreme)).all()
     assert np.isfinite(exponential_roots(extreme[:, 0])).all()
-
-
-def test_single_draws_of_kernels():
-    words = np.random.default_rng(1).integers(0, 1 << 64, 100, np.uint64)
-    assert uniforms(words).tolist() == [uniform(word) for word in words]
-    assert [index_below(word, 7) for word in words] == [int(word) * 7 >> 64 for word in words]

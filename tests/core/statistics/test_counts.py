@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.statistics.counts import (
     KEY_SLOTS,
-    MANY_KEYS,
     NO_SLOT,
     Counts,
-    SparseCounts,
-    combine,
     count_batch,
-    count_keys,
-    marginals,
     merge,
-    pair_counts,
 )
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -165,26 +159,6 @@ def test_two_arrays_share_no_row_and_each_repeats_the_scalars():
     assert {j: as_dict(column) for j, column in counts.lengths.items()} == {1: {0: 1, 2: 1}, 2: {0: 1, 1: 1}}
 
 
-def test_absent_elements_do_not_count_towards_lengths():
-    batch = Batch(4, (array([ABSENT, 3, ABSENT], [ABSENT], [], [1, 2]), scalar(1, ABSENT, 2, 3)))
-    counts = count_batch(batch, SIZES[:2])
-    assert list(counts.lengths) == [0]
-    assert as_dict(counts.lengths[0]) == {0: 2, 1: 1, 2: 1}
-
-
-def test_an_array_without_any_record_is_known_as_an_array():
-    counts = count_batch(Batch(0, (array(), scalar())), SIZES[:2])
-    assert {j: as_dict(column) for j, column in counts.lengths.items()} == {0: {}}
-
-
-def test_offsets_need_not_start_at_zero():
-    whole = array([1, 2], [3], [4, 5])
-    part = Batch(2, (Column(whole.codes, whole.offsets[1:]),))
-    counts = count_batch(part, [6])
-    assert as_dict(counts.values[0]) == {3: 1, 4: 1, 5: 1}
-    assert as_dict(counts.lengths[0]) == {1: 1, 2: 1}
-
-
 @given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))
 def test_merged_parts_equal_the_whole(parts):
     counts = [count_batch(part, SIZES, unknown=[1, 0, 2]) for part in parts]
@@ -200,29 +174,6 @@ def test_merged_parts_equal_the_whole(parts):
         check_form(sparse)
 
 
-def test_counts_with_and_without_lengths_are_merged():
-    counts = [
-        count_batch(Batch(2, (array([1, 2], []), array([3], [3, 3, 3]))), SIZES[:2]),
-        replace(count_batch(Batch(1, (array([1]), array([2]))), SIZES[:2]), lengths={}),
-        count_batch(Batch(1, (scalar(ABSENT), array([4]))), SIZES[:2]),
-    ]
-    merged = merge(counts)
-    assert merged.records == 4
-    assert {j: as_dict(column) for j, column in merged.lengths.items()} == {0: {0: 1, 2: 1}, 1: {1: 2, 3: 1}}
-
-
-KEYS = st.lists(st.integers(0, 12), max_size=12)
-
-
-@given(first=KEYS, second=KEYS, third=KEYS)
-def test_sums_of_counts(first, second, third):
-    counts = [count_keys(np.array(keys, np.int64)) for keys in (first, second, third)]
-    together = combine(counts[:2])
-    check_form(together)
-    assert as_dict(together) == Counter(first + second)
-    assert as_dict(combine(counts)) == as_dict(combine([together, counts[2]])) == Counter(first + second + third)
-
-
 def test_merging_rejects_no_counts_and_other_attributes():
     with pytest.raises(StatisticsError, match="no counts"):
         merge([])
@@ -234,18 +185,6 @@ def test_merging_rejects_no_counts_and_other_attributes():
 def test_every_attribute_needs_its_size_and_unknown_count(given):
     with pytest.raises(ParameterError, match="entries"):
         count_batch(Batch(1, (scalar(0),)), **given)
-
-
-def test_marginals_sum_a_pair_over_the_other_attribute():
-    pair = pair_counts(np.array([3, 0, 3, -1], np.int32), np.array([5, 5, 2, 2], np.int32), 6)
-    first, second = marginals(pair, 6)
-    assert as_dict(first) == {0: 1, 3: 2}
-    assert as_dict(second) == {2: 1, 5: 2}
-
-
-def test_empty_counts_have_no_rows():
-    empty = np.zeros(0, dtype=np.int64)
-    assert SparseCounts(empty, empty).rows == 0
 
 
 def with_patients(batches_of, shapes, **options):
@@ -320,19 +259,6 @@ def test_units_lie_between_the_slots_and_the_rows(drawn):
         assert (column.units >= [max(1, len(keys)) for keys in slots_of(column).values()]).all()
 
 
-def test_two_rows_of_one_patient_are_one_unit():
-    batch = Batch(5, (scalar(1, 1, 2, 2, 3),))
-    column = count_batch(replace(batch, slots=np.array([7, 7, 7, 9, 0])), [4]).values[0]
-    assert column.counts.tolist() == [2, 2, 1]
-    assert column.units.tolist() == [1, 2, 1]
-
-
-def test_without_noise_keys_every_row_is_a_unit():
-    column = count_batch(Batch(3, (scalar(1, 1, 2),)), [4]).values[0]
-    assert column.key_bits is None
-    assert column.units.tolist() == column.counts.tolist() == [2, 1]
-
-
 def test_rows_without_a_noise_key_add_nothing_beside_others():
     rows = Batch(3, (scalar(1, 1, 2),))
     known = count_batch(replace(rows, slots=np.array([5, 6, 5])), [4])
@@ -341,36 +267,6 @@ def test_rows_without_a_noise_key_add_nothing_beside_others():
     assert column.units.tolist() == [2, 1]
     unknown = count_batch(replace(rows, slots=np.full(3, NO_SLOT)), [4])
     assert unknown.values[0].units.tolist() == [1, 1]
-
-
-def test_a_value_of_many_patients_has_as_many_units_as_rows():
-    slots = np.arange(200) % KEY_SLOTS
-    for patients, units in ((MANY_KEYS - 1, MANY_KEYS - 1), (MANY_KEYS, 200)):
-        column = count_batch(Batch(200, (scalar(*[1] * 200),), slots=slots % patients), [4]).values[0]
-        assert column.units.tolist() == [units]
-
-
-def test_groups_of_keys_unite_their_bits():
-    batch = Batch(6, (scalar(0, 1, 1, 2, 3, 3),))
-    column = count_batch(replace(batch, slots=np.array([1, 1, 2, 3, 3, 3])), [4]).values[0]
-    grouped = column.regroup(np.array([2, 2, 0, 0]), 3)
-    assert as_dict(grouped) == {0: 3, 1: 0, 2: 3}
-    assert grouped.units.tolist() == [1, 0, 2]
-    assert replace(column, key_bits=None).regroup(np.array([2, 2, 0, 0]), 3).units.tolist() == [3, 0, 3]
-
-
-def test_chosen_keys_keep_their_units():
-    column = count_batch(Batch(4, (scalar(0, 0, 2, 2),), slots=np.array([1, 1, 1, 2])), [4]).values[0]
-    assert column.select(np.array([False, True])).units.tolist() == [2]
-    assert column.select(np.array([0])).units.tolist() == [1]
-
-
-def test_marginals_unite_the_bits_of_their_pairs():
-    batch = Batch(3, (scalar(0, 0, 1), scalar(2, 3, 3)))
-    pair = count_batch(replace(batch, slots=np.array([4, 4, 5])), SIZES[:2]).pairs[0, 1]
-    first, second = marginals(pair, SIZES[1])
-    assert first.units.tolist() == [1, 1]
-    assert second.units.tolist() == [1, 2]
 
 
 @given(batch=batches(), seed=st.integers(0, 9), keyed=st.booleans())

@@ -13,7 +13,7 @@ from support.graphs import taxonomies
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import roll_up, unpack_observed
 from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.observed import observed_concepts, pack_observed
+from stream_masker.core.statistics.observed import pack_observed
 from stream_masker.errors import StatisticsError
 
 
@@ -36,11 +36,6 @@ def test_packed_masks_unpack(bits):
 def test_other_texts_are_rejected(text):
     with pytest.raises(StatisticsError):
         unpack_observed(text, 40)
-
-
-def test_observed_concepts_are_those_of_the_counts():
-    counts = count_keys(np.array([1, 1, 3, 5]))
-    np.testing.assert_array_equal(np.flatnonzero(observed_concepts(counts, 6)), [1, 3, 5])
 
 
 def counted(tau, values):

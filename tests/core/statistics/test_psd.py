@@ -28,13 +28,6 @@ def test_a_positive_semidefinite_matrix_is_returned_unchanged():
     assert norm == 0.0
 
 
-def test_zero_and_negative_matrices():
-    assert nearest_psd(np.zeros((2, 2)))[1] == 0.0
-    nearest, norm = nearest_psd(np.array([[-1.0]]))
-    assert nearest == [[0.0]]
-    assert norm == 1.0
-
-
 @given(numbers=st.lists(st.floats(-1, 1), min_size=9, max_size=9), others=st.lists(st.floats(-1, 1), min_size=9))
 def test_no_other_positive_semidefinite_matrix_is_nearer(numbers, others):
     matrix = np.array(numbers).reshape(3, 3)

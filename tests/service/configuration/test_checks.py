@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_plan
 from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
-from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
 
 def attribute(path="x", ontology="icd", **more):
@@ -34,20 +31,6 @@ class TestOntologies:
 
 
 class TestPairs:
-    def test_two_attributes_form_a_pair(self, parse):
-        assert configured_pairs(parse(mechanism={"name": "semantic_noise"})) == (("principal", "secondary"),)
-
-    def test_other_references_have_no_pairs(self, parse):
-        assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
-
-    def test_configured_pairs_are_used(self, parse):
-        four = {name: attribute(name) for name in ("a", "b")}
-        given = [["principal", "a"], ["b", "secondary"]]
-        assert configured_pairs(parse(attributes=four, mechanism={"pairs": given})) == (
-            ("principal", "a"),
-            ("b", "secondary"),
-        )
-
     def test_single_attribute_has_no_pair(self, data, problems_of):
         given = data(mechanism={"reference": "pair"})
         del given["attributes"]["secondary"]
@@ -99,12 +82,6 @@ class TestArrays:
         (line,) = problems(attributes=ARRAYS, mechanism={"correlated": True})
         assert line.startswith("mechanism.correlated: true allows one array attribute, but principal, secondary are")
 
-    def test_uncorrelated_noise_allows_several_arrays(self, parse):
-        assert parse(attributes=ARRAYS, mechanism={"reference": "mean", "correlated": False})
-
-    def test_quoted_brackets_are_not_an_array(self, parse):
-        assert parse(attributes={"principal": {"path": "['[*]']"}})
-
 
 class TestPaths:
     def test_invalid_paths_are_errors(self, problems):
@@ -144,10 +121,6 @@ class TestPaths:
             "noise_key: 'ids[*]' is not allowed: use a path without [*], so that it selects one value"
         ]
 
-    def test_alpha_path_selects_one_value(self, problems):
-        alpha = {"alpha": {"path": "a[*]"}}
-        assert len(problems(attributes={"principal": alpha, "secondary": alpha})) == 2
-
     @pytest.mark.parametrize("other", ["diagnoses.principal.code", "diagnoses.principal", "diagnoses.principal.code.x"])
     def test_attributes_must_not_overlap(self, problems, other):
         lines = problems(attributes={"secondary": {"path": other}})
@@ -155,10 +128,6 @@ class TestPaths:
             f"attributes.secondary.path: {other!r} may select the same value as "
             "attributes.principal.path 'diagnoses.principal.code': use another path"
         ]
-
-    def test_label_must_not_be_the_code(self, problems):
-        (line,) = problems(attributes={"principal": {"label": "diagnoses.principal.code"}})
-        assert line.startswith("attributes.principal.label: ")
 
     def test_field_in_two_lists_is_an_error(self, problems):
         assert problems(fields={"keep": ["age", "['age']"], "drop": ["age"]}) == [
@@ -175,14 +144,6 @@ class TestPaths:
         (line,) = problems(attributes={"principal": written}, fields={"keep": [kept]})
         assert line.startswith(f"fields.keep[0]: {kept!r} contains attributes.principal.")
 
-    @pytest.mark.parametrize("kept", ["diagnoses.secondary", "diagnoses.secondary[*]", "diagnoses.secondary[0].code"])
-    def test_kept_field_must_not_contain_a_masked_element(self, problems, kept):
-        assert len(problems(fields={"keep": [kept]})) == 1
-
-    def test_sibling_of_a_masked_field_can_be_kept_or_dropped(self, parse):
-        fields = {"keep": ["diagnoses.principal.rank", "diagnoses.secondary[*].rank"], "drop": ["diagnoses"]}
-        assert parse(fields=fields)
-
     @pytest.mark.parametrize("kind", ["drop", "pseudonymize"])
     def test_masked_field_cannot_be_dropped_or_pseudonymized(self, problems, kind):
         assert len(problems(fields={kind: ["diagnoses.principal.code"]})) == 1
@@ -193,10 +154,6 @@ class TestAlpha:
         assert problems(attributes={"principal": {"alpha": {"header": "alpha"}}}) == [
             "attributes.secondary.alpha: a record's own alpha applies to every attribute: use header alpha here too"
         ]
-
-    def test_alpha_defaults_may_differ(self, parse):
-        first, second = ({"alpha": {"path": "alpha", "default": default}} for default in (0.1, 1))
-        assert parse(attributes={"principal": first, "secondary": second})
 
     def test_alpha_is_at_least_the_configured_minimum(self, parse, problems):
         least = {"min_alpha": 0.3}
@@ -213,9 +170,6 @@ class TestAlpha:
         assert problems(risk={"min_alpha": 0.3}, mechanism=mechanism) == [
             "mechanism.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
         ]
-
-    def test_the_minimum_of_alpha_does_not_concern_other_mechanisms(self, parse):
-        assert parse(risk={"min_alpha": 0.5}, mechanism={"name": "pram"})
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
@@ -246,19 +200,6 @@ def test_all_inconsistencies_are_reported(problems):
     assert len(problems(topics={"output": "discharges"}, secret={}, calibration={"window_records": 1})) == 3
 
 
-def test_fhir_encounter_is_valid(data):
-    given = data(
-        attributes={
-            "principal": {
-                "path": "reasonCode[0].coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code",
-                "label": "reasonCode[0].coding[?system=http://hl7.org/fhir/sid/icd-10-cm].display",
-            }
-        },
-        fields={"keep": ["resourceType", "period"]},
-    )
-    assert parse_configuration(given)
-
-
 def test_a_unit_needs_a_mechanism_that_counts_units(problems, data):
     assert problems(groups={"unit": "patient.id"}) == [
         "groups.unit: semantic_transport does not count units: remove it, or use microaggregation"
@@ -268,15 +209,3 @@ def test_a_unit_needs_a_mechanism_that_counts_units(problems, data):
         "groups.unit: 'patients[*].id' is not allowed: use a path without [*], so that it selects one value"
     ]
     assert parse_configuration(data(**grouping, groups={"unit": "patient.id"})).groups.unit == "patient.id"
-
-
-def test_styles(problems, parse):
-    attributes = {"principal": {"style": {"dot": "insert"}}}
-    assert problems(attributes=attributes) == [
-        "attributes.principal.style.dot: 'insert' is not allowed: use keep or remove"
-    ]
-    fixed = parse(attributes={"principal": {"style": {"dot": "remove"}}})
-    assert fixed.hash != parse().hash
-    assert parse(attributes={"principal": {"style": "learned"}}).hash == parse().hash
-    first, second = build_plan(fixed).attributes
-    assert (first.style, second.style) == (Style(dot="remove"), None)

@@ -44,11 +44,6 @@ def test_values_become_what_the_key_needs(data, variable, value, read, expected)
     assert read(parse_with(data(), **{variable: value})) == expected
 
 
-def test_default_of_a_record_alpha_can_be_overridden(data):
-    given = data(attributes={"principal": {"alpha": {"path": "a"}}, "secondary": {"alpha": {"path": "a"}}})
-    assert parse_with(given, ATTRIBUTES__PRINCIPAL__ALPHA__DEFAULT="2").attributes["principal"].alpha.default == 2.0
-
-
 def test_attribute_names_are_case_insensitive(data):
     given = data(attributes={"MainDiagnosis": {"path": "main", "ontology": "icd"}}, mechanism={"reference": "mean"})
     assert parse_with(given, ATTRIBUTES__MAINDIAGNOSIS__ALPHA="1").attributes["MainDiagnosis"].alpha == 1.0
@@ -59,25 +54,6 @@ def test_kafka_properties_get_dots_and_stay_text(data):
         data(), KAFKA__PROPERTIES__SASL_PASSWORD="0123", KAFKA__PROPERTIES__LINGER_MS="5"
     ).kafka.properties
     assert properties == {"sasl.password": "0123", "linger.ms": "5"}
-
-
-def test_kafka_properties_override_the_file(data):
-    given = data(kafka={"properties": {"sasl.password": "old", "Client.Id": "a"}})
-    properties = parse_with(
-        given, KAFKA__PROPERTIES__SASL_PASSWORD="new", KAFKA__PROPERTIES__CLIENT_ID="b"
-    ).kafka.properties
-    assert properties == {"sasl.password": "new", "Client.Id": "b"}
-
-
-def test_input_data_is_not_modified(data):
-    given = data(http={"port": 1})
-    parse_with(given, HTTP__PORT="2")
-    assert given["http"] == {"port": 1}
-
-
-@pytest.mark.parametrize("name", ["STREAM_MASKER_CONFIG", "STREAM_MASKER", "PATH", "stream_masker__http__port"])
-def test_other_variables_are_ignored(data, name):
-    assert parse_configuration(data(), environ={name: "nonsense"}) == parse_configuration(data())
 
 
 @pytest.mark.parametrize(

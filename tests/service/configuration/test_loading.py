@@ -22,10 +22,6 @@ def test_missing_file_is_an_error(tmp_path):
     )
 
 
-def test_folder_instead_of_a_file_is_an_error(tmp_path):
-    assert "cannot be read: Is a directory" in message(tmp_path)
-
-
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
 def test_empty_file_is_an_error(write, text):
     assert "the configuration is empty: use a mapping with at least ontologies" in message(write(text))
@@ -40,10 +36,6 @@ def test_file_must_be_a_mapping(write, text):
 
 def test_file_must_be_utf8(write):
     assert "is not UTF-8 text (byte 3)" in message(write(b"a: \xff"))
-
-
-def test_byte_order_mark_is_accepted(write, example):
-    assert load_configuration(write(b"\xef\xbb\xbf" + example.read_bytes()), {})
 
 
 @pytest.mark.parametrize(
@@ -75,30 +67,6 @@ def test_yaml_error_never_quotes_values(write, value):
     assert SECRET not in message(write(f"kafka:\n  properties:\n    sasl.password: {value}\n"))
 
 
-def test_anchors_and_merges_are_accepted(write):
-    text = """
-    ontologies: {icd: {source: icd10cm}}
-    attributes:
-      a: &a {path: a, ontology: icd, alpha: 1}
-      b: {<<: *a, path: b}
-    fields: {unlisted: drop}
-    noise_key: position
-    """
-    b = load_configuration(write(text), {}).attributes["b"]
-    assert (b.path, b.alpha) == ("b", 1.0)
-
-
-def test_dates_are_text(write, example):
-    text = example.read_text().replace("input: discharges", "input: 2026-01-01")
-    assert load_configuration(write(text), {}).topics.input == "2026-01-01"
-
-
-def test_attributes_keep_file_order(data):
-    given = data()
-    given["attributes"] = dict(reversed(given["attributes"].items()))
-    assert list(parse_configuration(given).attributes) == ["secondary", "principal"]
-
-
 def test_relative_names_resolve_against_the_file(write, example):
     path = write(example.read_text())
     assert load_configuration(path, {}).resolve("codes.csv") == path.parent / "codes.csv"
@@ -111,11 +79,6 @@ def test_relative_names_resolve_against_the_file(write, example):
 )
 def test_durations_become_seconds(parse, given, seconds):
     assert parse(calibration={"window_age": given}).calibration.window_age == seconds
-
-
-def test_configuration_is_frozen(parse):
-    with pytest.raises(ValueError, match="frozen"):
-        parse().noise_key = "patient.id"
 
 
 class TestHash:

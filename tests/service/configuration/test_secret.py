@@ -10,7 +10,6 @@ import pytest
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration import secret as secret_module
 from stream_masker.service.configuration.secret import (
     own_secret_id,
     read_secret,
@@ -18,7 +17,6 @@ from stream_masker.service.configuration.secret import (
     required_secret_id,
     secret_id,
     topic_seal,
-    warn_about_plain_topics,
 )
 
 SECRET = b"hunter2hunter2hunter2"
@@ -40,28 +38,9 @@ def test_line_break_at_the_end_is_removed(from_file, end):
     assert read_secret(from_file(SECRET + end)) == SECRET
 
 
-def test_only_one_line_break_is_removed(from_file):
-    assert read_secret(from_file(SECRET + b"\n\n")) == SECRET + b"\n"
-
-
-def test_secret_can_be_any_bytes(from_file):
-    assert read_secret(from_file(bytes(range(128, 192)))) == bytes(range(128, 192))
-
-
 def test_secret_from_the_environment(parse):
     configuration = parse(secret={"env": "NAME"})
     assert read_secret(configuration, {"NAME": SECRET.decode() + "\n"}) == SECRET
-
-
-def test_the_id_of_a_secret_is_stable_and_slow_to_compute(monkeypatch):
-    """A guess needs 16 MiB; one of a masked record needs a single BLAKE2b."""
-    calls = []
-    scrypt = secret_module.hashlib.scrypt
-    monkeypatch.setattr(secret_module.hashlib, "scrypt", lambda *a, **k: calls.append(k) or scrypt(*a, **k))
-    secret_id.cache_clear()
-    assert (secret_id(SECRET), secret_id(SECRET), len(calls)) == ("560a7547e10ea0fc", "560a7547e10ea0fc", 1)
-    assert 128 * calls[0]["n"] * calls[0]["r"] >= 16 * 2**20
-    assert secret_id(SECRET + b"!") != secret_id(SECRET)
 
 
 def test_a_process_with_another_secret_than_its_configuration_names_does_not_start(data, tmp_path):
@@ -94,16 +73,6 @@ def test_missing_file_is_an_error(parse):
         read_secret(parse(secret={"file": "nowhere"}))
 
 
-def test_missing_variable_is_an_error(parse):
-    with pytest.raises(ConfigurationError, match=r"secret\.env: the environment variable NAME is not set"):
-        read_secret(parse(secret={"env": "NAME"}), {})
-
-
-def test_masking_requires_a_secret(parse):
-    with pytest.raises(ConfigurationError, match="secret: required for masking: use a mapping with file or env"):
-        read_secret(parse())
-
-
 @pytest.mark.parametrize(
     ("mode", "who"), [(0o640, "a group"), (0o660, "a group"), (0o604, "every user"), (0o644, "every user")]
 )
@@ -113,11 +82,6 @@ def test_file_that_others_may_read_is_refused(from_file, mode, who):
     path = raised.value.args[0].split(" access to ")[1].split(":")[0]
     expected = f"secret.file: {who} has access to {path}: restrict its permissions (chmod 600)"
     assert str(raised.value) == expected
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
-def test_file_of_the_owner_alone_is_read(from_file, mode):
-    assert read_secret(from_file(SECRET, mode)) == SECRET
 
 
 def test_group_of_a_file_of_another_owner_may_read_it(from_file, monkeypatch):
@@ -166,14 +130,6 @@ def test_topics_are_encrypted_by_default(data, from_file, topic):
     assert refused.value.cause is RefusalCause.PLAIN
 
 
-def test_topics_can_have_a_secret_of_their_own_and_previous_ones(data, tmp_path):
-    written_files(tmp_path, topics=TOPICS, before=SECRET)
-    section = {"secret": {"file": "topics"}, "previous_secrets": [{"file": "before"}, {"env": "OLDEST"}]}
-    configuration = parse_configuration(data(internal_topics=section), folder=tmp_path)
-    oldest = b"the first secret of all"
-    assert read_topic_secrets(configuration, {"OLDEST": oldest.decode()}) == [TOPICS, SECRET, oldest]
-
-
 def test_rotation_in_the_documented_order(data, tmp_path):
     """Every process reads the new secret before one writes with it; then no message is refused at any time."""
     written_files(tmp_path, old=SECRET, new=TOPICS)
@@ -199,26 +155,7 @@ def test_encryption_needs_a_secret(parse):
     assert read_topic_secrets(parse(internal_topics={"encryption": False})) == []
 
 
-def test_short_secrets_of_topics_are_refused(data, tmp_path):
-    written_files(tmp_path, topics=b"short", long=TOPICS)
-    section = {"secret": {"file": "long"}, "previous_secrets": [{"file": "topics"}]}
-    with pytest.raises(ConfigurationError, match=r"previous_secrets\[0\]\.file: the secret has 5 bytes"):
-        read_topic_secrets(parse_configuration(data(internal_topics=section), folder=tmp_path))
-
-
 @pytest.mark.parametrize("section", [{"secret": {}}, {"previous_secrets": [{"file": "a", "env": "b"}]}])
 def test_each_secret_of_the_topics_has_one_source(parse, section):
     with pytest.raises(ConfigurationError, match=r"internal_topics\..*use exactly one of file and env"):
         parse(internal_topics=section)
-
-
-@pytest.mark.parametrize(
-    ("section", "logged"),
-    [
-        ({}, ""),
-        ({"encryption": False}, "internal_topics.encryption is off"),
-    ],
-)
-def test_plain_topics_are_logged_at_the_start(parse, caplog, section, logged):
-    warn_about_plain_topics(parse(internal_topics=section))
-    assert (logged in caplog.text) if logged else not caplog.records

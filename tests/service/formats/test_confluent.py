@@ -29,7 +29,7 @@ from schema_registry import (
     registry_server,
 )
 
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.formats.registry import CONFIRM_SECONDS, LATEST_SECONDS, UNKNOWN_SECONDS, SchemaLookup
 from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject

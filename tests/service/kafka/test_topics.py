@@ -7,7 +7,7 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.topic_rules import MAX_VERSION_BYTES, PRODUCER_BYTES, masked_bytes, topic_rules
+from stream_masker.service.kafka.requirements import MAX_VERSION_BYTES, PRODUCER_BYTES, masked_bytes, topic_rules
 from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, plan_topics, required_topics
 from stream_masker.service.worker.topics import setting_problems
 

@@ -27,7 +27,6 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.noise import (
     EVERY,
     Situations,
-    add_normal_moments,
     add_transitions,
     fill_situations,
     pair_likelihoods,
@@ -47,6 +46,10 @@ MAX_CORRELATION = 1.0 - 1e-6
 """The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""
 
 NODES = 16
+"""Nodes of the quadrature in each step."""
+
+REACH = 9.0
+"""Standard deviations beyond which normal noise is neglected."""
 
 
 class Distribution(StrEnum):
@@ -122,13 +125,56 @@ class NoisePair:
             a, b = _half_moments(self.first, u), _half_moments(self.second, v)
             table = np.array([np.outer(x, y) for y in b for x in a])
             return np.stack([table, table])
-        rho = min(max(self.correlation, -MAX_CORRELATION), MAX_CORRELATION)
-        nodes, weights = np.polynomial.legendre.leggauss(NODES)
         result = np.zeros((2, 4, u.size + 1, v.size + 1))
         for scale, weight in self.first.distribution.quadrature():
-            deviations = scale * self.first.deviation, scale * self.second.deviation
-            add_normal_moments(u, v, *deviations, rho, weight, 0.5 * (nodes + 1.0), 0.5 * weights, result)
+            result += weight * self._normal_moments(u, v, scale)
         return result
+
+    def _normal_moments(self, u: Float64Array, v: Float64Array, scale: float) -> Float64Array4D:
+        """Return the moments of the noises if √W is ``scale``.
+
+        Given the first noise, the second one is normal, and its part has a closed form. The first one is integrated by
+        Gauss and Legendre, in steps that are short against the deviation of the second.
+        """
+        rho = min(max(self.correlation, -MAX_CORRELATION), MAX_CORRELATION)
+        first, second = scale * self.first.deviation, scale * self.second.deviation
+        x, mass, level = _nodes(u / first, min(max(2.0 * math.sqrt(1.0 - rho**2) / max(abs(rho), 0.1), 0.002), 1.0))
+        spread, bounds = math.sqrt(1.0 - rho**2) * second, np.append(v, np.inf)
+        cells = np.zeros((2, 4, u.size + 1, v.size + 1))
+        for opposite in (0, 1):
+            centre = ((-rho if opposite else rho) * second * x)[:, None]
+            z = (bounds - centre) / spread
+            chance = _normal_below(z) - _normal_below(-centre / spread)
+            edge = (centre + np.append(v, 0.0)) * _density(z)
+            square = (centre**2 + spread**2) * chance + spread * (centre * _density(-centre / spread) - edge)
+            terms = chance, (first * x[:, None]) ** 2 * chance, square, (first * x[:, None]) ** 2 * square
+            for m, term in enumerate(terms):
+                np.add.at(cells[opposite, m], level + 1, mass[:, None] * term)
+        return np.asarray(cells.cumsum(axis=2))
+
+
+def _nodes(u: Float64Array, step: float) -> tuple[Float64Array, Float64Array, Int64Array]:
+    """Return nodes of a standard normal variate, (n,), the mass of each, and the level of u that it is above."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    bounds = np.minimum(np.append(u, np.inf), REACH)
+    pieces = np.ceil(np.diff(bounds) / step).astype(np.int64)
+    level = np.repeat(np.arange(u.size), pieces)
+    width = (np.diff(bounds) / np.maximum(pieces, 1))[level]
+    low = bounds[level] + width * (np.arange(level.size) - np.repeat(np.cumsum(pieces) - pieces, pieces))
+    x = low[:, None] + width[:, None] * (0.5 * (nodes + 1.0))
+    mass = width[:, None] * (0.5 * weights) * _density(x)
+    return x.ravel(), mass.ravel(), np.repeat(level, NODES)
+
+
+def _normal_below(z: Float64Array) -> Float64Array:
+    """Return P(Z ≤ z) of a standard normal variate."""
+    values = [0.5 * math.erfc(each) for each in (-z * math.sqrt(0.5)).ravel().tolist()]
+    return np.array(values).reshape(z.shape)
+
+
+def _density(z: Float64Array) -> Float64Array:
+    """Return the density of a standard normal variate."""
+    return np.asarray(np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi))
 
 
 def _half_moments(law: NoiseLaw, distances: Float64Array) -> tuple[Float64Array, Float64Array]:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import slices
 from stream_masker.core.batch import Batch, presence_patterns
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.noise.law import Distribution
@@ -44,6 +46,8 @@ MIN_PIVOT = 1e-12
 A smaller one means that the attribute depends linearly on those before it.
 """
 
+ONE = np.ones(1)
+
 KEPT_FACTORS = 64
 """How many combinations of present attributes have their triangular factor kept."""
 
@@ -51,7 +55,7 @@ Frequencies: TypeAlias = tuple[Int32Array, Int64Array]
 """The values of an attribute, ascending positions, and the frequency of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NoiseSampler:
     """The noise of p attributes: ε ~ N(0, α·Σ), or the multivariate Laplace distribution with the same covariance.
 
@@ -72,7 +76,7 @@ class NoiseSampler:
 
         An absent scalar is left out: the noise of the others follows their marginal distribution.
         """
-        variates = [normals(block) for block in words]
+        variates = slices(normals(np.concatenate(words)), map(len, words))
         result = [np.zeros(len(z)) for z in variates]
         scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
@@ -93,6 +97,11 @@ class NoiseSampler:
         scales = self._scales(keys, batch)
         return [scales[j] * self._alpha_roots(batch, j) * noise for j, noise in enumerate(result)]
 
+    @cached_property
+    def alpha_roots(self) -> Float64Array:
+        """√α of each attribute."""
+        return np.asarray(np.sqrt(self.alpha))
+
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
         factor = self._factors.get(attributes)
@@ -105,7 +114,7 @@ class NoiseSampler:
     def _alpha_roots(self, batch: Batch, j: int) -> Float64Array:
         """Return √α of the values of column j."""
         if batch.alpha is None:
-            return np.asarray(np.sqrt(self.alpha[j : j + 1]))
+            return np.asarray(self.alpha_roots[j])
         alpha = np.where(np.isnan(batch.alpha), self.alpha[j], batch.alpha)
         return np.asarray(np.sqrt(np.repeat(alpha, batch.columns[j].lengths)))
 
@@ -115,7 +124,7 @@ class NoiseSampler:
         Elements of a record whose scalars are all absent have their own.
         """
         if not self.distribution.scaled:
-            return [np.ones(1)] * len(batch.columns)
+            return [ONE] * len(batch.columns)
         own = [self.distribution.roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
         if not self.correlated:
             return own

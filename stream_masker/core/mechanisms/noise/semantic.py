@@ -5,18 +5,19 @@ The noise is that of ``noise_model``; its probabilities, for the risk, are those
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from itertools import chain
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dataframes import DataFrame
-from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array
-from stream_masker.core.mechanisms import options
-from stream_masker.core.mechanisms.base import MethodCard, Record, Value
+from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
@@ -33,17 +34,76 @@ from stream_masker.core.mechanisms.noise.model import (
     noise_statistics,
     read_frequencies,
 )
+from stream_masker.core.mechanisms.options import (
+    ALPHA_RANGE,
+    MAX_ALPHA,
+    MIN_ALPHA,
+    MethodCard,
+    Parameters,
+    checked_alpha,
+    parameter,
+)
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
-from stream_masker.core.replacement import CALIBRATED, OBSERVED, Candidates, Replacer, check_rule
+from stream_masker.core.replacement import Candidates, Replacer
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable
-from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseParameters(Parameters):
+    """Semantic noise (2017): replaces a value by a concept at the distance of a random noise magnitude."""
+
+    alpha: float | Mapping[str, float] = parameter(
+        0.3, "The noise level, for all attributes or for each; in [0.01, 10].", ge=MIN_ALPHA, le=MAX_ALPHA
+    )
+    correlated: bool | None = parameter(
+        None,
+        "Whether the noise of all attributes is drawn jointly, from their covariance. Default: `true`, but `false` for "
+        "a single attribute and with several arrays.",
+    )
+    reference: Literal["mean", "pair", "root"] | None = parameter(
+        None,
+        "The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired attribute "
+        "(`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy and with "
+        "`pairs`, `mean` for a single attribute, otherwise `root`.",
+    )
+    pairs: Sequence[tuple[str, str]] | None = parameter(
+        None,
+        "The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two attributes.",
+    )
+    distribution: Literal["normal", "laplace"] = parameter("normal", "The distribution of the noise.")
+    rounding: Literal["ceil", "calibrated"] = parameter(
+        "ceil",
+        "The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the papers. "
+        "`calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
+    )
+    candidates: Literal["all", "leaves", "observed"] = parameter(
+        "all",
+        "The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters (`all`), "
+        "`leaves` only, or the concepts of the window, drawn by their frequency (`observed`; not with `ceil`). "
+        "Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounding == "ceil" and self.candidates == "observed":
+            raise ParameterError(
+                "rounding='ceil' is not allowed with candidates='observed': few concepts of a window are near a value, "
+                "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
+                "candidates='all'"
+            )
+        if self.pairs is not None and self.reference not in (None, "pair"):
+            raise ParameterError(f"pairs={list(self.pairs)!r} is only allowed with reference='pair': remove it")
+        if self.pairs is not None and any(isinstance(pair, str) for pair in self.pairs):
+            raise ParameterError(
+                f"pairs={self.pairs!r} is not allowed: use pairs of names, such as pairs=[('first', 'second')]"
+            )
 
 
 class SemanticNoise(WindowedMechanism["PreparedNoise"]):
@@ -72,57 +132,21 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         cost="a search among the distances of the window's values to classes of concepts",
     )
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        alpha: float | Mapping[str, float] = 0.3,
-        correlated: bool | None = None,
-        reference: str | None = None,
-        pairs: options.AttributePairs | None = None,
-        distribution: str = "normal",
-        rounding: str = "ceil",
-        candidates: str = "all",
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics.
+    parameters_type = NoiseParameters
+    parameters: NoiseParameters
 
-        Raises ParameterError, which names the value given and the values allowed.
-
-        * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``alpha``: α in [0.01, 10], for all attributes or for each.
-        * ``correlated``: whether the noise of all attributes is drawn jointly; None: unless there is only one.
-        * ``reference``: ``mean``, ``pair`` or ``root``; None: ``mean`` for one attribute, ``pair`` for two of one
-          taxonomy, otherwise ``root`` (2017: Table 9).
-        * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
-          by default.
-        * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
-        * ``rounding``: ``ceil`` (the papers' rule) or ``calibrated`` (E[sd²] = ε²).
-        * ``candidates``: ``all`` concepts, ``leaves``, or ``observed``: the concepts of the window, drawn by their
-          frequency; not with ``ceil``.
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        given = {"correlated": correlated, "reference": reference, "pairs": pairs}
-        defaults = noise_defaults(taxonomies, (), {name: value for name, value in given.items() if value is not None})
-        correlated, reference = defaults["correlated"], defaults["reference"]
-        require_one_of("reference", reference, options.REFERENCES)
-        require_one_of("distribution", distribution, tuple(Distribution))
-        require_type("correlated", correlated, bool)
-        check_rule(rounding, candidates)
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
-        self._alpha = options.checked_alpha(alpha, self._attributes)
-        self._partners = options.partner_indices(reference, pairs, self._taxonomies, correlated=correlated)
-        self._correlated = correlated
-        self._reference = reference
-        self._distribution = Distribution(distribution)
-        self._calibrated = rounding == CALIBRATED
-        self._candidates = candidates
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        given = self.parameters
+        named = {"correlated": given.correlated, "reference": given.reference, "pairs": given.pairs}
+        chosen = noise_defaults(taxonomies, (), {name: value for name, value in named.items() if value is not None})
+        self._correlated, self._reference = chosen["correlated"], chosen["reference"]
+        self._alpha = checked_alpha(given.alpha, self._attributes)
+        self._partners: tuple[int, ...] = ()
+        if self._reference == "pair":
+            self._partners = partner_indices(given.pairs, self._taxonomies, correlated=self._correlated)
+        self._distribution = Distribution(given.distribution)
         self._tables: dict[Distance, DistanceTable] = {}
 
     @property
@@ -148,8 +172,11 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         ``mask_batch``.
         """
         records = self._as_records(records)
-        own = None if alpha is None else np.array([np.nan if a is None else a for a in alpha], np.float64)
-        return self._mask_many(records, replace(self.encode(records), alpha=own), keys)
+        batch = self.encode(records)
+        if alpha is not None:
+            own = np.array([np.nan if a is None else a for a in alpha], np.float64)
+            batch = replace(batch, alpha=own)
+        return self._mask_many(records, batch, keys)
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
@@ -242,12 +269,12 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         for d, parts in anchors.items():
             self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
         pairs = zip(self._distances, frequencies, strict=True)
-        if self._candidates == OBSERVED:
+        if self.parameters.candidates == "observed":
             candidates = [Candidates.of_window(len(d.taxonomy), *observed) for d, observed in pairs]
         else:
-            candidates = [Candidates.of(d.taxonomy, self._candidates) for d in self._distances]
+            candidates = [Candidates.of(d.taxonomy, self.parameters.candidates) for d in self._distances]
         return tuple(
-            Replacer(self._tables[d], some, calibrated=self._calibrated)
+            Replacer(self._tables[d], some, calibrated=self.parameters.rounding == "calibrated")
             for d, some in zip(self._distances, candidates, strict=True)
         )
 
@@ -255,7 +282,7 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         previous = self._statistics
         if previous is not None and self._reference == "mean" and previous.mean != statistics.mean:
             previous = None
-        observed = self._candidates == OBSERVED
+        observed = self.parameters.candidates == "observed"
         return noise_model(counts, statistics, previous, self._taxonomies, drawn_by_frequency=observed)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
@@ -276,9 +303,9 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
             return
         if batch.alpha.shape != (batch.size,):
             raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
-        wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
+        wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= MIN_ALPHA) & (batch.alpha <= MAX_ALPHA))
         if wrong.any():
-            raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
+            raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {ALPHA_RANGE}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +326,40 @@ class PreparedNoise:
         array."""
         if not self.partners:
             return np.full(len(batch.columns[j].codes), self.fixed[j], np.int32)
-        return np.repeat(batch.columns[self.partners[j]].first_codes, batch.columns[j].lengths)
+        first, column = batch.columns[self.partners[j]].first_codes, batch.columns[j]
+        return np.repeat(first, column.lengths) if column.is_array else first
+
+
+def partner_indices(
+    pairs: Sequence[tuple[str, str]] | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
+) -> tuple[int, ...]:
+    """Return the index of each attribute's partner, in order; ``pairs``: None for the pair of two attributes.
+
+    Raises ParameterError unless these are disjoint pairs of all attributes with one taxonomy per pair (2017: section
+    4.5). The message names the method that 2017's Table 9 suggests instead.
+    """
+    attributes = tuple(taxonomies)
+    groups: list[Any] = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
+    problem = ""
+    if {len(pair) for pair in groups} != {2} or Counter(chain.from_iterable(groups)) != Counter(attributes):
+        problem = f"every attribute in exactly one pair of two attributes, not pairs={pairs!r} of {attributes}"
+    elif any(taxonomies[first] != taxonomies[second] for first, second in groups):
+        problem = f"the same taxonomy for both attributes of a pair, but those of {groups!r} have different ones"
+    if problem:
+        raise ParameterError(f"reference='pair' needs {problem}: {_table_9_suggestion(attributes, correlated)}")
+    partner = {**dict(groups), **{second: first for first, second in groups}}
+    return tuple(attributes.index(partner[name]) for name in attributes)
+
+
+def _table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
+    if len(attributes) == 1:
+        return "2017's Table 9 suggests Uncorrelated-Algorithm1 for one attribute (correlated=False, reference='mean')"
+    kind = "two attributes of different taxonomies" if len(attributes) == 2 else "more than two attributes"
+    how = "" if correlated else "correlated=True, "
+    return (
+        f"for {kind} 2017's Table 9 suggests Correlated-Algorithm3 to keep the sdCor ({how}reference='root'), "
+        f"or Correlated-Algorithm1 to keep the sMean ({how}reference='mean')"
+    )
 
 
 def noise_defaults(

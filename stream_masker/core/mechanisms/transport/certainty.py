@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.transport import greatest_products
@@ -66,21 +67,25 @@ class Limits(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """Posteriors above their limits, (e,) each: the mask (i, j), the value, or k + the group, and G."""
+    """Posteriors above their limits, (e,) each: the mask (i, j), the value, or k + the group, and G.
+
+    ``others``: what no posterior within its limit exceeds.
+    """
 
     i: Int64Array
     j: Int64Array
     which: Int64Array
     posterior: Float64Array
+    others: float
 
 
 class Told(Protocol):
-    """What masks t = (i, j) tell of the values of one attribute. ``chance``: (n, m) float32, the law of masks."""
+    """What masks t = (i, j) tell of the values of one attribute. ``chance``: (n, m), the law of masks."""
 
     @property
-    def chance(self) -> Float32Matrix: ...
+    def chance(self) -> NDArray[np.floating]: ...
 
-    def mixed(self, weights: Float32Matrix) -> Float64Array:
+    def mixed(self, weights: NDArray[np.floating]) -> Float64Array:
         """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n, m)."""
 
     def exceeding(self, limits: Limits) -> Excess:
@@ -113,25 +118,32 @@ class Posteriors(NamedTuple):
         products = self.first[i] * self.rows[j]
         return np.asarray(products.T / self.total[i, j].astype(np.float64))
 
-    def mixed(self, weights: Float32Matrix) -> Float64Array:
+    def mixed(self, weights: NDArray[np.floating]) -> Float64Array:
         return np.asarray((self.first.T * (self.second @ (weights / self.total).T)).sum(axis=1, dtype=np.float64))
 
     def exceeding(self, limits: Limits) -> Excess:
-        parts = [Excess(*(np.zeros(0, np.int64),) * 3, np.zeros(0))]
+        parts = [(*(np.zeros(0, np.int64),) * 3, np.zeros(0))]
         surest = greatest_products((self.first / limits.values).astype(np.float32), self.second)
-        i, j = np.nonzero((surest > self.total * (1.0 - SLACK)) & (self.chance > 0.0))
+        above = surest > self.total * (1.0 - SLACK)
+        within, (i, j) = (self.chance > 0.0) & ~above, np.nonzero((self.chance > 0.0) & above)
+        lowest, others = float(limits.values.min()), [0.0]
+        for part, limit in [
+            (surest, lowest),
+            *((np.outer(self.first[:, x], self.second[x]), 1.0) for x in np.flatnonzero(limits.values > lowest)),
+        ]:
+            others.append(limit * float((part[within] / self.total[within]).max(initial=0.0)))
         for start in range(0, i.size, CHUNK):
             own = i[start : start + CHUNK], j[start : start + CHUNK]
             products, total = self.first[own[0]] * self.rows[own[1]], self.total[own]
             t, x = np.nonzero(products > total[:, None] * (limits.values * (1.0 - SLACK)).astype(np.float32))
-            parts.append(Excess(own[0][t], own[1][t], x, products[t, x].astype(np.float64) / total[t]))
+            parts.append((own[0][t], own[1][t], x, products[t, x].astype(np.float64) / total[t]))
         for group, (weights, limit) in enumerate(zip(limits.groups, limits.of_groups.tolist(), strict=True)):
             inside = np.flatnonzero(weights)
             mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
             i, j = np.nonzero((mass > self.total * (limit * (1.0 - SLACK))) & (self.chance > 0.0))
             posterior = mass[i, j].astype(np.float64) / self.total[i, j]
-            parts.append(Excess(i, j, np.full(i.size, limits.values.size + group), posterior))
-        return Excess(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+            parts.append((i, j, np.full(i.size, limits.values.size + group), posterior))
+        return Excess(*(np.concatenate(each) for each in zip(*parts, strict=True)), max(others))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,20 +159,22 @@ class Redraw:
     @classmethod
     def of(cls, sides: Sequence[Told], eta: Float32Matrix) -> Redraw:
         """Return the redraw of these chances η."""
-        weights = eta * sides[0].chance
+        weights = np.asarray(eta * sides[0].chance, np.float32)
         share = float(weights.sum(dtype=np.float64))
         return cls(eta, weights, tuple(side.mixed(weights) / max(share, 1e-300) for side in sides), share)
 
     @classmethod
-    def least(cls, sides: Sequence[Told], limits: Sequence[Limits], floor: float = 0.0) -> Redraw:
-        """Return the least redraw, nearly, by which no posterior exceeds its limit; ``floor``: η of all masks at
-        least."""
+    def least(
+        cls, sides: Sequence[Told], limits: Sequence[Limits], floor: float = 0.0
+    ) -> tuple[Redraw, tuple[float, ...]]:
+        """Return the least redraw, nearly, by which no posterior exceeds its limit; and for each attribute, what no
+        posterior of a value exceeds. ``floor``: η of all masks at least."""
         excess = [side.exceeding(limit) for side, limit in zip(sides, limits, strict=True)]
         for each in (floor, *(each for each in FLOORS if each > floor)):
             found = _fixed_point(sides, limits, excess, each)
             if _within(found, limits, excess):
                 break
-        return found
+        return found, tuple(_greatest(found, *each) for each in zip(limits, excess, found.mean, strict=True))
 
 
 def _fixed_point(sides: Sequence[Told], limits: Sequence[Limits], excess: Sequence[Excess], floor: float) -> Redraw:
@@ -177,6 +191,14 @@ def _fixed_point(sides: Sequence[Told], limits: Sequence[Limits], excess: Sequen
         if float(np.abs(eta - before).max()) < SETTLED:
             break
     return found
+
+
+def _greatest(found: Redraw, limits: Limits, excess: Excess, mean: Float64Array) -> float:
+    """Return what no posterior of a value exceeds."""
+    values = excess.which < mean.size
+    eta = found.eta[excess.i, excess.j][values].astype(np.float64)
+    final = (1.0 - eta) * excess.posterior[values] + eta * mean[excess.which[values]]
+    return max(excess.others, float(final.max(initial=0.0)), float(mean.max()) if found.share else 0.0)
 
 
 def _within(found: Redraw, limits: Sequence[Limits], excess: Sequence[Excess]) -> bool:
@@ -198,15 +220,16 @@ def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
 
 def certain(
     start: Map, limits: Sequence[Limits], wanted: Sequence[float], floor: float = 0.0
-) -> tuple[Map, Redraw, tuple[float, ...]]:
-    """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
+) -> tuple[Map, Redraw, tuple[float, ...], tuple[float, ...]]:
+    """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, E[d²], and for each attribute
+    what no posterior exceeds.
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute. ``floor``: η of all masks at least.
     """
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        again = Redraw.least(Posteriors.of(found)[: len(limits)], limits, floor)
+        again, greatest = Redraw.least(Posteriors.of(found)[: len(limits)], limits, floor)
         squares = [found.kernels[j].squares for j in range(len(limits))]
         moved = tuple(float((redrawn_joint(found, again, j) * each).sum()) for j, each in enumerate(squares))
         ratios = [each / goal for each, goal in zip(moved, wanted, strict=True)]
@@ -215,4 +238,4 @@ def certain(
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(ratios)
-    return found, again, moved
+    return found, again, moved, greatest

@@ -13,7 +13,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
 from stream_masker.core.mechanisms.options import checked_alpha
 from stream_masker.core.mechanisms.transport.model import FORMAT, Maps, PairLaw, read_maps
@@ -24,7 +24,7 @@ from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.risk.records import JointLaw, MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -165,13 +165,10 @@ class SemanticTransport(WindowedMechanism[Maps]):
         one = len(self._attributes) == 1
         return super().mask_law(tuples, channels, counts) if one else PairLaw.of(maps.pooled((0, 1)), tuples)
 
-    def record_joint(self, j: int, counts: Counts) -> Iterable[Float64Matrix] | None:
+    def record_joint(self, j: int, counts: Counts) -> JointLaw | None:
         """Return the joint law of attribute j's value and all masks of its record, with its context and which values
-        are absent: blocks of (n, m) float64, whose entries sum to 1 over all blocks.
-
-        The n rows are the values of ``counts.values[j]``, in their order.
-        """
-        return self._strata(counts).blocks(j)
+        are absent. The n rows are the values of ``counts.values[j]``, in their order."""
+        return self._strata(counts).joint(j)
 
     def expected_risk(self) -> Risk | None:
         counts, other = self._prepared_statistics().counts(), copy.copy(self)

@@ -29,10 +29,10 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, 
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 7
+FORMAT = 8
 """The number of the format of models and snapshots."""
-BLOCK = 4096
-"""The number of masks in a block of a joint law."""
+COLUMNS = 512
+"""The number of columns of a joint law that are computed at once."""
 
 Attributes: TypeAlias = tuple[int, ...]
 
@@ -43,6 +43,7 @@ class Transport:
 
     * ``attributes``: the indices of one or two. ``values``: of each. ``tuples``: those of the window.
     * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it; ``moved``: what it is.
+      ``greatest``: what no posterior exceeds.
     * ``given``: what is masked given the attribute, if it is a root.
     """
 
@@ -53,6 +54,7 @@ class Transport:
     redraw: Redraw
     wanted: tuple[float, ...]
     moved: tuple[float, ...]
+    greatest: tuple[float, ...]
     given: tuple[Given, ...] = ()
 
     @cached_property
@@ -75,14 +77,25 @@ class Transport:
         drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
         return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
-    def blocks(self, which: int) -> Iterator[Float64Matrix]:
-        """Yield the joint law of an attribute's value and all masks of the record: blocks of (k, ≤ ``BLOCK``)."""
+    @cached_property
+    def width(self) -> int:
+        """The number of masks of records."""
+        return int(np.count_nonzero(self.map.law.target))
+
+    def columns(self, which: int, count: int) -> Iterator[Float64Matrix]:
+        """Yield ``count`` columns of the joint law of an attribute's value and all masks of the record, drawn by their
+        chance, or all of them if there are no more: (k, m); all entries sum to 1."""
         found, side = self.redraw, Posteriors.of(self.map)[which]
         i, j = np.nonzero(side.chance)
-        for start in range(0, i.size, BLOCK):
-            own = i[start : start + BLOCK], j[start : start + BLOCK]
-            kept = side.chance[own] * (1.0 - found.eta[own])
-            yield side.columns(*own) * kept + found.mean[which][:, None] * found.weights[own]
+        weights = side.chance[i, j].astype(np.float64)
+        if i.size > count:
+            steps = np.cumsum(weights)
+            picked = np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1])
+            i, j, weights = i[picked], j[picked], np.ones(count)
+        for part in np.array_split(np.arange(i.size), max(1, i.size // COLUMNS)):
+            eta = found.eta[i[part], j[part]]
+            told = side.columns(i[part], j[part]) * (1.0 - eta) + found.mean[which][:, None] * eta
+            yield told * (weights[part] / weights.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,14 +223,14 @@ def packed(transport: Transport) -> dict[str, Any]:
         "front": pack_array(transport.map.phi),
         "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in kernels],
         "eta": pack_array(transport.redraw.eta),
-        "moved": [list(transport.wanted), list(transport.moved)],
+        "moved": [list(transport.wanted), list(transport.moved), list(transport.greatest)],
         "given": [
             {
                 "attribute": each.attribute,
                 "values": pack_array(each.values.positions),
                 "tuples": _packed_tuples(each.tuples),
                 "eta": pack_array(each.couplings.eta),
-                "moved": [each.wanted, each.moved],
+                "moved": [each.wanted, each.moved, each.greatest],
             }
             for each in transport.given
         ],
@@ -238,14 +251,14 @@ def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transpo
     if not (phi > 0.0).all() or not np.isfinite(own.psi).all():
         raise StatisticsError("the front of the model has numbers that are not allowed")
     again = Redraw.of(Posteriors.of(own)[: len(values)], _eta(model["eta"], own.law.target.shape))
-    wanted, moved = (tuple(map(float, each)) for each in model["moved"])
-    made, given = Transport(attributes, values, tuples, own, again, wanted, moved), []
+    wanted, moved, greatest = (tuple(map(float, each)) for each in model["moved"])
+    made, given = Transport(attributes, values, tuples, own, again, wanted, moved, greatest), []
     for each in model["given"]:
         child = _values(each["values"], distances[each["attribute"]])
         pairs = _tuples(each["tuples"], len(values[0]), len(child))
         eta = _eta(each["eta"], (len(values[0]), len(child)))
-        joint, (goal, move) = redrawn_joint(own, again, 0), map(float, each["moved"])
-        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, wanted=goal, moved=move, eta=eta))
+        joint, (goal, move, most) = redrawn_joint(own, again, 0), map(float, each["moved"])
+        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, goal, move, most, eta))
     return replace(made, given=tuple(given))
 
 

@@ -39,6 +39,7 @@ from stream_masker.core.mechanisms.transport.fit import (
 from stream_masker.core.mechanisms.transport.given import Given, conditional, given_groups
 from stream_masker.core.mechanisms.transport.model import Attributes, Maps, Transport, packed
 from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.risk.records import JointLaw
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
 from stream_masker.core.validation import number_between
@@ -48,6 +49,12 @@ ENOUGH = 200
 """The number of records that a context, or a pattern of missing attributes, needs for a map of its own."""
 FEWEST_CODES = 5
 """The number of codes of enough patients that a context needs for the map of all records to be restricted to them."""
+
+COLUMNS, LEAST_COLUMNS = 4_096, 64
+"""How many columns of the joint law of a value and its record's masks are computed, in all and of each map."""
+
+Part: TypeAlias = tuple[int, SparseCounts, Transport | Given, int]
+"""An attribute, the counts of its values that a map masks, the map, and the place of the attribute in it."""
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
 """Of each sensitive group, by name: its members among the concepts, and its limit."""
@@ -220,12 +227,12 @@ class Strata:
         ]
         own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
         own = own if before is None else _continued(own, values, before)
-        found, again, moved = certain(own, limits, goals, floor)
+        found, again, moved, greatest = certain(own, limits, goals, floor)
         given = []
         for a, child, pairs, _ in links:
             made = Given.of(a, (values[0], child), pairs, redrawn_joint(found, again, 0), float(wanted[a]))
             given.append(made.fitted(settings.limits(a, child, made.prior)))
-        return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, tuple(given))
+        return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, greatest, tuple(given))
 
     def _links(self, root: Values, counts: Counts) -> list[tuple[int, Values, Tuples, Float32Matrix]]:
         """Return the attributes that are masked given the root, with their values, their pairs with it, and the law of
@@ -250,11 +257,11 @@ class Strata:
         return self._maps.pooled(key) if number is None else self._maps.maps[self._maps.chosen[key][number]]
 
     @cached_property
-    def parts(self) -> list[tuple[int, SparseCounts, Transport | Given, int]]:
+    def parts(self) -> list[Part]:
         """The maps by which each attribute is masked: the attribute, the counts of its values that the map masks, the
         map, and the place of the attribute in it."""
         assert self._maps is not None
-        parts: list[tuple[int, SparseCounts, Transport | Given, int]] = []
+        parts: list[Part] = []
         every = self._counts.contexts if self._settings.context else {0: self._counts}
         for number, counts in every.items():
             for key, chosen in self._maps.chosen.items():
@@ -276,26 +283,32 @@ class Strata:
         unseen, rows = np.sum(weights, axis=0) == 0, np.zeros((codes.size, positions.size))
         for weight, (_, column, made, which) in zip(weights, parts, strict=True):
             values = _values_of(made, which)
-            joint = sum(made.blocks()) if isinstance(made, Given) else redrawn_joint(made.map, made.redraw, which)
-            given = np.asarray(joint)[values.indices(codes)]
+            joint = made.channel if isinstance(made, Given) else redrawn_joint(made.map, made.redraw, which)
+            given = joint[values.indices(codes)]
             given *= (np.where(unseen, column.rows, weight) / given.sum(axis=1))[:, None]
             rows[:, np.searchsorted(positions, values.positions)] += given
         return positions, rows / rows.sum(axis=1, keepdims=True)
 
-    def blocks(self, j: int) -> Iterator[Float64Matrix]:
-        """Yield the joint law of attribute j's value and all masks of its record; see
-        ``SemanticTransport.record_joint``.
+    def joint(self, j: int) -> JointLaw:
+        """Return the joint law of attribute j's value and all masks of its record; see
+        ``SemanticTransport.record_joint``."""
+        parts = [part for part in self.parts if part[0] == j]
+        made, total = [(each, which) for _, _, each, which in parts], sum(column.rows for _, column, _, _ in parts)
+        counts = [max(LEAST_COLUMNS, round(COLUMNS * column.rows / total)) for _, column, _, _ in parts]
+        greatest = max(each.greatest if isinstance(each, Given) else each.greatest[which] for each, which in made)
+        sampled = any(each.width > count for (each, _), count in zip(made, counts, strict=True))
+        return JointLaw(self._columns(j, parts, counts, total), sampled, greatest)
 
-        Codes that a map masks as one value have its law in proportion to their counts.
-        """
-        codes, parts = self._counts.values[j].keys.astype(np.int32), [part for part in self.parts if part[0] == j]
-        total = sum(column.rows for _, column, _, _ in parts)
-        for _, column, made, which in parts:
+    def _columns(self, j: int, parts: Sequence[Part], counts: Sequence[int], total: int) -> Iterator[Float64Matrix]:
+        """Yield columns of a joint law. Codes that a map masks as one value have its law in proportion to their
+        counts."""
+        codes = self._counts.values[j].keys.astype(np.int32)
+        for (_, column, made, which), count in zip(parts, counts, strict=True):
             values, own = _values_of(made, which), _counts_of(column, codes)
             indices = values.indices(codes)
             own = np.where(np.bincount(indices, own, len(values))[indices] > 0, own, self._counts.values[j].counts)
             shares = own / np.bincount(indices, own, len(values))[indices] * (column.rows / total)
-            for block in made.blocks() if isinstance(made, Given) else made.blocks(which):
+            for block in made.columns(count) if isinstance(made, Given) else made.columns(which, count):
                 yield block[indices] * shares[:, None]
 
 

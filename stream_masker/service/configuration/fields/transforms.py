@@ -7,18 +7,19 @@ from functools import partial
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import date_pattern_problem
-from stream_masker.pipeline.fhir.references import ReferencePseudonym
-from stream_masker.pipeline.hl7v2.paths import CONTROL_ID
+from stream_masker.pipeline.fhir import ReferencePseudonym
+from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import FieldPolicy
-from stream_masker.pipeline.rollups import NAMED_LEVELS, LevelAncestor
 from stream_masker.pipeline.transforms import (
+    NAMED_LEVELS,
     Constant,
     DateShift,
     DateUnit,
     FieldTransform,
     FormattedPseudonym,
     LeadingCharacters,
+    LevelAncestor,
     NumberBands,
 )
 from stream_masker.service.configuration.errors import Problem
@@ -68,9 +69,8 @@ def _names_control_id(configuration: Configuration) -> bool:
 
 def _generalized(configuration: Configuration, section: GeneralizeSection) -> FieldTransform:
     if isinstance(section, LevelSection):
-        load = partial(codes_of, configuration, section.ontology)
         depth = NAMED_LEVELS[section.level] if isinstance(section.level, str) else section.level
-        return LevelAncestor(section.ontology, depth, load)
+        return LevelAncestor(section.ontology, depth, partial(codes_of, configuration, section.ontology))
     if isinstance(section, BandSection):
         return NumberBands(section.width, section.top)
     if isinstance(section, DateUnitSection):

@@ -83,21 +83,18 @@ def mechanism_line(configuration: Configuration) -> str:
 
 
 def _described(configuration: Configuration) -> str:
-    section = configuration.mechanism
-    match section:
-        case SemanticTransportSection():
-            level = _alphas(configuration) if section.alpha is None else _shown(section.alpha)
-            sensitive = f", sensitive {', '.join(section.sensitive)}" if section.sensitive else ""
-            shown = [f"alpha {level}, certainty {section.certainty:g}{sensitive}"]
-        case SemanticNoiseSection():
-            kind = "correlated" if section.correlated else "uncorrelated"
-            shown = [f"{kind}, reference {section.reference}, candidates {section.candidates}, alpha"]
-            shown.append(_alphas(configuration))
-        case _:
-            shown = []
-    if isinstance(section, SemanticTransportSection) and section.context:
-        shown[-1] += f"; context {', '.join(section.context)}"
-    return " ".join([section.name, *([f"({' '.join(shown)})"] if shown else [])])
+    section, shown = configuration.mechanism, ""
+    if isinstance(section, SemanticTransportSection):
+        level = _alphas(configuration) if section.alpha is None else _shown(section.alpha)
+        shown = f"alpha {level}, certainty {section.certainty:g}"
+        shown += f", sensitive {', '.join(section.sensitive)}" if section.sensitive else ""
+        shown += f"; context {', '.join(section.context)}" if section.context else ""
+    elif isinstance(section, SemanticNoiseSection):
+        kind = "correlated" if section.correlated else "uncorrelated"
+        shown = (
+            f"{kind}, reference {section.reference}, candidates {section.candidates}, alpha {_alphas(configuration)}"
+        )
+    return f"{section.name} ({shown})" if shown else section.name
 
 
 def _shown(value: object) -> str:

@@ -30,8 +30,9 @@ def configured_pairs(configuration: Configuration) -> ConfiguredPairs | None:
     mechanism = configuration.mechanism
     if not isinstance(mechanism, SemanticNoiseSection) or mechanism.reference != "pair":
         return None
-    if mechanism.pairs is not None:
-        return mechanism.pairs
+    given: ConfiguredPairs | None = mechanism.pairs
+    if given is not None:
+        return given
     names = tuple(configuration.nominal)
     return ((names[0], names[1]),) if len(names) == 2 else ()
 

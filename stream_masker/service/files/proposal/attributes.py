@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from stream_masker.core.ontology import ConceptMap
-from stream_masker.service.files.proposal.names import CLINICAL_NAMES, IDENTIFIER_NAMES
 from stream_masker.service.files.proposal.sample import SampledField
+from stream_masker.service.files.proposal.treatment import IDENTIFIER_NAMES
 
 LEAST_MATCH: Final = 0.8
 """The least share of a path's values that must be concepts of an ontology."""
 
-LEAST_DISTINCT: Final = 3
-LEAST_OF_NAMED: Final = 2
-"""The least number of different codes in a field whose name is one of codes. A single one cannot be masked."""
+LEAST_DISTINCT: Final = 2
+"""The least number of different codes in a field. A single one cannot be masked."""
 
 MATCHED_VALUES: Final = 300
 _MARKS: Final = re.compile(r"(?<=[0-9])[GVAZRLB†*+!#]{1,2}$")
@@ -39,16 +38,15 @@ class CodedField:
 def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> list[CodedField]:
     """Return the fields whose texts are concepts of an ontology, with the ontology that has most of them.
 
-    A text that no two events share is no code, few different ones are codes only in a field with the name of one, and
-    the values of a field whose name is that of an identifier must be codes as they stand in the ontology.
+    A text that no two events share is no code, and the values of a field whose name is that of an identifier must be
+    codes as they stand in the ontology.
     """
     coded = []
     for field in fields:
         unique = field.is_unique and len(field.values) > MOST_UNIQUE
         if all(map(is_flag, field.values)):
             continue
-        is_named = CLINICAL_NAMES.fits(field.name)
-        few = len(field.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
+        few = len(field.values) < LEAST_DISTINCT
         if field.kinds.keys() - {"str"} or few or unique:
             continue
         best = max((_coded(field, name, known) for name, known in concepts.items()), key=lambda coded: coded.share)

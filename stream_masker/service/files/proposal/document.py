@@ -40,25 +40,29 @@ def proposal_text(
 
 
 def field_sections(treatments: Mapping[str, ProposedTreatment]) -> dict[str, Any]:
-    """Return the section ``fields`` of treatments by path."""
+    """Return the section ``fields`` of treatments by path. Dropped fields need no entry."""
     fields: dict[str, Any] = {}
     for path, treatment in treatments.items():
-        if treatment.value is None:
+        if treatment.key != "drop" and treatment.value is None:
             fields.setdefault(treatment.key, []).append(path)
-        else:
+        elif treatment.key != "drop":
             fields.setdefault(treatment.key, {})[path] = treatment.value
     return {**fields, "unlisted": "drop"}
 
 
 def _fields(treatments: Mapping[str, ProposedTreatment]) -> Iterator[str]:
     yield "fields:"
-    for key in dict.fromkeys(treatment.key for treatment in sorted(treatments.values(), key=lambda one: one.rank)):
-        yield f"  {key}:"
-        for path, treatment in treatments.items():
-            if treatment.key == key:
-                entry = f"- {flow(path)}" if treatment.value is None else f"{flow(path)}: {flow(treatment.value)}"
-                yield f"    {entry}  # {FLAG if treatment.is_flagged else ''}{treatment.why}"
+    for key in ("keep", "pseudonymize", "references", "generalize"):
+        of_key = {path: treatment for path, treatment in treatments.items() if treatment.key == key}
+        if of_key:
+            yield f"  {key}:"
+        for path, treatment in of_key.items():
+            entry = f"- {flow(path)}" if treatment.value is None else f"{flow(path)}: {flow(treatment.value)}"
+            yield f"    {entry}  # {treatment.why}"
     yield "  unlisted: drop"
+    for path, treatment in treatments.items():
+        if treatment.key == "drop":
+            yield f"  # dropped: {path}: {FLAG if treatment.is_flagged else ''}{treatment.why}"
 
 
 def flow(value: Any) -> str:

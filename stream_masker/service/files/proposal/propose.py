@@ -6,9 +6,7 @@ and values, with the stricter treatment in doubt. Each line says why; values are
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,10 +15,8 @@ import orjson
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.fhir.messages import PATIENT_KEY
-from stream_masker.pipeline.fhir.references import R4_TYPES
-from stream_masker.pipeline.hl7v2.messages import Hl7Format
+from stream_masker.pipeline.fhir import PATIENT_KEY, R4_TYPES
+from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
@@ -32,12 +28,10 @@ from stream_masker.service.files.proposal.attributes import (
     proposed_attributes,
 )
 from stream_masker.service.files.proposal.document import field_sections, proposal_text
-from stream_masker.service.files.proposal.hl7v2 import hl7_noise_key, hl7_treatment, may_be_coded
 from stream_masker.service.files.proposal.sample import (
     SampledField,
     Scalars,
     fhir_scalars,
-    hl7_scalars,
     json_scalars,
     sampled_fields,
 )
@@ -48,7 +42,6 @@ from stream_masker.service.files.proposal.treatment import (
     treatment,
     whole_years,
 )
-from stream_masker.service.formats.wire_format import file_format
 
 _ADMINISTRATIVE: Final = frozenset(
     {"type", "method", "use", "intent", "status", "gender", "outcome", "sequence", "currency"}
@@ -88,29 +81,6 @@ UNKNOWN_POLICIES: Final = ("ancestor", "suppress")
 """The policies for unknown codes that are tried, in their order, if the sample has such codes."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventKind:
-    """A kind of events: the value of ``records``, and how an event's scalars are found and treated.
-
-    joined: whether all codes of an ontology are one attribute; may_be_coded: whether a field may be an attribute.
-    """
-
-    records: str
-    scalars: Callable[[dict[str, Any]], Scalars]
-    treat: Callable[[SampledField, Callable[[str], bool]], tuple[str, ProposedTreatment] | None]
-    joined: bool = False
-    may_be_coded: Callable[[SampledField], bool] = lambda _: True
-
-
-def _plain_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple[str, ProposedTreatment]:
-    return field.path, treatment(field, concepts)
-
-
-JSON_EVENTS: Final = EventKind("json", json_scalars, _plain_treatment)
-HL7_EVENTS: Final = EventKind("hl7v2", hl7_scalars, hl7_treatment, may_be_coded=may_be_coded)
-FHIR_EVENTS: Final = EventKind("fhir", fhir_scalars, fhir_treatment, joined=True)
-
-
 def proposed_configuration(
     lines: Iterable[bytes],
     ontologies: Mapping[str, str],
@@ -120,38 +90,39 @@ def proposed_configuration(
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
     ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
-    ``record_format``: of the events; None for JSON and HL7 v2. Raises ServiceError if no event is a JSON object or an
-    HL7 v2 message, or no field has codes of an ontology.
+    ``record_format``: of the events; None for JSON. Raises ServiceError if no event is a JSON object, or no field has
+    codes of an ontology.
     """
     records = list(lines)
     parsed = [(record, event) for record in records if (event := _parsed(record, record_format)) is not None]
     if not parsed:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    kind = _kind_of([event for _, event in parsed])
-    fields = sampled_fields(kind.scalars(event) for _, event in parsed)
+    is_fhir = 2 * sum(event.get("resourceType") in R4_TYPES for _, event in parsed) > len(parsed)
+    scalars: Callable[[dict[str, Any]], Scalars] = fhir_scalars if is_fhir else json_scalars
+    fields = sampled_fields(scalars(event) for _, event in parsed)
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    candidates = [field for field in fields.values() if kind.may_be_coded(field)]
-    attributes = proposed_attributes(coded_fields(candidates, concepts), joined=kind.joined)
+    attributes = proposed_attributes(coded_fields(fields.values(), concepts), joined=is_fhir)
     if not attributes:
         raise ServiceError(
             f"no field of {len(parsed):,} events has codes of {', '.join(concepts)}: name an ontology with --ontology, "
             f"and give events with several codes; the fields are {_some([*fields]) or 'none'}"
         )
-    treatments = _treatments(kind, fields.values(), attributes, concepts)
-    key, why = _noise_key(kind, fields, attributes, len(parsed))
+    treatments = _treatments(fields.values(), attributes, concepts, is_fhir=is_fhir)
+    key, why = noise_key(_unmasked(fields.values(), attributes), len(parsed))
+    if is_fhir:
+        key, why = PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
     used = {attribute.settings["ontology"] for attribute in attributes.values()}
     data: dict[str, Any] = {
         **sections,
-        **({"records": kind.records} if kind is not JSON_EVENTS else {}),
+        **({"records": "fhir"} if is_fhir else {}),
         "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used},
         "attributes": {name: dict(attribute.settings) for name, attribute in attributes.items()},
         "fields": field_sections(treatments),
         "noise_key": key,
     }
     reasons = {"noise_key": why}
-    if len(attributes) > 1 and (
-        kind is not JSON_EVENTS or sum("[*" in attribute.settings["path"] for attribute in attributes.values()) > 1
-    ):
+    lists = sum("[*" in attribute.settings["path"] for attribute in attributes.values())
+    if len(attributes) > 1 and (is_fhir or lists > 1):
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         reasons["mechanism"] = "several lists of codes are masked each on its own"
     usable, outcome = _rehearsed(data, [record for record, _ in parsed], record_format)
@@ -189,8 +160,7 @@ def _rehearsed(data: dict[str, Any], values: Sequence[bytes], record_format: Rec
 def _built(data: Mapping[str, Any], record_format: RecordFormat | None) -> tuple[RecordMasker, WindowedMechanism[Any]]:
     configuration = parse_configuration(data)
     mechanism: WindowedMechanism[Any] = build_mechanism(configuration)
-    of_records = record_format or file_format(configuration)
-    return RecordMasker(build_plan(configuration), mechanism, bytes(32), record_format=of_records), mechanism
+    return RecordMasker(build_plan(configuration), mechanism, bytes(32), record_format=record_format), mechanism
 
 
 def _adapted(attributes: Mapping[str, dict[str, Any]], causes: RejectionCauses, policy: str | None) -> bool:
@@ -208,31 +178,12 @@ def _adapted(attributes: Mapping[str, dict[str, Any]], causes: RejectionCauses, 
     return bool(changed)
 
 
-def _noise_key(
-    kind: EventKind, fields: Mapping[str, SampledField], attributes: ProposedAttributes, size: int
-) -> tuple[str, str]:
-    if kind is FHIR_EVENTS:
-        return PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
-    return (
-        hl7_noise_key(fields, size) if kind is HL7_EVENTS else noise_key(_unmasked(fields.values(), attributes), size)
-    )
-
-
 def _parsed(record: bytes, record_format: RecordFormat | None) -> dict[str, Any] | None:
-    of_record = record_format or (Hl7Format() if record.lstrip(b"\x0b").startswith(b"MSH") else None)
     try:
-        event = orjson.loads(record if of_record is None else of_record.decode(record)[0])
+        event = document_of(record_format, record)
     except (orjson.JSONDecodeError, RecordRejectedError):
         return None
     return event if isinstance(event, dict) else None
-
-
-def _kind_of(events: Sequence[dict[str, Any]]) -> EventKind:
-    """Return the kind of most events."""
-    if 2 * sum(isinstance(event.get("MSH"), list) for event in events) > len(events):
-        return HL7_EVENTS
-    resources = sum(event.get("resourceType") in R4_TYPES for event in events)
-    return FHIR_EVENTS if 2 * resources > len(events) else JSON_EVENTS
 
 
 def _concepts(source: str) -> ConceptMap:
@@ -246,10 +197,11 @@ def _unmasked(fields: Iterable[SampledField], attributes: ProposedAttributes) ->
 
 
 def _treatments(
-    kind: EventKind,
     fields: Iterable[SampledField],
     attributes: ProposedAttributes,
     concepts: Mapping[str, ConceptMap],
+    *,
+    is_fhir: bool,
 ) -> dict[str, ProposedTreatment]:
     """Return the treatment of each field that is not masked; of several at one path the strictest."""
 
@@ -257,55 +209,20 @@ def _treatments(
         return not is_flag(text) and any(known.find(text).how != "unknown" for known in concepts.values())
 
     fields = list(fields)
-    masked = frozenset[str]().union(*(attribute.masked for attribute in attributes.values()))
-    beside = {field.place.names[:-1] for field in fields if field.path in masked} - {()}
-    selected = {f"{field.place.parent}.system" for field in fields if _selects_system(field) and field.path in masked}
+    masked = [field for field in fields if any(field.path in attribute.masked for attribute in attributes.values())]
+    beside = {field.place.names[:-1] for field in masked} - {()}
+    selected = {f"{field.place.parent}.system" for field in masked if _selects_system(field)}
     treatments: dict[str, ProposedTreatment] = {}
     for field in _unmasked(fields, attributes):
-        if (treated := kind.treat(field, is_concept)) is None:
-            continue
-        path, proposed = treated
+        path, proposed = fhir_treatment(field, is_concept) if is_fhir else (field.path, treatment(field, is_concept))
         if field.path in selected:
             path, proposed = field.path, _SELECTED
-        elif field.place.names[:-1] in beside and not proposed.is_standard:
+        elif field.place.names[:-1] in beside:
             path, proposed = field.path, BESIDE_CODE
-        treatments[path] = proposed if path not in treatments or proposed.key == "drop" else treatments[path]
-    return _of_whole_containers(treatments, masked) if kind is FHIR_EVENTS else treatments
-
-
-_STEP: Final = re.compile(r"\[(?:'(?:\\.|[^'\\])*'|[^'\]])*\]|\.?[^.\[\]]+")
-
-
-def _of_whole_containers(
-    treatments: Mapping[str, ProposedTreatment], masked: Collection[str]
-) -> dict[str, ProposedTreatment]:
-    """Return treatments that drop an object or a list of which nothing is left: FHIR has no empty ones.
-
-    What is left of a Reference is what ``references`` leaves, so the fields in it have no treatment of their own.
-    """
-    references = [path for path, proposed in treatments.items() if proposed.key == "references"]
-    left = [*masked, *(path for path, proposed in treatments.items() if proposed.key != "drop")]
-    whole: dict[str, ProposedTreatment] = {}
-    for path, proposed in treatments.items():
-        if any(_is_below(path, reference) for reference in references):
-            continue
-        outer = _containers(path) if proposed.key == "drop" else ()
-        place = next((empty for empty in outer if not any(_is_below(other, empty) for other in left)), path)
-        if place not in whole or proposed.is_flagged > whole[place].is_flagged:
-            whole[place] = proposed
-    return whole
-
-
-def _containers(path: str) -> Iterator[str]:
-    """Yield the paths of the fields and elements around a field of a resource or of a Bundle's entry."""
-    steps = _STEP.findall(path)
-    outermost = 4 if steps[:2] == ["Bundle", ".entry"] else 2
-    ends = (end for end in range(outermost, len(steps)) if steps[end - 1] != "[*]")
-    yield from ("".join(steps[:end]) for end in ends)
-
-
-def _is_below(path: str, outer: str) -> bool:
-    return path.startswith((f"{outer}.", f"{outer}["))
+        if path not in treatments or proposed.key == "drop":
+            treatments[path] = proposed
+    references = tuple(f"{path}." for path, proposed in treatments.items() if proposed.key == "references")
+    return {path: proposed for path, proposed in treatments.items() if not path.startswith(references)}
 
 
 def _selects_system(field: SampledField) -> bool:

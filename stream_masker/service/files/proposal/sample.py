@@ -6,10 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from stream_masker.pipeline.hl7v2.paths import PLACE
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 
 
@@ -113,22 +111,3 @@ def fhir_scalars(message: dict[str, Any]) -> Scalars:
         yield from json_scalars(inner, SampledPlace("Bundle.entry[*]", "Bundle", ("Bundle", "entry")), "*")
         if isinstance(resource := entry.get("resource"), dict) and isinstance(resource.get("resourceType"), str):
             yield from fhir_scalars(resource)
-
-
-SINGLE_SEGMENTS: Final = frozenset({"MSH", "EVN", "PID", "PD1", "PV1", "PV2", "MRG"})
-"""Segments that occur once in an HL7 v2 message; paths of others have ``[*]``."""
-
-
-def hl7_scalars(document: dict[str, Any]) -> Scalars:
-    """Yield the values of the JSON of an HL7 v2 message with their places, such as ``DG1[*].3.1``."""
-    for name, segments in document.items():
-        for segment in segments:
-            for number, repetitions in segment.items():
-                if number == PLACE:
-                    continue
-                parent = SampledPlace(f"{name}{'' if name in SINGLE_SEGMENTS else '[*]'}.{number}", "", (name, number))
-                for component, parts in chain.from_iterable(repetition.items() for repetition in repetitions):
-                    for sub, value in parts.items():
-                        place = parent.member(component)
-                        if value is not None:
-                            yield place if sub == "1" else place.member(sub), value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,16 +14,15 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.dates import find_date
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.errors import did_you_mean
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.simulate import SimulationOptions
 from stream_masker.service.files.csv_table import split_cell
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.proposal.names import POSTCODE_NAMES
-from stream_masker.service.files.proposal.values import look_coded, separators
+from stream_masker.service.files.proposal.treatment import POSTCODE_NAMES, looks_coded
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
@@ -30,6 +30,7 @@ from stream_masker.service.kafka.failures import check_topics, require_broker
 DATED_EVENTS = 1000
 """The events in which numbers that are dates are looked for."""
 
+_SEPARATORS = re.compile(r"[;,|/~]\s*|\s+")
 LEAST_SEVERAL = 2
 LEAST_SHARE_OF_SEVERAL = 0.05
 """The least number and share of a column's different cells with several codes, for all of them to be lists."""
@@ -59,7 +60,7 @@ NESTED_EVENTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class EventSample:
-    """Events, and the sections of a configuration that say how they were read. record_format: None for JSON, HL7 v2."""
+    """Events, and the sections of a configuration that say how they were read. record_format: None for JSON."""
 
     events: list[bytes]
     sections: Mapping[str, Any] = field(default_factory=dict)
@@ -74,6 +75,8 @@ def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
     """
     section: dict[str, Any] = {"encoding": encoding} if encoding else {}
     with open_events(name, ProduceSection.model_validate(section)) as source:
+        if source.kind == "hl7":
+            raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
         events = [line for _, line in islice(source.lines, size)]
         is_csv = source.kind == "csv"
     if is_csv:
@@ -93,7 +96,9 @@ def _list_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
             cells.setdefault(name, {})[cell] = None
     lists = {}
     for name, texts in cells.items():
-        several = Counter(mark for text in texts if _has_several_codes(text) for mark in separators(text)[:1])
+        several = Counter(
+            mark for text in texts if _has_several_codes(text) for mark in _SEPARATORS.findall(text.strip())[:1]
+        )
         if several.total() >= max(LEAST_SEVERAL, LEAST_SHARE_OF_SEVERAL * len(texts)):
             lists[name] = several.most_common(1)[0][0]
     return lists
@@ -101,8 +106,8 @@ def _list_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
 
 def _has_several_codes(text: str) -> bool:
     """Return whether a text has several parts, all of which look like codes."""
-    marks = separators(text)
-    return bool(marks) and all(look_coded([part]) for part in split_cell(text, marks[0]))
+    marks = _SEPARATORS.findall(text.strip())
+    return bool(marks) and all(map(looks_coded, split_cell(text, marks[0])))
 
 
 def _numeric_columns(rows: list[dict[str, Any]]) -> list[str]:

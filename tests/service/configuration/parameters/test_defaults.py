@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.service.configuration import load_configuration, parse_configuration
+from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, mechanism_parameters
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 
@@ -104,15 +104,6 @@ def test_semantic_noise_takes_the_reference_that_its_attributes_allow(attributes
     assert (section.correlated, section.reference) == (correlated, reference)
 
 
-def test_given_parameters_stay():
-    section = parse(SCALAR, ANOTHER, mechanism={"name": "semantic_noise", "reference": "mean"}).mechanism
-    assert section.reference == "mean"
-    pairs = [["a0", "a1"], ["a2", "a3"]]
-    four = [SCALAR, ANOTHER, THIRD, THIRD | {"path": "fourth"}]
-    section = parse(*four, mechanism={"pairs": pairs}).mechanism
-    assert (section.name, section.reference) == ("semantic_noise", "pair")
-
-
 @pytest.mark.parametrize("name", ["semantic_noise", "exponential"])
 @pytest.mark.parametrize(("ontology", "candidates"), [("icd", "leaves"), ("flat", "all")])
 def test_masks_of_the_built_in_codes_are_leaves(name, ontology, candidates):
@@ -128,21 +119,6 @@ def test_the_alpha_is_that_of_each_attribute():
     assert mechanism_line(configuration) == line
 
 
-@pytest.mark.parametrize(
-    ("section", "line"),
-    [
-        ({"name": "semantic_transport", "alpha": 0.2}, "semantic_transport (alpha 0.2, certainty 0.5)"),
-        ({"name": "pram"}, "pram"),
-        (
-            {"name": "semantic_noise"},
-            "semantic_noise (correlated, reference pair, candidates all, alpha 0.3 of a0, 0.3 of a1)",
-        ),
-    ],
-)
-def test_a_named_mechanism_is_described_without_a_reason(section, line):
-    assert mechanism_line(parse(SCALAR, ANOTHER, mechanism=section)) == f"mechanism: {line}"
-
-
 def test_an_alpha_of_the_mechanism_beside_one_of_an_attribute_is_an_error(problems_of):
     own = {"name": "semantic_transport", "alpha": 0.2}
     assert problems_of(data(SCALAR | {"alpha": 0.7}, mechanism=own)) == [
@@ -151,14 +127,6 @@ def test_an_alpha_of_the_mechanism_beside_one_of_an_attribute_is_an_error(proble
     assert problems_of(data(SCALAR | OWN_ALPHA, mechanism={"name": "semantic_transport"})) == [
         "attributes.a0.alpha: semantic_transport has one level for all records: use a number"
     ]
-
-
-def test_the_environment_can_name_the_mechanism(write):
-    text = "ontologies: {flat: {values: [a, b]}}\nattributes: {a: {path: a, ontology: flat}}\n"
-    path = write(f"{text}fields: {{unlisted: drop}}\nnoise_key: position\n")
-    assert load_configuration(path, {}).mechanism.name == "semantic_transport"
-    named = load_configuration(path, {"STREAM_MASKER__MECHANISM__NAME": "pram"})
-    assert (named.mechanism.name, named.default_reason) == ("pram", None)
 
 
 ATTRIBUTES = st.lists(

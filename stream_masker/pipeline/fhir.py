@@ -1,0 +1,268 @@
+"""FHIR R4 messages: resources and Bundles of them, the paths into both, and references that stay typed.
+
+A single resource is treated as the only entry of a Bundle, so the same paths apply to both. The id of the patient that
+a message is about stands at the member ``patient`` while the message is masked.
+
+A reference keeps its kind and the type of what it refers to (``Patient/17`` becomes ``Patient/`` and the pseudonym of
+``17``), and the same id has the same pseudonym wherever it stands: in ``Patient/17``, in ``urn:uuid:…`` and in
+``Patient.id``. So references still resolve, also within a Bundle.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.fields import Document
+from stream_masker.pipeline.formats import Form, Write
+from stream_masker.pipeline.paths import FilterStep, JsonValue, NameStep, Path
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
+
+_NAMES: Final = """
+Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse AuditEvent Basic Binary
+BiologicallyDerivedProduct BodyStructure Bundle CapabilityStatement CarePlan CareTeam CatalogEntry ChargeItem
+ChargeItemDefinition Claim ClaimResponse ClinicalImpression CodeSystem Communication CommunicationRequest
+CompartmentDefinition Composition ConceptMap Condition Consent Contract Coverage CoverageEligibilityRequest
+CoverageEligibilityResponse DetectedIssue Device DeviceDefinition DeviceMetric DeviceRequest DeviceUseStatement
+DiagnosticReport DocumentManifest DocumentReference EffectEvidenceSynthesis Encounter Endpoint EnrollmentRequest
+EnrollmentResponse EpisodeOfCare EventDefinition Evidence EvidenceVariable ExampleScenario ExplanationOfBenefit
+FamilyMemberHistory Flag Goal GraphDefinition Group GuidanceResponse HealthcareService ImagingStudy Immunization
+ImmunizationEvaluation ImmunizationRecommendation ImplementationGuide InsurancePlan Invoice Library Linkage List
+Location Measure MeasureReport Media Medication MedicationAdministration MedicationDispense MedicationKnowledge
+MedicationRequest MedicationStatement MedicinalProduct MedicinalProductAuthorization MedicinalProductContraindication
+MedicinalProductIndication MedicinalProductIngredient MedicinalProductInteraction MedicinalProductManufactured
+MedicinalProductPackaged MedicinalProductPharmaceutical MedicinalProductUndesirableEffect MessageDefinition
+MessageHeader MolecularSequence NamingSystem NutritionOrder Observation ObservationDefinition OperationDefinition
+OperationOutcome Organization OrganizationAffiliation Parameters Patient PaymentNotice PaymentReconciliation Person
+PlanDefinition Practitioner PractitionerRole Procedure Provenance Questionnaire QuestionnaireResponse RelatedPerson
+RequestGroup ResearchDefinition ResearchElementDefinition ResearchStudy ResearchSubject RiskAssessment
+RiskEvidenceSynthesis Schedule SearchParameter ServiceRequest Slot Specimen SpecimenDefinition StructureDefinition
+StructureMap Subscription Substance SubstanceNucleicAcid SubstancePolymer SubstanceProtein
+SubstanceReferenceInformation SubstanceSourceMaterial SubstanceSpecification SupplyDelivery SupplyRequest Task
+TerminologyCapabilities TestReport TestScript ValueSet VerificationResult VisionPrescription
+"""
+
+R4_TYPES: Final = frozenset(_NAMES.split())
+"""The types of resources in FHIR R4 (https://hl7.org/fhir/R4/resourcelist.html)."""
+
+UUID_PREFIX: Final = "urn:uuid:"
+OID_PREFIX: Final = "urn:oid:"
+CONTAINED_PREFIX: Final = "#"
+_URN_OR_FRAGMENT: Final = (UUID_PREFIX, OID_PREFIX, CONTAINED_PREFIX)
+_UUID_OID: Final = "2.25."
+"""The arc of object identifiers that are made from UUIDs (ITU-T X.667)."""
+
+_TYPED: Final = re.compile(r"(?:https?://[^?#]*/)?([A-Za-z]+)/([A-Za-z0-9.-]{1,64})(?:/_history/[A-Za-z0-9.-]{1,64})?")
+_CONDITIONAL: Final = re.compile(r"([A-Za-z]+)\?(.+)", re.DOTALL)
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+class Reference(NamedTuple):
+    """A reference: what stays of it (``Patient/``, ``urn:uuid:``, ``urn:oid:``, ``#`` or nothing), and the id."""
+
+    prefix: str
+    id: str
+
+
+def parse_reference(text: str) -> Reference:
+    """Return the parts of a reference. A server's address and a version are not among them.
+
+    The id of a conditional reference (``Practitioner?identifier=…``) is its condition. A text that is not a reference
+    to a type of FHIR R4 is an id as a whole.
+    """
+    for prefix in _URN_OR_FRAGMENT:
+        if text.startswith(prefix):
+            return Reference(prefix, text[len(prefix) :])
+    match = _TYPED.fullmatch(text) or _CONDITIONAL.fullmatch(text)
+    if match is not None and match[1] in R4_TYPES:
+        return Reference(f"{match[1]}/", match[2])
+    return Reference("", text)
+
+
+def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
+    """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits."""
+    prefix, own_id = parse_reference(text)
+    digits = pseudonym(own_id.encode())
+    if prefix == OID_PREFIX:
+        return f"{prefix}{_UUID_OID}{int(digits, 16)}"
+    if prefix == UUID_PREFIX or _UUID.fullmatch(own_id):
+        digits = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return prefix + digits
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencePseudonym(FieldTransform):
+    """The masked reference of a text. Of a Reference object, the masked ``reference`` and the ``type`` are left."""
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        if isinstance(value, str):
+            return masked_reference(value, context.pseudonym)
+        if isinstance(value, list):
+            masked = [self.of_value(element, context) for element in value]
+            return [element for element in masked if element is not DROPPED]
+        if not isinstance(value, dict):
+            return masked_reference(orjson.dumps(value).decode(), context.pseudonym)
+        return self._of_object(value, context) or DROPPED
+
+    def _of_object(self, value: dict[str, Any], context: TransformContext) -> dict[str, Any]:
+        left = {}
+        if isinstance(reference := value.get("reference"), str):
+            left["reference"] = masked_reference(reference, context.pseudonym)
+        if isinstance(kind := value.get("type"), str) and kind in R4_TYPES:
+            left["type"] = kind
+        return left
+
+
+BUNDLE: Final = "Bundle"
+PATIENT_KEY: Final = "patient"
+"""The path of the id of the patient that a message is about. It selects nothing if there are several patients."""
+
+TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
+_ENTRIES: Final = "Bundle.entry"
+_SUBJECTS: Final = ("subject", "patient", "beneficiary")
+_PATIENT_PREFIXES: Final = ("Patient/", UUID_PREFIX, OID_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class FhirTypes:
+    """The types of resources that the configuration names, and whether those of other types are kept."""
+
+    listed: frozenset[str]
+    keeps_others: bool
+
+    def admit(self, resource: JsonValue) -> bool:
+        """Return whether a resource of a Bundle is kept; its fields are treated by the field policy."""
+        return self.keeps_others or _type_of(resource) in self.listed
+
+
+def fhir_path(path: Path, *, first: bool = False) -> Path:
+    """Return the path into a message's form as a Bundle. Raises ConfigurationError for a path without a type.
+
+    A path starts with a type of resources, as in FHIRPath (``Encounter.subject``), or with ``Bundle``. It selects the
+    values of all resources of the type, or with ``first`` of the first one. ``patient`` is ``PATIENT_KEY``.
+    """
+    start, *rest = path.steps
+    if path.text == PATIENT_KEY and first:
+        return path
+    if not isinstance(start, NameStep) or start.key not in R4_TYPES or not rest:
+        raise ConfigurationError(
+            f"path {path.text!r}: with records: fhir, a path starts with Bundle or a type of resources and continues "
+            "with a member, such as Encounter.status"
+        )
+    if start.key == BUNDLE:
+        return Path(path.text, tuple(rest))
+    selects = FilterStep(("resource", "resourceType"), start.key, quoted=True, every=not first)
+    return Path(path.text, (NameStep("entry"), selects, NameStep("resource"), *rest))
+
+
+def type_of_path(path: Path) -> str:
+    """Return the type that a configured path starts with."""
+    start = path.steps[0]
+    return start.key if isinstance(start, NameStep) else ""
+
+
+def fhir_form(plan: Plan, form: Form) -> Form:
+    """Return what opens FHIR messages; ``form``: opens their JSON.
+
+    It raises RecordRejectedError for an object that is not a resource of a listed type, for a Bundle whose entries are
+    not a list of objects, and, if the patient keys the noise, for a Bundle that is about several patients.
+    """
+    types = plan.fhir or FhirTypes(frozenset(), keeps_others=False)
+    reads_patient = any(path.text == PATIENT_KEY for path in plan.keys)
+    one_patient = plan.noise_key is not None and plan.noise_key.text == PATIENT_KEY
+
+    def open_record(value: bytes) -> tuple[Document, Write]:
+        document, write = form(value)
+        bundle, written = _opened(document, types)
+        patients = patients_of(bundle) if reads_patient else set()
+        if one_patient and len(patients) > 1:
+            raise RecordRejectedError(Reason.SEVERAL_PATIENTS)
+        if len(patients) == 1:
+            (bundle[PATIENT_KEY],) = patients
+        if "entry" in bundle:
+            bundle["entry"] = [entry for entry in _entries(bundle) if _is_admitted(entry, types)]
+        return bundle, lambda treated: write(written(treated))
+
+    return open_record
+
+
+def bundle_of(document: Document, types: FhirTypes) -> Document:
+    """Return a resource as a Bundle with the resources to mask. Raises RecordRejectedError like ``fhir_form``."""
+    bundle, _ = _opened(document, types)
+    bundle["entry"] = [entry for entry in _entries(bundle) if _is_admitted(entry, types)]
+    return bundle
+
+
+def _opened(document: Document, types: FhirTypes) -> tuple[Document, Callable[[Document], Document]]:
+    """Return the Bundle of a message, and what returns the document to write of the treated Bundle."""
+    if _type_of(document) == BUNDLE:
+        document.pop(PATIENT_KEY, None)
+        return document, _bundle_to_write
+    if not (_type_of(document) in R4_TYPES and types.admit(document)):
+        raise RecordRejectedError(Reason.UNLISTED_TYPE)
+    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}, _resource_to_write
+
+
+def _resource_to_write(treated: Document) -> Document:
+    resource: Document = treated["entry"][0]["resource"]
+    return resource
+
+
+def _bundle_to_write(treated: Document) -> Document:
+    treated.pop(PATIENT_KEY, None)
+    if not treated.get("entry", True):
+        del treated["entry"]
+    return treated
+
+
+def _type_of(resource: JsonValue) -> str:
+    return _text(resource, "resourceType") or ""
+
+
+def _text(value: JsonValue, member: str) -> str | None:
+    """Return a member of an object that is a text; None if there is none."""
+    text = value.get(member) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _entries(bundle: dict[str, Any]) -> list[dict[str, Any]]:
+    entries = bundle.get("entry", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise RecordRejectedError(Reason.WRONG_SHAPE, _ENTRIES)
+    return entries
+
+
+def _is_admitted(entry: dict[str, Any], types: FhirTypes) -> bool:
+    """Return whether an entry is kept: its resource is, or it has none."""
+    return "resource" not in entry or types.admit(entry["resource"])
+
+
+def patients_of(bundle: dict[str, Any]) -> set[str]:
+    """Return the ids of the patients that a Bundle's resources are about."""
+    ids: dict[str, str] = {}
+    others = set()
+    for entry in _entries(bundle):
+        url = _text(entry, "fullUrl")
+        url_id = None if url is None else parse_reference(url).id
+        if _type_of(entry.get("resource")) != "Patient":
+            others.add(url_id)
+        elif (patient_id := _text(entry["resource"], "id") or url_id) is not None:
+            ids |= {patient_id: patient_id, url_id or patient_id: patient_id}
+    return {*ids.values(), *(ids.get(key, key) for key in _subjects(bundle) if key in ids or key not in others)}
+
+
+def _subjects(bundle: dict[str, Any]) -> Iterator[str]:
+    """Yield the ids of the patients that the resources of a Bundle refer to."""
+    for entry in _entries(bundle):
+        resource = entry.get("resource")
+        for subject in [resource.get(member) for member in _SUBJECTS] if isinstance(resource, dict) else ():
+            text = _text(subject, "reference")
+            if text is not None and (reference := parse_reference(text)).prefix in _PATIENT_PREFIXES:
+                yield reference.id

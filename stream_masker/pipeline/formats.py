@@ -1,0 +1,216 @@
+"""Formats of records: how a record is opened as a document of dicts and lists, and written back.
+
+A record is bounded here, before anything else reads it: its size, its depth, and that JSON can hold its values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
+
+import numpy as np
+import orjson
+
+from stream_masker.errors import StreamMaskerError
+from stream_masker.pipeline.fields import Document
+from stream_masker.pipeline.plan import RecordLimits
+from stream_masker.pipeline.pseudonyms import Cache, Pseudonyms
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import Rejected
+
+Write: TypeAlias = Callable[[Document], bytes]
+Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
+"""Opens a record: returns its document, and what writes it. Raises RecordRejectedError."""
+
+EncodeRecord: TypeAlias = Callable[[Any], bytes]
+"""Encodes a masked record, given as it was decoded: as JSON or as a document. Raises RecordRejectedError if it does not
+fit its schema."""
+
+KEY_FIELD: Final = "message.key"
+"""The configured path that a rejection names if the record's key is the cause."""
+
+
+class RecordFormat(Protocol):
+    """A format of the values and keys of records.
+
+    Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
+    they cannot obtain what they need to decide that.
+    """
+
+    records: ClassVar[str]
+    """What records in the format are called in log lines."""
+
+    def prepare(self, messages: Iterable[bytes]) -> None:
+        """Obtain together what decoding these values or keys needs. Raises only FormatUnavailableError."""
+
+    def decode(self, value: bytes) -> tuple[bytes | Document, EncodeRecord]:
+        """Return a record as JSON or as a document, and the function that encodes it once it is masked."""
+
+    @property
+    def decodes_keys(self) -> bool:
+        """Whether keys are in the format too; if not, a key is bytes."""
+
+    def decode_key(self, key: bytes) -> tuple[Any, EncodeRecord]:
+        """Return a key as JSON or as what JSON stands for, and the function that encodes it once it is masked."""
+
+
+class ValueFormat:
+    """The base of formats of values whose keys are bytes, and which need nothing to decode a value."""
+
+    __slots__ = ()
+
+    def prepare(self, messages: Iterable[bytes]) -> None:
+        """Nothing is needed."""
+
+    @property
+    def decodes_keys(self) -> bool:
+        return False
+
+    def decode_key(self, key: bytes) -> tuple[Any, EncodeRecord]:
+        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+
+
+class FormatUnavailableError(StreamMaskerError):
+    """Records cannot be decoded or encoded now, for a reason outside of them. Mask them again later."""
+
+
+class UnwritableRecordsError(StreamMaskerError):
+    """Masked records do not fit the schema that they are written with. rejected: their rejections, by index."""
+
+    def __init__(self, rejected: Mapping[int, Rejected]) -> None:
+        super().__init__(f"{len(rejected)} masked records do not fit their schema")
+        self.rejected = rejected
+
+
+def json_form(limits: RecordLimits) -> Form:
+    """Return what opens JSON objects. If a name occurs twice in an object, the last member counts.
+
+    Integers of 64 bits are exact, and larger ones are rejected; all other numbers are 64-bit floats.
+    """
+    most_bytes, most_deep, loads, dumps = limits.record_bytes, limits.depth, orjson.loads, orjson.dumps
+
+    def open_record(value: bytes) -> tuple[Document, Write]:
+        if len(value) > most_bytes:
+            raise RecordRejectedError(Reason.TOO_LARGE)
+        if value.count(b"{") + value.count(b"[") > most_deep and nesting(value) > most_deep:
+            raise RecordRejectedError(Reason.TOO_DEEP)
+        try:
+            document = loads(value)
+        except orjson.JSONDecodeError:
+            raise RecordRejectedError(Reason.NOT_JSON if _is_utf8(value) else Reason.NOT_UTF8) from None
+        if type(document) is not dict:
+            raise RecordRejectedError(Reason.NOT_AN_OBJECT)
+        if _MANY_DIGITS in value.translate(_AS_ZEROS):
+            json.loads(value, parse_int=_check_integer)
+        return document, dumps
+
+    return open_record
+
+
+DIGITS_OF_64_BITS: Final = 19
+"""The fewest digits of an integer that does not fit into 64 bits."""
+
+_AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
+_MANY_DIGITS: Final = b"0" * DIGITS_OF_64_BITS
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_NESTING: Final = np.zeros(256, np.int64)
+_NESTING[[ord("{"), ord("[")]], _NESTING[[ord("}"), ord("]")]] = 1, -1
+
+
+def nesting(value: bytes) -> int:
+    """Return the depth of objects and lists in the text of a JSON value. Brackets in strings do not count."""
+    without_strings = np.frombuffer(_STRING.sub(b"", value), np.uint8)
+    return int(np.cumsum(_NESTING[without_strings]).max(initial=0))
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_integer(digits: str) -> None:
+    if len(digits) > DIGITS_OF_64_BITS + 1 or not -(2**63) <= int(digits) < 2**64:
+        raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
+
+
+def format_form(record_format: RecordFormat, limits: RecordLimits) -> Form:
+    """Return what opens records in another format than JSON."""
+    open_json = json_form(limits)
+
+    def open_record(value: bytes) -> tuple[Document, Write]:
+        if len(value) > limits.record_bytes:
+            raise RecordRejectedError(Reason.TOO_LARGE)
+        content, encode = record_format.decode(value)
+        if isinstance(content, bytes):
+            return open_json(content)[0], lambda document: encode(orjson.dumps(document))
+        if not isinstance(content, dict):
+            raise RecordRejectedError(Reason.NOT_AN_OBJECT)
+        _check_document(content, limits.depth)
+        return content, encode
+
+    return open_record
+
+
+def document_of(record_format: RecordFormat | None, value: bytes) -> Any:
+    """Return the content of a record, also of one that is no object; None as the format stands for JSON.
+
+    Raises RecordRejectedError, and orjson.JSONDecodeError for what is not JSON.
+    """
+    content: Any = value if record_format is None else record_format.decode(value)[0]
+    return orjson.loads(content) if isinstance(content, bytes) else content
+
+
+def _check_document(value: Any, depth: int) -> None:
+    """Raise RecordRejectedError for a document that is nested too deep, or has an integer beyond 64 bits."""
+    if type(value) is int:
+        if not -(2**63) <= value < 2**64:
+            raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
+    elif isinstance(value, dict | list):
+        if depth == 0:
+            raise RecordRejectedError(Reason.TOO_DEEP)
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_document(inner, depth - 1)
+
+
+class FormattedKeys:
+    """Masks keys in a format: each text, number and truth value in a key, at any depth. Null stays null."""
+
+    def __init__(self, record_format: RecordFormat, pseudonyms: Pseudonyms) -> None:
+        self._format = record_format
+        self._mask = pseudonyms.of_bytes
+        self._outcomes = Cache(self._outcome)
+
+    def masked(self, keys: Sequence[bytes | None]) -> tuple[list[bytes | None], dict[int, Reason]]:
+        """Return the masked keys, and the reasons why records cannot be masked because of their keys, by index.
+
+        Raises FormatUnavailableError.
+        """
+        self._format.prepare(key for key in keys if key is not None)
+        outcomes = [None if key is None else self._outcomes[key] for key in keys]
+        refused = {index: outcome for index, outcome in enumerate(outcomes) if isinstance(outcome, Reason)}
+        return [None if isinstance(outcome, Reason) else outcome for outcome in outcomes], refused
+
+    def _outcome(self, key: bytes) -> bytes | Reason:
+        try:
+            content, encode = self._format.decode_key(key)
+            if isinstance(content, bytes):
+                return encode(orjson.dumps(self._treated(orjson.loads(content))))
+            return encode(self._treated(content))
+        except RecordRejectedError as error:
+            return error.reason
+        except orjson.JSONDecodeError:
+            return Reason.NOT_IN_FORMAT
+
+    def _treated(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._treated(member) for name, member in value.items()}
+        if isinstance(value, list):
+            return [self._treated(element) for element in value]
+        if value is None:
+            return None
+        return self._mask(value.encode() if isinstance(value, str) else orjson.dumps(value))

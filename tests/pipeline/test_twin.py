@@ -1,0 +1,87 @@
+"""Any plan and any document: the codec does what its literal twin does, and writes nothing at an attribute's paths but
+masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from support.plans import documents, plans
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import selected
+from tests.pipeline.twin import check_record
+
+
+def made(bench: Any, attributes: dict[str, Any], **more: Any) -> Any:
+    try:
+        return bench(attributes, **more)
+    except ConfigurationError:
+        return assume(condition=False)
+
+
+@given(plan=plans(alpha=False), data=st.data())
+def test_the_codec_does_what_its_twin_does(bench, plan, data):
+    attributes, more = plan
+    on_bench = made(bench, attributes, **more)
+    check_record(on_bench, orjson.dumps(data.draw(documents(on_bench.plan))))
+
+
+@given(plan=plans(alpha=False), data=st.data())
+def test_nothing_but_masks_stands_at_the_paths_of_attributes(bench, plan, data):
+    """All codes become the root, so that every other text is a canary."""
+    attributes, more = plan
+    on_bench = made(bench, attributes, tables={name: {} for name in attributes}, **more)
+    value = data.draw(documents(on_bench.plan))
+    (outcome,) = on_bench.mask(value)
+    if hasattr(outcome, "value"):
+        check_masks(on_bench, orjson.loads(outcome.value))
+
+
+def check_masks(on_bench: Any, masked: Any) -> None:
+    for attribute in on_bench.plan.attributes:
+        for place in attribute.places:
+            for path in place.written:
+                assert {*selected(masked, path.steps)} <= ({None, ""} if path == place.label else {None, "ROOT"})
+
+
+ICD = "coding[?system=icd]"
+
+
+@pytest.mark.parametrize("unlisted", ["keep", "drop"])
+@pytest.mark.parametrize("missing", ["keep", "reject"])
+@given(
+    codes=st.lists(st.sampled_from([None, "", " ", "I10", "E11.9", "no code", 7, ["I10"], {"I10": "I10"}]), min_size=1)
+)
+@example(codes=[None, "I10"])
+@example(codes=["", "I10"])
+@example(codes=["I10", None, {"I10": "I10"}])
+def test_all_codes_that_a_filter_selects_are_masked(bench, unlisted, missing, codes):
+    given = {"path": f"{ICD}.code", "label": f"{ICD}.text", "missing": missing, "unknown": "suppress"}
+    on_bench = bench({"a": given}, tables={"a": {}}, unlisted=unlisted)
+    value = {"coding": [{"system": "icd", "code": code, "text": f"text of {code}"} for code in codes]}
+    outcome = check_record(on_bench, orjson.dumps(value))
+    if hasattr(outcome, "value"):
+        check_masks(on_bench, orjson.loads(outcome.value))
+        assert b"I10" not in outcome.value
+        assert b"E11" not in outcome.value
+
+
+def test_labels_and_copies_in_other_lists_belong_to_the_code_at_the_same_place(bench):
+    given = {"path": "a[*].codes[*]", "label": "a[*].texts[*]", "copies": ["b[*].codes[*]"], "missing": "keep"}
+    on_bench = bench({"x": given})
+    value = {
+        "a": [{"codes": ["I10", "E03"], "texts": ["x"]}, {"codes": ["E11.9"], "texts": ["y", "z"]}],
+        "b": [{"codes": ["I10"]}, {"codes": ["E11.9", "surplus"]}, {"codes": ["surplus"]}],
+    }
+    check_record(on_bench, orjson.dumps(value))
+    assert on_bench.mask_one(value) == {
+        "a": [
+            {"codes": ["E11.9", "E03"], "texts": ["Type 2 diabetes"]},
+            {"codes": ["I11.0"], "texts": ["Hypertensive heart disease", None]},
+        ],
+        "b": [{"codes": ["E11.9"]}, {"codes": ["I11.0", None]}, {"codes": [None]}],
+    }

@@ -45,7 +45,8 @@ def three_sentences(
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
       sentence states what the mechanism preserves.
     * ``preserves``: ``MethodCard.preserves`` of the mechanism.
-    * ``incomplete``: whether records may have one of several scalar codes without another. No promise holds for them.
+    * ``incomplete``: whether records may have one of several scalar codes without another, and there are more than two
+      attributes. No promise holds for them.
     """
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged

@@ -339,7 +339,7 @@ def test_a_report_has_three_sentences_and_a_plot():
     same = (masked["principal"] == frame["principal"]).mean()
     head, learned, stays, kept = repr(report).splitlines()
     assert head == "semantic_transport, 60 records"
-    assert learned.startswith("Nothing is promised about single records, because codes may be missing.")
+    assert learned.startswith("An attacker who knows all frequencies of codes and pairs")
     assert stays.startswith(f"{same:.0%} of the codes of principal")
     assert "correlations by at most" in kept
     assert report._repr_html_().count("<rect") == 2 * 4 + 2

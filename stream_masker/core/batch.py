@@ -108,9 +108,10 @@ class Batch:
 
     @property
     def lacks_codes(self) -> bool:
-        """Whether a record has no value of one of several scalars."""
+        """Whether a record has no value of one of several scalars, other than of two attributes alone."""
         scalars = [column for column in self.columns if not column.is_array]
-        return len(scalars) > 1 and any(bool((column.codes < 0).any()) for column in scalars)
+        several = len(scalars) > 1 and len(self.columns) > 2
+        return several and any(bool((column.codes < 0).any()) for column in scalars)
 
     @property
     def unit_count(self) -> int:

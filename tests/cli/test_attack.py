@@ -94,10 +94,10 @@ def test_no_attacker_is_right_more_often_or_surer_than_the_commands_say(tmp_path
     columns = []
     for guesses, exact in zip(guessed, deployment.said, strict=True):
         right, surest = right_of(guesses)
-        assert exact <= chance + 0.015
+        assert exact <= chance + 0.005 + 0.005  # rounded to a percent
         assert right.mean() <= exact + standard_error(right)
         assert surest.mean() <= promise + standard_error(surest)
-        assert right.mean() > 0.7 * exact
+        assert right.mean() > 0.8 * exact
         columns.append((exact, right.mean(), surest.mean()))
     tried = np.random.default_rng(0).permutation(batch.size)[:TRIED]
     listed = ListAttack(deployment, batch).guess(masked[0], tried)

@@ -288,24 +288,24 @@ def test_rejected_codes_are_not_called_suppressed(tmp_path):
     assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr
 
 
-PAIRS = {
-    "all codes are there": ({}, {}, True),
-    "the first may be missing": ({"missing": "keep"}, {}, False),
-    "the second may be missing": ({}, {"missing": "keep"}, False),
-    "unknown ones are removed": ({}, {"unknown": "suppress"}, False),
-    "there is one attribute": ({"missing": "keep", "unknown": "suppress"}, None, True),
+ATTRIBUTES = {
+    "all codes of three attributes are there": ({}, {}, {}, True),
+    "one of three may be missing": ({}, {"missing": "keep"}, {}, False),
+    "unknown ones of three are removed": ({}, {}, {"unknown": "suppress"}, False),
+    "one of two may be missing": ({"missing": "keep"}, {}, None, True),
+    "there is one attribute": ({"missing": "keep", "unknown": "suppress"}, None, None, True),
 }
 
 
-@pytest.mark.parametrize("case", PAIRS)
-def test_nothing_is_promised_where_one_of_two_codes_may_be_missing(tmp_path, case):
-    *sections, is_promised = PAIRS[case]
+@pytest.mark.parametrize("case", ATTRIBUTES)
+def test_nothing_is_promised_where_one_of_three_codes_may_be_missing(tmp_path, case):
+    *sections, is_promised = ATTRIBUTES[case]
     attributes = {
         name: {"path": name, "ontology": "tree", **section}
-        for name, section in zip("ab", sections, strict=True)
+        for name, section in zip("abc", sections, strict=True)
         if section is not None
     }
-    events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8]} for k in range(400)]
+    events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8], "c": CODES[5 * k % 8]} for k in range(400)]
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     config = deployment(tmp_path, {"path": "a"}, attributes=attributes)
     for command in (("mask", source, tmp_path / "out.jsonl"), ("calibrate", source)):
@@ -316,9 +316,12 @@ def test_nothing_is_promised_where_one_of_two_codes_may_be_missing(tmp_path, cas
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_nothing_is_promised_of_a_table_in_which_one_of_two_codes_is_missing(missing):
-    rows = [{"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8]} for k in range(400)]
+def test_nothing_is_promised_of_a_table_in_which_one_of_three_codes_is_missing(missing):
+    rows = [
+        {"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8], "c": CODES[5 * k % 8]}
+        for k in range(400)
+    ]
     tree = Ontology.from_edges(list(LINKS.items()))
-    _, report = mask_frame(pa.Table.from_pylist(rows), {"a": tree, "b": tree}, keep=[], report=True, seed=b"s" * 16)
+    _, report = mask_frame(pa.Table.from_pylist(rows), dict.fromkeys("abc", tree), keep=[], report=True, seed=b"s" * 16)
     assert ("at most" in report.sentences[0]) != missing
     assert ("In complete records, the best guess" in report.sentences[0]) == missing

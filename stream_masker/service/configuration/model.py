@@ -169,10 +169,11 @@ class Configuration(Section):
 
     @property
     def may_lack_codes(self) -> bool:
-        """Whether records may have one of several scalar codes without another. No promise holds for them."""
+        """Whether records may have one of several scalar codes without another. No promise holds for them, other than
+        where there are two attributes alone."""
         scalars = [attribute for attribute in self.nominal.values() if not compile_path(attribute.path).arrays]
         lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
-        return len(scalars) > 1 and any(lacking)
+        return len(scalars) > 1 and len(self.nominal) > 2 and any(lacking)
 
     @property
     def numeric(self) -> dict[str, NumericAttributeSection]:

@@ -125,19 +125,22 @@ def test_no_group_of_records_by_what_is_present_tells_more_than_promised(size, m
     informative = np.where(a < 3, missing, missing / 2)
     b = np.where(rng.random(size) < informative, -1, b).astype(np.int32)
     batch = as_batch(np.array([a, b]))
-    made, seen, repeats = calibrated(batch), Counter(), 400
+    made, repeats = calibrated(batch), 400
+    seen = Counter(), Counter()
     for k in range(repeats):
-        columns = masked(made, batch, k).columns
-        assert ((columns[1].codes < 0) == (b < 0)).all()
-        seen.update(zip(columns[0].codes.tolist(), columns[1].codes.tolist(), a.tolist(), strict=True))
-    priors = {lacks: Counter(a[(b < 0) == lacks].tolist()) for lacks in (False, True)}
-    totals = Counter()
-    for (first, second, _), count in seen.items():
-        totals[first, second] += count
-    for (first, second, code), count in seen.items():
-        prior = priors[second < 0]
-        limit, total = max(CERTAINTY, prior[code] / sum(prior.values())), totals[first, second]
-        assert count / total <= limit + 6.0 * np.sqrt(0.25 * repeats / total / repeats) + 1.0 / total
+        masks = [each.codes.tolist() for each in masked(made, batch, k).columns]
+        assert [code < 0 for code in masks[1]] == (b < 0).tolist()
+        for counted, codes in zip(seen, (a, b), strict=True):
+            counted.update(zip(*masks, codes.tolist(), strict=True))
+    for counted, codes in zip(seen, (a, b), strict=True):
+        priors = {lacks: Counter(codes[(b < 0) == lacks].tolist()) for lacks in (False, True)}
+        totals = Counter()
+        for (first, second, _), count in counted.items():
+            totals[first, second] += count
+        for (first, second, code), count in counted.items():
+            prior = priors[second < 0]
+            limit, total = max(CERTAINTY, prior[code] / sum(prior.values())), totals[first, second]
+            assert count / total <= limit + 3.0 / np.sqrt(total) + 1.0 / total
 
 
 def test_a_pattern_of_few_patients_is_masked_independently_of_its_codes():

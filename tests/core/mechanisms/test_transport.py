@@ -224,6 +224,28 @@ def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise(alpha):
     )
 
 
+def test_independent_elements_tell_no_more_of_the_root_than_its_mask():
+    """The attacker counts how often each root led to all masks of a record, of which the elements differ."""
+    rng, laws = np.random.default_rng(1), np.random.default_rng(2).dirichlet(np.full(20, 1.0), 8)
+    roots, lengths = rng.choice(8, 8000, p=np.arange(8, 0, -1) / 36), rng.integers(1, 4, 8000)
+    elements = np.concatenate(
+        [rng.choice(20, n, replace=False, p=laws[a]) for a, n in zip(roots, lengths, strict=True)]
+    )
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    batch = Batch(8000, (Column((20 + roots).astype(np.int32)), Column((40 + elements).astype(np.int32), offsets)))
+    made, seen = calibrated(batch, alpha=0.3, certainty=0.4), Counter()
+    for k in range(10):
+        first, second = masked(made, batch, k).columns
+        for root, mask, start, end in zip(roots.tolist(), first.codes.tolist(), offsets, offsets[1:], strict=False):
+            seen[mask, tuple(sorted(second.codes[start:end].tolist())), root] += 1
+    totals = Counter()
+    for (mask, others, _), count in seen.items():
+        totals[mask, others] += count
+    shares = {(count / totals[a, b], totals[a, b]) for (a, b, _), count in seen.items() if totals[a, b] >= 100}
+    assert len(shares) > 20
+    assert max(share - 2.0 / np.sqrt(total) for share, total in shares) <= 0.4
+
+
 def test_further_scalars_keep_their_law_with_the_first_one():
     rng, (a, b) = np.random.default_rng(9), related()
     c = np.where(rng.random(a.size) < 0.5, a, rng.integers(0, 30, a.size))

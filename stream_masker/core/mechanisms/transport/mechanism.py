@@ -43,6 +43,8 @@ class SemanticTransport(WindowedMechanism[Maps]):
     of codes occurs in the window, and every masked record with its context; not the secret. For every masked record t
     that can be written, every attribute and every value x, P(x | t) ≤ max(``certainty``, P(x)), and the same for groups
     of concepts (``sensitive``). The chapter of a code is not hidden: masks that keep the meaning mostly stay in it.
+    The promise is one for each event. Its law takes elements of arrays, and their number, for independent given the
+    root: what their number tells, or what they tell together, is not promised.
 
     * One or two attributes without arrays: the law of values, or of pairs, is kept in expectation.
     * Otherwise the first attribute that is no array is the root. It keeps its law, and each other attribute its law

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import pytest
 from support.file_commands import LINES, run, write
-from support.small_configuration import write_secret
 
 from stream_masker.cli import main
 from stream_masker.service.calibrator import process
@@ -25,34 +24,27 @@ RESULTS = {
     "mask": (("-c", "CONFIG", "EVENTS", "out.jsonl"), {"masked", "rejected", "sentences"}),
     "calibrate": (("-c", "CONFIG", "EVENTS", "-o", "snapshot.json"), {"records", "sentences"}),
     "evaluate": (("-c", "CONFIG", *SHORT, "EVENTS"), {"measurements", "records"}),
-    "recommend": (("-c", "CONFIG", "--max-rmse", "0.9", *SHORT[:2], *SHORT[4:], "EVENTS"), {"met", "best"}),
-    "reproduce": (("2017",), {"paper", "sections"}),
-    "prepare": (("-c", "CONFIG"), {"mechanism", "seconds"}),
     "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
-    "simulate": (("-c", "CONFIG", "--records", "10", "--out", "simulated.jsonl"), {"events", "file"}),
-    "reveal": (("-c", "CONFIG", "EVENTS", "revealed.jsonl"), {"revealed"}),
+    "produce": (("-c", "CONFIG", "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
     "config init": ((), {"attributes", "secret"}),
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
-    "config schema": ((), {"$schema", "properties"}),
     "ontology inspect": ((TREE,), {"root", "leaves"}),
     "ontology map": ((TREE, "codes.txt"), {"line", "concept", "match"}),
 }
 """The arguments of each command, and keys of its result. The tests of the others need Kafka."""
 
-SLOW = {"config init", "reproduce"}
+SLOW = {"config init"}
 """Commands that one test runs without a path, and the others in ``.ci/run``."""
 
 REQUIRED = {
-    "recommend": ("--max-rmse", "0.9"),
     "produce": ("events.jsonl",),
-    "audit": ("--offset", "0:1"),
 }
 """The arguments without which a command does not read its configuration."""
 
-WITH_KAFKA = {"produce", "show", "audit"}
+WITH_KAFKA = {"audit"}
 
 
 def leaves(group, path=()):
@@ -71,9 +63,6 @@ CONFIGURED = [path for path, command in COMMANDS.items() if "--config" in {n for
 @pytest.fixture
 def here(tmp_path, config, monkeypatch):
     """A folder with events and codes, and processes of the service that only log."""
-    content = config.read_text() + "encryption_secret: {file: encryption}\n"
-    config.write_text(content.replace("  - id\n", "  - id\n  encrypt:\n  - name\n"))
-    write_secret(tmp_path, "encryption", b"fedcba9876543210")
     write(tmp_path / "events.jsonl", LINES)
     (tmp_path / "codes.txt").write_text("A1\nnothing\n")
     monkeypatch.chdir(tmp_path)

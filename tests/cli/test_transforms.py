@@ -1,15 +1,13 @@
-"""Transformed fields from the configuration to the masked file, and ``reveal``."""
+"""Transformed fields from the configuration to the masked file."""
 
 from __future__ import annotations
 
 import datetime
-import gzip
 
 import orjson
 import pytest
 import yaml
-from support.file_commands import amend, changed, event, read, run, write
-from support.small_configuration import write_secret
+from support.file_commands import amend, event, read, run, write
 
 FIELDS = {
     "keep": ["id", "address"],
@@ -24,7 +22,6 @@ FIELDS = {
     },
     "shift": {"visits[*].date": {"days": 30, "key": "patient"}},
     "constant": {"hospital": "a hospital"},
-    "encrypt": ["mrn", "contact"],
 }
 
 
@@ -38,16 +35,13 @@ def visit(k):
         "address": {"postcode": "80331", "city": "Munich"},
         "visits": [{"date": first.isoformat(), "age": 7}, {"date": (first + datetime.timedelta(5)).isoformat()}],
         "hospital": f"hospital {k}",
-        "mrn": f"MRN{k % 7}",
-        "contact": {"name": "Ada", "phone": k % 7},
     }
 
 
 @pytest.fixture
 def masked(tmp_path, config):
     """The configuration with transforms, the events and the masked file."""
-    write_secret(tmp_path, "encryption", b"fedcba9876543210")
-    amend(config, fields=FIELDS, encryption_secret={"file": "encryption"})
+    amend(config, fields=FIELDS)
     events = [visit(k) for k in range(60)]
     run("mask", "-c", config, write(tmp_path / "in.jsonl", map(orjson.dumps, events)), tmp_path / "out.jsonl")
     return config, events, tmp_path / "out.jsonl"
@@ -66,7 +60,7 @@ def test_every_transform_applies(masked):
         assert (days[1] - days[0]).days == 5
         assert days[0].isoformat() != before["visits"][0]["date"]
     text = target.read_text()
-    assert not any(name in text for name in ("Ada", "MRN", "80331", "1950-02", '"p1"', "hospital 1"))
+    assert not any(name in text for name in ("80331", "1950-02", '"p1"', "hospital 1"))
 
 
 def test_dates_of_a_patient_move_by_the_same_days(masked):
@@ -79,33 +73,9 @@ def test_dates_of_a_patient_move_by_the_same_days(masked):
     assert all(len(days) == 1 for days in moves.values())
 
 
-def test_reveal_restores_encrypted_fields_and_nothing_else(masked, tmp_path):
-    config, events, target = masked
-    with changed(config) as content:
-        del content["secret"]
-        content["internal_topics"] = {"encryption": False}
-    packed = tmp_path / "masked.jsonl.gz"
-    packed.write_bytes(gzip.compress(target.read_bytes()))
-    assert "revealed 120 values" in run("reveal", "-c", config, packed, tmp_path / "revealed.jsonl").stderr
-    for before, sealed, after in zip(events, read(target), read(tmp_path / "revealed.jsonl"), strict=True):
-        assert after == {**sealed, "mrn": before["mrn"], "contact": before["contact"]}
-
-
-def test_reveal_needs_the_secret_of_the_values(masked, tmp_path):
-    config, events, target = masked
-    (tmp_path / "encryption").rename(tmp_path / "old")
-    write_secret(tmp_path, "encryption", b"another secret of the fields")
-    done = run("reveal", "-c", config, target, tmp_path / "revealed.jsonl", code=1)
-    assert "120 values are encrypted with another secret: use --previous-secret" in done.stderr
-    run("reveal", "-c", config, "--previous-secret", tmp_path / "old", target, tmp_path / "revealed.jsonl")
-    assert [one["mrn"] for one in read(tmp_path / "revealed.jsonl")] == [one["mrn"] for one in events]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"encryption_secret": None}, "fields.encrypt: needs encryption_secret"),
-        ({"encryption_secret": {"file": "secret"}}, "encryption_secret: is the same as secret: use another one"),
         ({"fields": {**FIELDS, "shift": {"birth": {"days": 3}}}}, "fields.shift.birth: noise_key is position"),
         ({"fields": {**FIELDS, "constant": {"age": 1}}}, "'age' is also fields.generalize.age: list it once"),
         ({"fields": {**FIELDS, "generalize": {"a": {"width": 5}}}}, "'a' contains attributes.a.path, which is masked"),

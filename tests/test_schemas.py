@@ -29,7 +29,6 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message
@@ -227,7 +226,6 @@ def version(blocks, source, settings=None, numeric=False) -> bytes:
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2, numeric)),
             settings=settings,
             styles={} if settings is None else {"one": Style(dot="remove"), "two": Style(text="label")},
-            shared={} if settings is None else {"a.b": SharedConcepts("0f 20", ("b", "f"))},
         )
     )
 

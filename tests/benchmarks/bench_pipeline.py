@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import orjson
 from measuring import ResultT, arguments, table, timed
-from stream_masker.pipeline.codec import DOCUMENTS, Codec
 from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 
 from stream_masker.core.random import FieldKeys
+from stream_masker.pipeline.codec import DOCUMENTS, Codec
 from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.blocks import block_key, encode_block

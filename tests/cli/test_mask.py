@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -232,31 +231,6 @@ def masked_lines(config, folder, lines, *options):
     folder.mkdir(exist_ok=True)
     run("mask", "--config", config, *options, write(folder / "today.jsonl", lines), folder / "masked.jsonl")
     return (folder / "masked.jsonl").read_bytes().splitlines()
-
-
-def test_files_of_the_same_name_have_the_same_noise_only_with_the_same_content(tmp_path, config):
-    """Equal lines at equal numbers of two files are masked independently, so their masks tell nothing about each."""
-    snapshot = tmp_path / "snapshot.json"
-    run("calibrate", "--config", config, write(tmp_path / "window.jsonl", LINES), "-o", snapshot)
-    options = ("--statistics", snapshot)
-    first = masked_lines(config, tmp_path / "monday", LINES, *options)
-    again = masked_lines(config, tmp_path / "copy", LINES, *options)
-    other = masked_lines(config, tmp_path / "tuesday", [*LINES, LINES[0]], *options)
-    assert first == again
-    assert sum(one != two for one, two in zip(first, other, strict=False)) > len(LINES) / 2
-    options = (*options, "--run-id", "one")
-    assert (
-        masked_lines(config, tmp_path / "a", LINES, *options)
-        == masked_lines(config, tmp_path / "b", [*LINES, LINES[0]], *options)[:-1]
-    )
-
-
-def test_standard_input_has_new_noise_in_each_run_and_the_run_id_repeats_it(tmp_path, config):
-    data = b"".join(line + b"\n" for line in LINES)
-    first, second = (run("mask", "--config", config, input=data) for _ in range(2))
-    assert first.stdout != second.stdout
-    run_id = re.search(r"--run-id ([0-9a-f]{32}) gives", first.stderr)[1]
-    assert run("mask", "--config", config, "--run-id", run_id, input=data).stdout == first.stdout
 
 
 @pytest.mark.parametrize(

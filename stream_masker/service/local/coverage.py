@@ -14,11 +14,12 @@ from itertools import chain
 import orjson
 
 from stream_masker.pipeline.fhir import bundle_of
-from stream_masker.pipeline.fields import Action, DocumentTreatment, PolicyNodes, action_of, policy_trie
+from stream_masker.pipeline.fields import DocumentTreatment
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.policy import Action, PolicyNodes, action_of, policy_trie
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
 

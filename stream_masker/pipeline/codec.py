@@ -133,7 +133,7 @@ class Codec:
         for number, (reason, field) in refusals.items():
             index = opened.indices[number]
             rejected[index] = Rejected(records.offsets[index], reason.value, field)
-        return self._decoded(opened, codes, numbers, refusals, rejected, emptied)
+        return self._decoded(opened, codes, numbers, refusals, dict(sorted(rejected.items())), emptied)
 
     def _read(self, opened: _Opened, records: Inputs, index: int, value: bytes, refusals: Refusals) -> None:
         """Open a record and treat its document. One that is rejected in doing so stays, but has a refusal."""

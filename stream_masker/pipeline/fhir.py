@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -71,6 +72,7 @@ class Reference(NamedTuple):
     id: str
 
 
+@lru_cache(maxsize=1 << 16)
 def parse_reference(text: str) -> Reference:
     """Return the parts of a reference. A server's address and a version are not among them.
 

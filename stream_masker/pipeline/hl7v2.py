@@ -212,6 +212,8 @@ def _repetitions(field: str, by: Delimiters) -> list[Document]:
 
 
 def _subcomponents(component: str, by: Delimiters) -> dict[str, str | None]:
+    if by.subcomponent not in component:
+        return {"1": None if component == _DELETED else by.unescaped(component)}
     parts = enumerate(component.split(by.subcomponent), start=1)
     return {str(k): None if part == _DELETED else by.unescaped(part) for k, part in parts if part}
 
@@ -238,6 +240,8 @@ def _joined_repetitions(repetitions: Sequence[Any], by: Delimiters) -> str:
 
 def _joined(parts: Mapping[str, Any], separator: str, by: Delimiters) -> str:
     """Return numbered parts as one text; empty texts stand for those that are not there."""
+    if len(parts) == 1 and "1" in parts:
+        return _part(parts["1"], by)
     return separator.join(_numbered({key: _part(value, by) for key, value in parts.items()}))
 
 

@@ -48,6 +48,7 @@ class Pseudonyms:
         """Raises ParameterError if the secret is empty."""
         self._secret = secret if isinstance(secret, Secret) else Secret(secret)
         self._known = Cache(lambda value: self._of([value], PURPOSE).hex())
+        self._offsets = Cache(lambda key: self._of([key], OFFSET_PURPOSE))
 
     def of_bytes(self, value: bytes) -> str:
         """Return the pseudonym of a text in UTF-8."""
@@ -56,7 +57,8 @@ class Pseudonyms:
 
     def offset_hash(self, key: bytes) -> bytes:
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
-        return self._of([key], OFFSET_PURPOSE)
+        offset: bytes = self._offsets[key]
+        return offset
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """Return the pseudonyms of texts in UTF-8, as ASCII; much faster than one by one. None stays None."""

@@ -21,11 +21,9 @@ import numpy as np
 import orjson
 from measuring import ResultT, arguments, table, timed
 from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
-from support.small_configuration import write_secret
 
 from stream_masker.core.random import FieldKeys
-from stream_masker.pipeline.codec.fallback import fastest_codec
-from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
+from stream_masker.pipeline.codec import DOCUMENTS, Codec
 from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
@@ -36,8 +34,6 @@ from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000
-LEVEL = 16
-"""The level of a stream of some 100,000 records a second."""
 
 KEPT = ["encounter_id", "sex", "stay_days"]
 FIELDS: dict[str, dict[str, Any]] = {
@@ -45,7 +41,6 @@ FIELDS: dict[str, dict[str, Any]] = {
     "pseudonyms": {"keep": [*KEPT, "age"], "pseudonyms": {"patient.id": {"prefix": "p-"}}},
     "generalize": {"keep": KEPT, "pseudonymize": ["patient.id"], "generalize": {"age": {"width": 5, "top": 90}}},
     "constant": {"keep": KEPT, "pseudonymize": ["patient.id"], "constant": {"age": 0}},
-    "encrypt": {"keep": [*KEPT, "age"], "pseudonymize": ["patient.id"], "encrypt": ["patient.name"]},
 }
 """Treatments of fields; the first is that of the other rows' base."""
 
@@ -64,7 +59,7 @@ class Parts:
         self.secret = masking_secret(configuration, self.topic)
         self.seal = topic_seal(configuration, configuration.topics.calibration)
         pseudonyms = Pseudonyms(self.secret)
-        self.codec = fastest_codec(ReferenceCodec(self.masking.plan, pseudonyms), self.masking.plan, pseudonyms)
+        self.codec = Codec(self.masking.plan, pseudonyms)
         self.treat_keys = key_treatment(self.masking.plan.message, pseudonyms)
 
     def batches(self) -> Iterator[dict[int, Inputs]]:
@@ -74,10 +69,7 @@ class Parts:
 
     def measure(self, batch: dict[int, Inputs]) -> None:
         masker = self.masking.masker
-        masker.sample_from(LEVEL)
-        self.timed("mask, counting a sample", lambda: masker.mask_all(self.topic, batch, statistics_version=1))
-        masker.sample_from(None)
-        results = self.timed("mask, counting all", lambda: masker.mask_all(self.topic, batch, statistics_version=1))
+        results = self.timed("mask", lambda: masker.mask_all(self.topic, batch, statistics_version=1))
         blocks = [block for result in results.values() for block in result.blocks]
         taxonomies = self.masking.taxonomies
         self.timed(
@@ -85,11 +77,14 @@ class Parts:
             lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies, configuration="0")) for b in blocks],
         )
         records = Inputs.joined(list(batch.values()))
-        decoded = self.timed("of masking: decode", lambda: self.codec.read(records))
-        keys = FieldKeys(self.secret, decoded.keys or [b"%d" % k for k in range(decoded.batch.size)])
-        masked = self.timed("of masking: replace", lambda: self.masking.mechanism.mask_batch(decoded.batch, keys))
-        self.timed("of masking: render", lambda: self.codec.render(decoded, masked))
+        parts = [records.part(start, start + DOCUMENTS) for start in range(0, BATCH, DOCUMENTS)]
+        self.timed("of masking: read, replace, write", lambda: [*map(self.mask_part, parts)])
         self.timed("of masking: message keys", lambda: self.treat_keys(records.keys))
+
+    def mask_part(self, part: Inputs) -> list[bytes]:
+        decoded = self.codec.read(part)
+        keys = FieldKeys(self.secret, decoded.keys or [b"%d" % k for k in range(decoded.batch.size)])
+        return self.codec.write(decoded, self.masking.mechanism.mask_batch(decoded.batch, keys), part.offsets)
 
     def timed(self, name: str, do: Callable[[], ResultT]) -> ResultT:
         seconds, result = timed(do, time.thread_time)
@@ -115,7 +110,6 @@ def measured(shape: str, rounds: int, sample: int = SAMPLE, **sections: object) 
     ``sample``: the number of events of the statistics; ``sections``: of the configuration.
     """
     with tempfile.TemporaryDirectory() as name:
-        write_secret(Path(name), "encryption-secret", bytes(range(32)))
         parts = Parts(configured(Path(name), "localhost:1", BATCH, shape, **sections), sample)
     for number in range(rounds + 1):
         for batch in parts.batches():
@@ -128,8 +122,8 @@ def measured(shape: str, rounds: int, sample: int = SAMPLE, **sections: object) 
 def print_fields(rounds: int) -> None:
     times = {}
     for name, fields in FIELDS.items():
-        sections = {"fields": {**fields, "unlisted": "drop"}, "encryption_secret": {"file": "encryption-secret"}}
-        times[name] = float(np.median(measured("nested", rounds, **sections).times["mask, counting a sample"]))
+        sections = {"fields": {**fields, "unlisted": "drop"}}
+        times[name] = float(np.median(measured("nested", rounds, **sections).times["mask"]))
     rows = [[name, spent, spent / times[next(iter(FIELDS))]] for name, spent in times.items()]
     table("Treatment of fields", ("fields", "µs per record", "times"), rows)
 

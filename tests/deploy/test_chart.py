@@ -35,7 +35,6 @@ CHOICES = {
     "kafkaTopics": [{}, {"create": "strimzi"}, {"create": "strimzi", "partitions": 1, "replicationFactor": 0}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
-    "encryptionSecret": [{}, {"existingSecret": "encryption", "key": "k"}],
     "schemaRegistry": [{}, {"existingSecret": "registry", "login": "token", "certificates": "registry-tls"}],
     "http": [{}, {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}}],
     "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
@@ -289,19 +288,6 @@ def test_internal_topics_have_secrets_of_their_own_and_calibrators_no_other(tmp_
     own, *earlier = expected
     assert configured_secrets(tmp_path, objects, "calibrator") == (None, own, earlier)
     assert configured_secrets(tmp_path, objects, "worker") == (masking, own, earlier)
-
-
-def test_only_workers_mount_the_secret_of_encrypted_fields(tmp_path):
-    configuration = {"fields": {"keep": ["age"], "pseudonymize": [], "encrypt": ["encounter_id"], "unlisted": "drop"}}
-    objects = rendered({"configuration": configuration, "encryptionSecret": {"existingSecret": "fields", "key": "k"}})
-    path = "/run/secrets/encryption/secret"
-    assert secrets_of(objects, "worker")[0][path] == ("fields", "k")
-    assert path not in secrets_of(objects, "calibrator")[0]
-    file = tmp_path / "stream-masker.yaml"
-    file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
-    for component in COMPONENTS:
-        found = load_configuration(file, secrets_of(objects, component)[1])
-        assert found.encryption_secret.file == path
 
 
 def test_dashboards_have_the_label_of_the_sidecar():

@@ -19,7 +19,6 @@ CASES = {
     "most": {
         "autoscaling": {"mode": "keda", "maxReplicas": 12, "authenticationRef": "kafka"},
         "configuration": {"format": {"value": "confluent", "registry": {"url": "https://registry.example:8085"}}},
-        "encryptionSecret": {"existingSecret": "encryption"},
         "http": {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}},
         "image": {"repository": "registry.example/stream-masker", "pullSecrets": ["registry"]},
         "internalTopics": {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old"}]},

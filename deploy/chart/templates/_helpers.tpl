@@ -88,9 +88,6 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- if not (and $own (eq (index $ 1) "calibrator")) }}
 - {name: stream-masker, secret: {{ .Values.secret.existingSecret }}, key: {{ .Values.secret.key }}}
 {{- end }}
-{{- if and .Values.encryptionSecret.existingSecret (eq (index $ 1) "worker") }}
-- {name: encryption, secret: {{ .Values.encryptionSecret.existingSecret }}, key: {{ .Values.encryptionSecret.key }}}
-{{- end }}
 {{- if $own }}
 - {name: internal-topics, secret: {{ $own }}, key: {{ .Values.internalTopics.key }}}
 {{- end }}
@@ -120,7 +117,7 @@ needs no masking secret if the internal topics have one of their own, and only a
 - {name: STREAM_MASKER__HTTP__TOKEN__FILE, value: {{ $file }}}
 {{- else if eq .name "registry" }}
 - {name: STREAM_MASKER__FORMAT__REGISTRY__{{ upper (index $ 0).Values.schemaRegistry.login }}__FILE, value: {{ $file }}}
-{{- else if ne .name "encryption" }}
+{{- else }}
 {{- $previous = append $previous (dict "file" $file) }}
 {{- end }}
 {{- end }}
@@ -128,10 +125,6 @@ needs no masking secret if the internal topics have one of their own, and only a
 - {name: STREAM_MASKER__INTERNAL_TOPICS__PREVIOUS_SECRETS, value: {{ toJson . | quote }}}
 {{- end }}
 {{- with index . 0 }}
-{{- /* All processes check that encrypted fields have a secret, and only workers read it. */}}
-{{- if .Values.encryptionSecret.existingSecret }}
-- {name: STREAM_MASKER__ENCRYPTION_SECRET__FILE, value: /run/secrets/encryption/secret}
-{{- end }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
 {{- $names := .Values.http.names }}

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fields import Action
 from stream_masker.pipeline.paths import NameStep, Path
 from stream_masker.pipeline.plan import FieldPolicy
+from stream_masker.pipeline.policy import Action
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.loading import parse_configuration
 from stream_masker.service.configuration.model import MASKING_SECTIONS, Configuration

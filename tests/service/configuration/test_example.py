@@ -10,7 +10,7 @@ import yaml
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
 
-EXAMPLES = {"encryption_secret", "ontologies", "attributes", "fields", "noise_key", "produce", "secret"}
+EXAMPLES = {"ontologies", "attributes", "fields", "noise_key", "produce", "secret"}
 """Sections without defaults, for which the example has its own values."""
 
 

@@ -233,7 +233,6 @@ def masked_lines(config, folder, lines, *options):
     return (folder / "masked.jsonl").read_bytes().splitlines()
 
 
-<<<<<<< HEAD
 def test_files_of_the_same_name_have_the_same_noise_only_with_the_same_content(tmp_path, config):
     """Equal lines at equal numbers of two files are masked independently, so their masks tell nothing about each."""
     snapshot = tmp_path / "snapshot.json"
@@ -267,8 +266,6 @@ def test_a_group_that_is_too_small_grows_with_the_records_after_it(tmp_path, con
     assert f"masked {masked}, rejected {181 - masked}" in done.stderr
 
 
-=======
->>>>>>> codec
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -27,11 +27,7 @@ RESULTS = {
     "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
-<<<<<<< HEAD
     "produce": (("-c", "CONFIG", "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
-=======
-    "simulate": (("-c", "CONFIG", "--records", "10", "--out", "simulated.jsonl"), {"events", "file"}),
->>>>>>> codec
     "config init": ((), {"attributes", "secret"}),
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),

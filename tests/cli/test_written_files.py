@@ -51,19 +51,6 @@ def test_no_command_writes_to_a_file_that_its_configuration_names(
     assert (tmp_path / name).read_bytes() == before
 
 
-<<<<<<< HEAD
-=======
-def test_no_command_writes_to_a_file_of_a_folder_that_its_configuration_names(config: Path, tmp_path: Path) -> None:
-    """A release of SNOMED CT is a folder."""
-    release = tmp_path / "release"
-    release.mkdir()
-    member = write(release / "sct2_Concept_Snapshot.txt", LINES)
-    outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(release / "new.jsonl")})
-    with pytest.raises(ServiceError, match=r"is a file of ontologies\.sct\.source"):
-        outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(member)})
-
-
->>>>>>> codec
 def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     for given in ({"--output": str(tmp_path)}, {"OUT": str(tmp_path), "--rejected": ""}):
         with pytest.raises(ServiceError, match="is a folder: name a file in it"):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.paths import FilterStep, JsonValue, Path, PathTrie, reader
+from stream_masker.pipeline.paths import FilterStep, JsonValue, Path, reader
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.policy import Action, PolicyNodes, PolicyTrie, policy_trie, strongest_action
 from stream_masker.pipeline.pseudonyms import PendingPseudonyms, Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, TransformContext
@@ -24,22 +24,6 @@ from stream_masker.pipeline.transforms import DROPPED, TransformContext
 Document: TypeAlias = dict[str, Any]
 Treat: TypeAlias = Callable[[Any, Any], None]
 """Treats ``container[key]`` in place, a member of an object or an element of a list."""
-
-
-class Action(IntEnum):
-    """What happens to a value. If paths of equal length disagree, the greatest action applies."""
-
-    KEEP = 1
-    PSEUDONYMIZE = 2
-    TRANSFORM = 3
-    """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
-    DROP = 4
-    MASKED = 5
-    """The value is a code, label, copy or number of an attribute: masking replaces it."""
-
-
-PolicyTrie: TypeAlias = PathTrie[Action]
-PolicyNodes: TypeAlias = tuple[PolicyTrie, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +96,6 @@ def key_text(value: JsonValue) -> bytes:
     if type(value) is str:
         return b"" if value.isspace() else value.encode()
     return orjson.dumps(value) if type(value) is int or type(value) is float else b""
-
-
-def policy_trie(plan: Plan) -> PolicyTrie:
-    """Return the trie of all paths that the plan gives an action to."""
-    return PathTrie.of((*_policy_paths(plan), *_filter_fields(plan)))
-
-
-def _policy_paths(plan: Plan) -> Iterator[tuple[Path, Action]]:
-    yield from ((path, Action.MASKED) for _, path in plan.written)
-    yield from ((path, Action.DROP) for path in plan.fields.drop)
-    yield from ((path, Action.TRANSFORM) for path in plan.fields.transformed)
-    yield from ((path, Action.PSEUDONYMIZE) for path in plan.fields.pseudonymize)
-    yield from ((path, Action.KEEP) for path in plan.fields.keep)
-
-
-def _filter_fields(plan: Plan) -> Iterator[tuple[Path, Action]]:
-    """Yield the fields that filters compare, except for a filter at the end of a path, which selects whole elements."""
-    for path, action in _policy_paths(plan):
-        if action is not Action.DROP:
-            yield from ((compared, Action.KEEP) for compared in path.parent.filter_fields())
-
-
-def action_of(node: PolicyTrie) -> Action | None:
-    """Return the action of the paths that end at a node; None if there are none."""
-    return max(node.items, default=None)
-
-
-def _strongest_action(node: PolicyTrie) -> Action:
-    """Return the greatest action at a node or below it; masked values count as kept."""
-    action = action_of(node) or Action.KEEP
-    return max((Action.KEEP if action is Action.MASKED else action, *map(_strongest_action, node.children())))
 
 
 def _keep(container: Any, key: Any) -> None:
@@ -260,7 +213,7 @@ class _Compiler:
     def _misshapen(self, nodes: PolicyNodes, action: Action, drop: Treat) -> Treat:
         path = next(self._masked_below(child for node in nodes for child in node.children()), None)
         if path is None:
-            return self._leaf(max(action, *map(_strongest_action, nodes)), drop)
+            return self._leaf(max(action, *map(strongest_action, nodes)), drop)
         return _rejecting(path)
 
     def _masked_below(self, nodes: Iterable[PolicyTrie]) -> Iterator[Path]:
@@ -277,6 +230,9 @@ class _Compiler:
         dropped = [name for name, treat in members.items() if treat is _delete]
         changed = [(name, treat) for name, treat in members.items() if treat is not _keep and treat is not _delete]
 
+        if action is Action.DROP:
+            return _with_listed_members(frozenset(members).difference(dropped), changed)
+
         def treat(value: Document) -> None:
             for name in dropped:
                 value.pop(name, None)
@@ -284,11 +240,7 @@ class _Compiler:
                 if name in value:
                     member(value, name)
 
-        if action is Action.KEEP:
-            return treat
-        if action is Action.PSEUDONYMIZE:
-            return self._with_hidden_members(members, treat)
-        return _with_listed_members(frozenset(members).difference(dropped), treat)
+        return treat if action is Action.KEEP else self._with_hidden_members(members, treat)
 
     def _member(self, nodes: PolicyNodes, name: str, action: Action) -> Treat:
         return self.treatment(tuple(node.members[name] for node in nodes if name in node.members), action, _delete)
@@ -404,17 +356,19 @@ def _has_value(value: str | None, step: FilterStep) -> bool:
     return step.value == value
 
 
-def _with_listed_members(listed: frozenset[str], treat: Callable[[Document], None]) -> Callable[[Document], None]:
-    """Drop all members of an object but the listed ones, which ``treat`` treats."""
+def _with_listed_members(listed: frozenset[str], changed: Sequence[tuple[str, Treat]]) -> Callable[[Document], None]:
+    """Drop all members of an object but the listed ones, and treat some of these."""
     covers = listed.issuperset
 
-    def treat_listed(value: Document) -> None:
+    def treat(value: Document) -> None:
         if not covers(value):
             for name in [name for name in value if name not in listed]:
                 del value[name]
-        treat(value)
+        for name, member in changed:
+            if name in value:
+                member(value, name)
 
-    return treat_listed
+    return treat
 
 
 def _remove_dropped(value: list[Any], has_indices: bool) -> None:

@@ -16,7 +16,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.blocks import BlockCounter, CountedRecords, SampleCounts, limit_elements, slice_counted
+from stream_masker.pipeline.blocks import BlockCounter, CountedRecords, SampleCounts, slice_counted
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
 from stream_masker.pipeline.formats import (
     KEY_FIELD,
@@ -25,6 +25,7 @@ from stream_masker.pipeline.formats import (
     RecordFormat,
     UnwritableRecordsError,
 )
+from stream_masker.pipeline.parts import MaskedPart, counted_records
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms, header_treatment, key_treatment, stamp
 from stream_masker.pipeline.reasons import Reason
@@ -37,7 +38,7 @@ from stream_masker.pipeline.runs import (
     run_spans,
     split_values,
 )
-from stream_masker.pipeline.style import Style, add_styles
+from stream_masker.pipeline.style import Style
 
 JOINT_RECORDS: Final = 16_384
 """The maximum number of records of several partitions that are masked together."""
@@ -81,15 +82,6 @@ class _Unmasked:
     def rejecting(self, reason: Reason, indices: Iterable[int]) -> _Unmasked:
         """Return the records with further rejections, all for one reason."""
         return self.without({index: Rejected(self.records.offsets[index], reason.value) for index in indices})
-
-
-@dataclass(frozen=True, slots=True)
-class _Masked:
-    """Masked records: what was decoded, the masks, and the values to write, None for those without."""
-
-    decoded: DecodedBatch
-    masked: MaskedBatch
-    values: list[bytes | None]
 
 
 class RecordMasker:
@@ -234,7 +226,7 @@ class RecordMasker:
         known = {index: Rejected(offsets[index], reason.value, KEY_FIELD) for index, reason in refused.items()}
         return unmasked.without(known), keys
 
-    def _mask_part(self, part: _Unmasked) -> list[_Masked]:
+    def _mask_part(self, part: _Unmasked) -> list[MaskedPart]:
         """Mask records. If that fails, mask each half of them, and reject a single record."""
         try:
             return [self._attempt(part)]
@@ -250,16 +242,16 @@ class RecordMasker:
             _log.error("masking the record at %s failed (%s)", part.place, type(error).__name__)
             return [self._attempt(part.rejecting(Reason.INTERNAL_ERROR, range(size)))]
 
-    def _attempt(self, part: _Unmasked) -> _Masked:
+    def _attempt(self, part: _Unmasked) -> MaskedPart:
         return self._mask_decoded(part, self._codec.read(part.records, part.known))
 
-    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> _Masked:
+    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedPart:
         masked = self._mask_batch(decoded, part.digests)
         values: list[bytes | None] = [None] * len(part.records)
         written = self._codec.write(decoded, masked, part.records.offsets)
         for index, value in zip(decoded.indices.tolist(), written, strict=True):
             values[index] = value
-        return _Masked(replace(decoded, documents=(), codes=(), numbers=()), masked, values)
+        return MaskedPart(replace(decoded, documents=(), codes=(), numbers=()), masked, values)
 
     def _mask_batch(self, decoded: DecodedBatch, digests: UInt64Matrix | None) -> MaskedBatch:
         batch = decoded.batch
@@ -302,7 +294,7 @@ class RecordMasker:
             else:
                 return result
 
-    def _attempt_group(self, group: _Unmasked) -> _Masked:
+    def _attempt_group(self, group: _Unmasked) -> MaskedPart:
         """Mask a group. Raises GroupTooSmallError if it has too few units, also for the mechanism itself."""
         decoded = self._codec.read(group.records, group.known)
         if not decoded.batch.size:
@@ -324,10 +316,10 @@ class RecordMasker:
             return group.rejecting(reason, (k for k, value in enumerate(group.records.values) if value is not None))
         return group.without(decoded.rejected).rejecting(reason, decoded.indices.tolist())
 
-    def _results(self, runs: Sequence[Run], keys: Sequence[bytes | None], parts: Sequence[_Masked]) -> list[Result]:
+    def _results(self, runs: Sequence[Run], keys: Sequence[bytes | None], parts: Sequence[MaskedPart]) -> list[Result]:
         """Return the result of each run. Together, the parts have the records of all runs, in their order."""
         values = [value for part in parts for value in part.values]
-        counted = _counted(parts, has_keys=self._plan.noise_key is not None)
+        counted = counted_records(parts, has_keys=self._plan.noise_key is not None)
         first, *others = [
             self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
             for run, (start, end) in run_spans(runs)
@@ -335,7 +327,7 @@ class RecordMasker:
         emptied = sum((Counter(part.decoded.emptied) for part in parts), Counter[str]())
         return [replace(first, emptied=emptied, suppressed=self._suppressed(parts)), *others]
 
-    def _suppressed(self, parts: Sequence[_Masked]) -> dict[str, int]:
+    def _suppressed(self, parts: Sequence[MaskedPart]) -> dict[str, int]:
         """Return the number of unknown codes that are removed, by attribute that suppresses them."""
         lost = np.sum([part.decoded.lost for part in parts], axis=0).tolist()
         attributes = zip(self._plan.attributes, lost, strict=True)
@@ -360,46 +352,6 @@ class RecordMasker:
             rejected=counted.rejected,
             blocks=blocks,
         )
-
-
-def _counted(parts: Sequence[_Masked], *, has_keys: bool) -> CountedRecords:
-    """Return what blocks count of consecutive records."""
-    starts = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
-    decoded = [part.decoded for part in parts]
-    columns = [limit_elements(part.decoded.batch.columns) for part in parts]
-    masks = [limit_elements(part.masked.columns) for part in parts]
-    contexts = [one.batch.context for one in decoded if one.batch.context is not None]
-    return CountedRecords(
-        Batch(
-            sum(one.batch.size for one in decoded),
-            tuple(map(_joined_columns, zip(*columns, strict=True))),
-            numeric=_joined_numbers([one.batch.numeric for one in decoded]),
-            context=np.concatenate(contexts) if contexts else None,
-        ),
-        MaskedBatch(
-            tuple(map(_joined_columns, zip(*masks, strict=True))),
-            tuple(sum(each, Distortion()) for each in zip(*(part.masked.distortions for part in parts), strict=True)),
-            _joined_numbers([part.masked.numeric for part in parts]),
-        ),
-        np.concatenate([one.indices + start for one, start in zip(decoded, starts, strict=False)]),
-        {start + k: one for start, part in zip(starts, decoded, strict=False) for k, one in part.rejected.items()},
-        np.sum([one.unknown for one in decoded], axis=0).tolist(),
-        np.sum([one.lost for one in decoded], axis=0).tolist(),
-        add_styles(one.styles for one in decoded),
-        noise_keys=[key for one in decoded for key in one.keys] if has_keys else None,
-    )
-
-
-def _joined_columns(columns: Sequence[Column]) -> Column:
-    codes = np.concatenate([column.codes for column in columns])
-    if columns[0].offsets is None:
-        return Column(codes)
-    return Column(codes, np.cumsum([0, *np.concatenate([column.lengths for column in columns])]))
-
-
-def _joined_numbers(parts: Sequence[Float64Array | None]) -> Float64Array | None:
-    present = [part for part in parts if part is not None]
-    return np.concatenate(present) if present else None
 
 
 def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:

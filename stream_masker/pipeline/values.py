@@ -131,9 +131,13 @@ class Places:
         """Return the numbers of the elements."""
         return np.fromiter((number for _, _, number in self.found), np.int64, len(self.found))
 
-    def without_null(self) -> None:
-        """Leave out the places of null, which stays null."""
-        self.found = [place for place in self.found if place[0][place[1]] is not None]
+    def texts_without_null(self) -> list[Any]:
+        """Leave out the places of null, which stays null. Return the other values."""
+        texts = self.texts()
+        if None not in texts:
+            return texts
+        self.found = [place for place, text in zip(self.found, texts, strict=True) if text is not None]
+        return [text for text in texts if text is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +189,11 @@ class NominalValues:
 
     def _of_place(self, place: CodePlace, refusals: Refusals) -> Int64Array:
         codes = place.codes
-        if self._is_optional:
-            codes.without_null()
-        numbers, texts = codes.numbers(), codes.texts()
+        texts = codes.texts_without_null() if self._is_optional else codes.texts()
+        numbers = codes.numbers()
         values = np.full(codes.elements.number + 1, NO_CODE if self._is_optional else MISSING)
         values[numbers[::-1]] = self._looked_up(texts)[::-1]  # the first code of an element counts
-        codes.without_null()
+        codes.texts_without_null()
         bad = np.flatnonzero(values < SUPPRESSED)
         for number, record in zip(bad.tolist(), codes.elements.records()[bad].tolist(), strict=True):
             refusals.setdefault(record, (_REASONS[int(values[number])], place.path.text))
@@ -209,7 +212,7 @@ class NominalValues:
         yield place.codes.found, ranks[place.codes.numbers()], self._codes
         for others, texts in ((place.labels, self._labels), (place.copies, self._codes)):
             for one in others:
-                one.without_null()
+                one.texts_without_null()
                 numbers = one.elements.matched(place.codes.elements)[one.numbers()]
                 yield one.found, np.where(numbers < 0, -1, ranks[numbers]) if len(ranks) else numbers, texts
 
@@ -289,7 +292,7 @@ class NumericValues:
         """Return the numbers of a batch. The records without one that the attribute admits are added to
         ``refusals``."""
         if self.plan.missing == "keep":
-            self.places.without_null()
+            self.places.texts_without_null()
         first: dict[int, Any] = {}
         for container, key, number in self.places.found:
             first.setdefault(number, container[key])
@@ -300,7 +303,7 @@ class NumericValues:
                 refusals.setdefault(record, (reason, self.plan.path.text))
             elif value is not NOTHING:
                 numbers[record] = value
-        self.places.without_null()
+        self.places.texts_without_null()
         return ReadNumbers(numbers, self.places.found, self.plan.kind.integer)
 
     def _problem(self, value: Any) -> Reason | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.fields import Action, key_text, policy_trie
+from stream_masker.pipeline.fields import key_text
 from stream_masker.pipeline.paths import (
     EachStep,
     FilterStep,
@@ -19,6 +19,7 @@ from stream_masker.pipeline.paths import (
     reader,
     selects,
 )
+from stream_masker.pipeline.policy import Action, policy_trie
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.transforms import DROPPED, TransformContext
 from tests.pipeline.conftest import SECRET

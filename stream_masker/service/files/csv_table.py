@@ -26,10 +26,12 @@ BAD_ROW: Final = b"not a row"
 MAX_ROW_LINES: Final = 1_000
 """The most lines of a row, whose cells may have several. In a longer row, a quote is not closed."""
 
-_VALUE: Final = re.compile(
-    r"[-+]?\d+(?:[.,]\d+)?|\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?|[A-Z]\d[0-9A-Z]\.?[0-9A-Z]{1,4}|[A-Z]+[:_]\d{2,}"
-)
-"""A number, a date or a code. Names of columns may look like short codes, such as ``D10``."""
+_VALUES: Final = {
+    "a number": re.compile(r"[-+]?\d+(?:[.,]\d+)?"),
+    "a date": re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?"),
+    "a code": re.compile(r"[A-Z]\d[0-9A-Z]\.?[0-9A-Z]{1,4}|[A-Z]+[:_]\d+"),
+}
+"""What the cells of a column are, by their form. Names of columns, such as ``D10``, may look like short codes."""
 
 
 class CsvTable:
@@ -174,13 +176,24 @@ def _number(cell: str) -> int | float | None:
 
 
 def _check_names(name: str, head: str, delimiter: str) -> None:
-    """Raise ServiceError if a cell of a file's first line looks like a value, or occurs again below it."""
+    """Raise ServiceError if a cell of a file's first line looks like the cells below it, or occurs again."""
     header, *rows = [*csv.reader(head.splitlines(), delimiter=delimiter)] or [[]]
-    cells = {(number, cell.strip()) for row in rows if row != header for number, cell in enumerate(row)}
-    for number, cell in enumerate(map(str.strip, header)):
-        if cell and (_VALUE.fullmatch(cell) or (number, cell) in cells):
+    rows = [row for row in rows if len(row) == len(header) and row != header]
+    for number, (first, *cells) in enumerate(zip(header, *rows, strict=True), start=1):
+        if (what := _value_kind(first.strip(), [cell.strip() for cell in cells])) is not None:
             raise ServiceError(
-                f"{name} does not start with a line of column names: the first cell of column {number + 1} is a value. "
-                f"Put a line before it that names the {len(header)} columns, with the delimiter {delimiter!r}; "
-                "produce.columns may give them other paths"
+                f"{name} does not start with a line of column names: the first cell of column {number} is {what} "
+                f"below it. Put a line before it that names the {len(header)} columns, with the delimiter "
+                f"{delimiter!r}; produce.columns may give them other paths"
             )
+
+
+def _value_kind(first: str, cells: Sequence[str]) -> str | None:
+    """Return what the first cell of a column is if it looks like one of the cells below; None if it may be a name."""
+    if first and first in cells:
+        return "a text that occurs again"
+    given = [cell for cell in cells if cell]
+    for kind, form in _VALUES.items():
+        if form.fullmatch(first) and 2 * sum(form.fullmatch(cell) is not None for cell in given) > len(given):
+            return f"{kind} like those"
+    return None

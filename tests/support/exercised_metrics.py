@@ -81,7 +81,7 @@ def worker_metrics() -> RecordingMetrics:
     report: Any = WorkerReport(metrics, Health())
     report.start()
     report.refused_message(RefusalCause.FORGED)
-    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), is_compiled=True)
+    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3))
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
     skipped = SkippedOffsets(lambda _: 0)
     skipped.pass_to(PARTITIONS[0], 3, 5)

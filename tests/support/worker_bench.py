@@ -192,7 +192,6 @@ class FakeMasking:
     alpha: ClassVar = {"principal": 0.3}
     configuration = SimpleNamespace(hash="fedcba9876543210")
 
-    is_compiled = True
 
     def __init__(self) -> None:
         self.masker = FakeMasker()

@@ -161,7 +161,7 @@ class Simulation:
         self.background.poll = source.poll
         configuration = SimpleNamespace(hash="0" * 16)
         masking = SimpleNamespace(
-            masker_of=lambda _: masker, is_compiled=True, alpha=self.alpha, configuration=configuration
+            masker_of=lambda _: masker, alpha=self.alpha, configuration=configuration
         )
         return Worker(
             WorkerComponents(

@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements
+from stream_masker.pipeline.blocks import CountedRecords, limit_elements
 from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.style import add_styles
 

@@ -208,15 +208,13 @@ def climb(
     block: Int32Array,
     nodes: Int32Matrix,
     chance: Float64Matrix,
-    total: Float64Matrix,
     left: Float64Matrix,
     sums: Float64Matrix,
 ) -> None:
     """Couple two laws level by level, the nearest first; ``sums``: (4, blocks), overwritten.
 
     For each level and block, (levels, blocks): ``chance`` is that of what its node has too much of p to become what the
-    node has too much of q, ``left`` the share of the latter, of each value in the block, that lower levels left, and
-    ``total`` its sum in the node.
+    node has too much of q, and ``left`` the share of the latter, of each value in the block, that lower levels left.
     """
     sums[:] = 0.0
     for x in range(p.size):
@@ -231,7 +229,6 @@ def climb(
         for v in range(nodes.shape[1]):
             more, less = sums[2, nodes[level, v]], sums[3, nodes[level, v]]
             chance[level, v] = min(less / more, 1.0) if more > 0.0 else 0.0
-            total[level, v] = less
             kept = max(1.0 - more / less, 0.0) if less > 0.0 else 0.0
             sums[0, v] *= 1.0 - chance[level, v]
             sums[1, v] *= kept
@@ -255,13 +252,13 @@ def draw_given(
       there already is drawn again, from its block if others of that are left, or one level up.
     """
     block, nodes, salts = couplings.block, couplings.nodes, couplings.salts
-    chance, total, left = np.empty(nodes.shape), np.empty(nodes.shape), np.empty(nodes.shape)
+    chance, left = np.empty(nodes.shape), np.empty(nodes.shape)
     weights, sums = np.empty(block.size), np.empty((4, nodes.shape[1]))
     result = np.empty(values.size, np.int32)
     for i in range(offsets.size - 1):
         p, q, eta = couplings.source[root[i]], couplings.target[root_new[i]], couplings.eta[root_new[i]]
         if offsets[i] < offsets[i + 1]:
-            climb(p, q, block, nodes, chance, total, left, sums)
+            climb(p, q, block, nodes, chance, left, sums)
         unlike = True
         for k in range(offsets[i], offsets[i + 1]):
             unlike = unlike and not contains(values, offsets[i], k, int64(values[k]))

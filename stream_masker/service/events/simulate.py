@@ -1,4 +1,4 @@
-"""``stream-masker simulate``: publishing of synthetic discharge events, or writing them as JSON lines."""
+"""``stream-masker produce --synthetic``: publishing of synthetic discharge events, or writing them as JSON lines."""
 
 from __future__ import annotations
 

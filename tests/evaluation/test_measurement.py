@@ -66,7 +66,7 @@ def test_the_statistics_of_a_data_set_are_computed_once(monkeypatch):
         computed.append(given)
         return compute_statistics(*given, **more)
 
-    for module in ("evaluation.dataset", "core.mechanisms.windowed"):
+    for module in ("evaluation.dataset", "core.mechanisms.base"):
         monkeypatch.setattr(f"stream_masker.{module}.compute_statistics", counted)
     for retention in (0.5, 0.7):
         measure(Candidate("pram", "x", "", {"retention": retention}), data, repeats=1)

@@ -6,8 +6,8 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -93,8 +93,6 @@ class Batch:
     slots: (n,) int64, the slot of each record's noise key (``core.statistics.counts``), by which counts tell how many
     different noise keys a value has; None if no noise key is known.
     context: (n,) int64, the number of each record's context (``core.context``); None if there is no context.
-    rolled: (n,) int64 for each field that is generalized by the counts of the window, by its key: each record's
-    concept, ``ABSENT`` if it has none.
     """
 
     size: int
@@ -104,7 +102,6 @@ class Batch:
     units: NDArray[np.int64] | None = None
     slots: NDArray[np.int64] | None = None
     context: NDArray[np.int64] | None = None
-    rolled: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def lacks_codes(self) -> bool:
@@ -145,9 +142,8 @@ class Batch:
         numbers = None if self.numeric is None else self.numeric[rows]
         slots = None if self.slots is None else self.slots[rows]
         context = None if self.context is None else self.context[rows]
-        rolled = {key: concepts[rows] for key, concepts in self.rolled.items()}
         columns = tuple(column.take(rows) for column in self.columns)
-        return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context, rolled=rolled)
+        return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,6 @@ def key_slots(hashes: Int64Array) -> Int64Array:
     return hashes >> SLOT_SHIFT & (KEY_SLOTS - 1)
 
 
-def united_bits(key_bits: Iterable[UInt64Array | None]) -> int | None:
-    """Return the bits of all entries of several counts, one for each slot; None if no noise key is known."""
-    known = [np.bitwise_or.reduce(bits) for bits in key_bits if bits is not None]
-    return int(np.bitwise_or.reduce(known)) if known else None
-
-
 def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:
     """Return (m,) int64: the number of different noise keys of each entry, at least; at most the number of its rows.
 
@@ -134,7 +128,6 @@ class Counts:
     * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
       where each event is one row.
     * ``contexts[c]``: the counts of the events of context c (``core.context``); empty if there is no context.
-    * ``rolled[f]``: the events with each concept of field f, of those that are generalized by the counts of the window.
     """
 
     records: int
@@ -146,7 +139,6 @@ class Counts:
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
     events: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
     contexts: Mapping[int, Counts] = field(default_factory=dict)
-    rolled: Mapping[str, SparseCounts] = field(default_factory=dict)
 
 
 def count_batch(
@@ -179,7 +171,6 @@ def count_batch(
         lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
         events=_count_events(batch, sizes),
         contexts=_count_contexts(batch, sizes),
-        rolled={key: _count_values(concepts, batch.slots) for key, concepts in batch.rolled.items()},
     )
 
 
@@ -196,7 +187,7 @@ def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
     """Count the records of each context of a batch; see ``Counts.contexts``."""
     if batch.context is None:
         return {}
-    whole = replace(batch, context=None, numeric=None, rolled={})
+    whole = replace(batch, context=None, numeric=None)
     order = np.argsort(batch.context, kind="stable")
     numbers, starts = np.unique(batch.context[order], return_index=True)
     parts = np.split(order, starts[1:]) if numbers.size else []
@@ -266,7 +257,6 @@ def merge(counts: Iterable[Counts]) -> Counts:
         lengths=_combined([block.lengths for block in blocks]),
         events=_combined([block.events for block in blocks]),
         contexts={c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in contexts},
-        rolled=_combined([block.rolled for block in blocks]),
     )
 
 

@@ -61,8 +61,6 @@ class Reason(StrEnum):
     """The record's timestamp is outside the bounds of the output."""
     REFUSED_BY_OUTPUT = "refused_by_output"
     """The output refuses the masked record for another cause."""
-    SKIPPED = "skipped"
-    """A person has skipped the record with `stream-masker skip`, because Kafka's client could not read it."""
     INTERNAL_ERROR = "internal_error"
     """Masking the record failed unexpectedly, by a defect of stream-masker. The log has the exception's type."""
 

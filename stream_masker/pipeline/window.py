@@ -125,8 +125,8 @@ class Window:
 class BlockGroup:
     """Consecutive blocks of the topic, the first one at ``offset``.
 
-    While the group grows, each block stands by itself; in a complete one, the blocks of a partition are merged, so that
-    a window needs memory for at most some hundred groups. merged: the number of blocks that are in ``blocks``. latest:
+    While the group grows, each block stands by itself; in a complete one, the blocks of a partition are merged, except
+    for its latest one, so that a window needs memory for at most some hundred groups. merged: the number of blocks that are in ``blocks``. latest:
     the latest time, in milliseconds; earliest: likewise, both ``NO_TIME`` if none is known.
     """
 
@@ -146,9 +146,14 @@ class BlockGroup:
         if time != NO_TIME:
             self.earliest = time if self.earliest == NO_TIME else min(self.earliest, time)
 
-    def close(self) -> None:
-        """Merge the blocks of each partition, as far as their offsets ascend."""
-        self.blocks = [merge_blocks(run) for run in _ascending_runs(self.blocks)]
+    def close(self, latest: Mapping[Partition, Block]) -> None:
+        """Merge the blocks of each partition, as far as their offsets ascend, except for its latest block.
+
+        The transaction of the latest one may have been aborted: a later block then replaces it, and nothing else.
+        """
+        open_blocks = [block for block in self.blocks if latest.get(_partition(block)) is block]
+        others = [block for block in self.blocks if latest.get(_partition(block)) is not block]
+        self.blocks = [*(merge_blocks(run) for run in _ascending_runs(others)), *open_blocks]
         self.complete = True
 
     def drop(self, block: Block) -> None:
@@ -197,6 +202,7 @@ class WindowLog:
         self._published = -1 if since is None else since.last
         self._groups: list[BlockGroup] = []
         self._ends: dict[Partition, int] = {}
+        self._latest: dict[Partition, Block] = {}
         self._records = 0
         self._new = 0
         self._last_due: float | None = None
@@ -251,6 +257,7 @@ class WindowLog:
             for group in self._groups:
                 group.drop(block)
         self._ends[partition] = max(block.last_offset, self._ends.get(partition, -1))
+        self._latest[partition] = block
 
     def _open_group(self, offset: int) -> BlockGroup:
         if not self._groups or self._groups[-1].complete:
@@ -264,7 +271,8 @@ class WindowLog:
             or group.latest - group.earliest >= GROUP_SHARE * self._age
             or len(group.blocks) >= GROUP_BLOCKS
         ):
-            group.close()
+            for each in self._groups[-2:]:
+                each.close(self._latest)
 
     def _drop_oldest(self) -> None:
         latest = max(group.latest for group in self._groups)

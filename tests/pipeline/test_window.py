@@ -84,6 +84,13 @@ def test_a_block_replaces_merged_ones_of_its_partition_alone() -> None:
     assert window(filled([*blocks, span(0, 9)])).records == 80
 
 
+def test_a_block_of_an_aborted_transaction_is_replaced_alone_also_at_the_end_of_a_group() -> None:
+    committed, aborted, again = [span(0, 9), span(10, 14)], span(15, 24), [span(15, 19), span(20, 29)]
+    found = window(filled([*committed, aborted, *again]))
+    assert found.records == 30
+    assert same_counts(found.original.values[0], expected([(0, 29)]).values[0])
+
+
 def test_the_window_has_whole_groups_with_its_records_or_more() -> None:
     log = filled(span(5 * k, 5 * k + 4) for k in range(1_000))
     found = window(log)

@@ -82,14 +82,14 @@ def test_check_calibrate_and_mask(name, folder):
 
 
 @pytest.mark.usefixtures("few_groups")
-@pytest.mark.parametrize(("short", "masked", "rejected"), [("merge", 320, 0), ("suppress", 300, 20), ("hold", 300, 20)])
-def test_last_group_of_a_file_can_be_too_small(short, masked, rejected, folder):
+@pytest.mark.parametrize("short", ["merge", "suppress", "hold"])
+def test_last_group_of_a_file_can_be_too_small(short, folder):
     mechanism = {"name": "microaggregation", "k": 25}
     configure(folder, "microaggregation", mechanism=mechanism, groups={"records": GROUP, "short": short})
     expected = run("mask", "--rejected", "rejected.jsonl", "events.jsonl", "masked.jsonl").stderr
-    assert f"masked {masked}, rejected {rejected}" in expected
+    assert "masked 300, rejected 20" in expected
     reasons = [orjson.loads(line)["reason"] for line in (folder / "rejected.jsonl").read_bytes().splitlines()]
-    assert reasons == ["group_too_small"] * rejected
+    assert reasons == ["group_too_small"] * 20
 
 
 @pytest.mark.parametrize(

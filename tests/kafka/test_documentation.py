@@ -21,7 +21,7 @@ TOOLS = {
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-FEWER = {"--records 20000 --rate 2000": "--records 1500 --rate 2000", "--records 2000 --out": "--records 1100 --out"}
+FEWER = {"--synthetic 20000 --rate": "--synthetic 1500 --rate", "--synthetic 2000 --out": "--synthetic 1100 --out"}
 """What a run of the commands replaces, so that statistics are computed of fewer events."""
 
 

@@ -11,7 +11,7 @@ from stream_masker.errors import StatisticsError
 MIN_CHANGED = 0.05
 """The share of values that masking must change, in units of the share that independent draws would change."""
 
-MIN_DOUBT = 1e-6
+MIN_DOUBT = 1e-5
 """The probability of other originals, averaged over a value's masks, below which they determine the value."""
 
 MAX_DETERMINED = 0.5

@@ -101,5 +101,5 @@ def test_previous_statistics_of_other_attributes_or_taxonomies_are_rejected():
     with pytest.raises(StatisticsError, match="attribute q"):
         statistics(A, B, previous=statistics(A))
     wide = Ontology.from_edges([*LINKS, *((f"c{k}", "r") for k in range(20))]).taxonomy()
-    with pytest.raises(StatisticsError, match="another size"):
+    with pytest.raises(StatisticsError, match="unexpected size"):
         statistics(A, previous=statistics(A, taus=[wide]))

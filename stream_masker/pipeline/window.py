@@ -126,8 +126,10 @@ class BlockGroup:
     """Consecutive blocks of the topic, the first one at ``offset``.
 
     While the group grows, each block stands by itself; in a complete one, the blocks of a partition are merged, except
-    for its latest one, so that a window needs memory for at most some hundred groups. merged: the number of blocks that are in ``blocks``. latest:
-    the latest time, in milliseconds; earliest: likewise, both ``NO_TIME`` if none is known.
+    for its latest one, so that a window needs memory for at most some hundred groups.
+
+    merged: the number of blocks that are in ``blocks``. latest: the latest time, in milliseconds; earliest: likewise,
+    both ``NO_TIME`` if none is known.
     """
 
     offset: int

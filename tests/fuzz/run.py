@@ -9,6 +9,7 @@ corpus are in this folder. Needs the extras ``test`` and ``fuzz``.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import subprocess
 import sys
@@ -54,6 +55,7 @@ def run(target: str, seconds: int, folder: Path) -> None:
 
 def fuzz(target: str, seconds: int, folder: Path) -> None:
     """Run libFuzzer in this process; it ends the process."""
+    logging.disable(logging.CRITICAL)
     import atheris
 
     with atheris.instrument_imports(include=["stream_masker.pipeline"]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ CORPUS = Path(__file__).parent / "corpus"
 
 @cache
 def _benches() -> list[Bench]:
-    logging.disable(logging.CRITICAL)
     return [Bench(attributes, **more) for attributes, more in PLANS.values()]
 
 

@@ -121,6 +121,7 @@ class Twin:
             values = [value for value in values if value is not None]
         if not values:
             self.reject_missing(number, number.path)
+            self.written |= dict.fromkeys(places)
             return
         if type(values[0]) not in (int, float):
             self.causes.add(("not_a_number", number.path.text))

@@ -78,18 +78,6 @@ class DocumentTreatment:
         return emptied
 
 
-def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[Document], Document]:
-    """Return a function that treats a document by the field policy alone: values that masking replaces stay."""
-    treatment = DocumentTreatment(plan, pseudonyms)
-
-    def treat(document: Document) -> Document:
-        treatment.treat(document)
-        treatment.finish()
-        return document
-
-    return treat
-
-
 def key_text(value: JsonValue) -> bytes:
     """Return the text of a key, such as a patient's id; an empty one for what is no key. That of a number is its
     JSON."""

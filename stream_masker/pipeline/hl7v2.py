@@ -255,15 +255,3 @@ def _part(value: Any, by: Delimiters) -> str:
     if isinstance(value, dict):
         return _joined(value, by.subcomponent, by)
     return _DELETED if value is None else by.written(value if isinstance(value, str) else str(value))
-
-
-def scalar_values(document: Mapping[str, list[Any]]) -> Iterator[tuple[str, str, str, str, str | None]]:
-    """Yield the segment, field, component and subcomponent of each value of a message, with the value."""
-    for name, segments in document.items():
-        for segment in segments:
-            for field, repetitions in segment.items():
-                if field == PLACE:
-                    continue
-                for repetition in repetitions:
-                    for component, parts in repetition.items():
-                        yield from ((name, field, component, sub, value) for sub, value in parts.items())

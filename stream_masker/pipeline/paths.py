@@ -321,11 +321,6 @@ class PathTrie(Generic[ItemT]):
             node = node.child(step)
         return node
 
-    @property
-    def enters_lists(self) -> bool:
-        """Whether a path continues into the elements of a list."""
-        return bool(self.indices or self.each or self.filters)
-
     def children(self) -> Iterator[PathTrie[ItemT]]:
         yield from self.members.values()
         yield from self.indices.values()

@@ -24,8 +24,6 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import AnonymityError, StatisticsError, UnknownConceptError
 
-AGGREGATION_VARIANTS = ("semantic", "classic")
-
 MARGINALITY_TIE = 1e-9  # of totals of distances, for each record; rounding errors are far smaller
 
 

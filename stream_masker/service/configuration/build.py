@@ -27,7 +27,6 @@ from stream_masker.service.configuration.attributes import (
 from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mechanisms import (
-    SemanticTransportSection,
     needs_group,
     takes_alpha,
     takes_record_alpha,
@@ -122,17 +121,6 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
     known = takes_alpha(configuration.mechanism)
     levels = {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.nominal.items()}
     return levels | dict.fromkeys(configuration.numeric, 0.0)
-
-
-def stated_alpha(configuration: Configuration) -> dict[str, float | None]:
-    """Return each attribute's noise level; None if the mechanism has none, or if each record has its own."""
-    section = configuration.mechanism
-    if isinstance(section, SemanticTransportSection) and section.alpha is not None:
-        given = section.alpha
-        return {name: given[name] if isinstance(given, dict) else given for name in configuration.attributes}
-    if not takes_alpha(section) or _alpha_source(configuration) is not None:
-        return dict.fromkeys(configuration.attributes)
-    return {**noise_levels(configuration)}
 
 
 def variance_growth(configuration: Configuration) -> dict[str, float]:

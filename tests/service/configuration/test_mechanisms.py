@@ -12,7 +12,7 @@ from support.schemas import load_schema
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, noise_levels, stated_alpha, variance_growth
+from stream_masker.service.configuration.build import build_mechanism, noise_levels, variance_growth
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 
@@ -85,27 +85,6 @@ def test_only_noise_is_to_increase_the_variance(parse):
     assert variance_growth(transport) == {"principal": 0.0, "secondary": 0.0}
     noise = parse(mechanism={"name": "semantic_noise"})
     assert noise_levels(noise) == variance_growth(noise) == {"principal": 0.3, "secondary": 0.3}
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "alpha", "stated"),
-    [
-        ({"name": "semantic_transport"}, None, {"principal": 1.0, "secondary": 1.0}),
-        ({"name": "semantic_transport"}, 0.4, {"principal": 0.4, "secondary": 0.3}),
-        ({"name": "semantic_transport", "alpha": {"principal": 1, "secondary": 2}}, None, [1.0, 2.0]),
-        ({"name": "semantic_transport", "alpha": 0.7, "certainty": 0.4}, None, [0.7, 0.7]),
-        ({"name": "semantic_noise"}, 0.4, [0.4, 0.3]),
-        ({"name": "semantic_noise"}, {"path": "alpha", "default": 0.4}, [None, None]),
-        ({"name": "rank_swapping"}, None, [None, None]),
-    ],
-)
-def test_alpha_is_stated_where_all_records_have_the_same(parse, mechanism, alpha, stated):
-    every = isinstance(alpha, dict)
-    attributes = {name: {"path": name, "ontology": "icd"} for name in ("principal", "secondary")}
-    for name in ("principal", "secondary") if every else ("principal",):
-        attributes[name] |= {} if alpha is None else {"alpha": alpha}
-    found = stated_alpha(parse(attributes=attributes, mechanism=mechanism))
-    assert found == (stated if isinstance(stated, dict) else dict(zip(attributes, stated, strict=True)))
 
 
 class TestProblems:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream_masker.core.dtypes import BoolArray, Int64Array
 
 Number = TypeVar("Number", bound=np.generic)
+Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
 
 
 def frozen_array(array: NDArray[Number]) -> NDArray[Number]:
@@ -33,6 +34,11 @@ def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def ratio(part: Floats | np.float32, whole: Floats) -> Floats:
+    """Return part / whole, 0 where the whole is."""
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
 
 
 def slices(array: NDArray[Number], lengths: Iterable[int]) -> list[NDArray[Number]]:

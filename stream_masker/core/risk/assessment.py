@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ratio
 from stream_masker.core.batch import Column
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
@@ -200,13 +200,9 @@ class PairLaw:
             masked = (element, scalar) if self.place == 0 else (scalar, element)
             joint = self.tuples.prior / prior[of_a] * law.likelihood(masked)
             chances = np.bincount(of_a, joint, prior.size).astype(np.float64)
-            posterior = posterior * (chances if k == 0 else _ratio(chances, own))
+            posterior = posterior * (chances if k == 0 else ratio(chances, own))
             posterior = posterior / posterior.sum()
             if k == chosen:
-                of_element = _ratio(joint, chances[of_a])
+                of_element = ratio(joint, chances[of_a])
         together = posterior[of_a] * of_element
         return posterior, np.bincount(of_b, together, self.values[1].size).astype(np.float64)
-
-
-def _ratio(a: Float64Array, b: Float64Array) -> Float64Array:
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0.0)

@@ -30,8 +30,9 @@ from stream_masker.service.calibrator.calibration import Calibration, Task
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import PropertyValue
-from stream_masker.service.kafka.credentials import ClientTokens, ssl_context
+from stream_masker.service.kafka.credentials import ssl_context
 from stream_masker.service.kafka.names import calibrator_group
+from stream_masker.service.kafka.tokens import ClientTokens
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe

@@ -48,6 +48,16 @@ RETRY_JITTER = 0.2
 """The share by which librdkafka varies the delay."""
 
 
+COMMITTED_READS: Final[ClientProperties] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+}
+"""The properties of every consumer: it reads committed records, reports the end of a partition, and commits
+nothing by itself."""
+
+
 def confluent_properties(configuration: Configuration, **extra: PropertyValue) -> dict[str, Any]:
     """Return the properties of a confluent-kafka client: the configuration's, overridden by ``extra``.
 

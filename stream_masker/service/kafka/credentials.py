@@ -8,9 +8,6 @@ from typing import Any, Final
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.kafka.clients import PropertyValue
-from stream_masker.service.kafka.tokens import ClientTokens
-
-__all__ = ["ClientTokens", "kafka_python_credentials", "security", "ssl_context"]
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
+from stream_masker.service.kafka.clients import COMMITTED_READS, confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics
 from stream_masker.service.kafka.names import READER_GROUP
 
@@ -46,12 +46,9 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
     Raises ConfigurationError for properties that librdkafka rejects.
     """
     overrides = {
+        **COMMITTED_READS,
         "group.id": READER_GROUP,
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
-        "isolation.level": "read_committed",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
     consumer = connect_consumer(confluent_properties(configuration) | overrides)

@@ -17,6 +17,7 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import watched_brokers
 from stream_masker.service.kafka.clients import (
+    COMMITTED_READS,
     RETRY_PROPERTIES,
     ClientProperties,
     confluent_properties,
@@ -198,10 +199,7 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     properties = confluent_properties(
         configuration,
         group_id=consumer_group_id(configuration),
-        enable_auto_commit=False,
-        enable_auto_offset_store=False,
-        enable_partition_eof=True,
-        isolation_level="read_committed",
+        **COMMITTED_READS,
         auto_offset_reset="error",
     )
     defaults = {
@@ -232,10 +230,7 @@ def statistics_properties(configuration: Configuration) -> ClientProperties:
     properties = confluent_properties(
         configuration,
         group_id=statistics_group_id(configuration),
-        enable_auto_commit=False,
-        enable_auto_offset_store=False,
-        enable_partition_eof=True,
-        isolation_level="read_committed",
+        **COMMITTED_READS,
         auto_offset_reset="earliest",
     )
     return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **properties}

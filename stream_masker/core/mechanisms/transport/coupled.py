@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import (
     BoolArray,
     Float32Array,
@@ -30,13 +31,6 @@ from stream_masker.core.mechanisms.transport.certainty import SLACK, Excess, Lim
 
 ROUNDING = 1e-6
 """The relative difference of shares that are equal but for rounding."""
-
-Floats = TypeVar("Floats", NDArray[np.float32], NDArray[np.float64])
-
-
-def ratio(part: Floats | np.float32, whole: Floats) -> Floats:
-    """Return part / whole, 0 where the whole is."""
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
 
 
 class Level(NamedTuple):
@@ -88,14 +82,15 @@ class Nodes(NamedTuple):
         return cls(row, chance, *pair, p, tuple(levels), root, above, nodes[1].astype(np.int64))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Coupled:
     """P(b, b* | a*) (``certainty.Told``).
 
     * ``chance``: (1, k_B) float64 q. ``weights``: (m,) P(a | a*); ``chances``: that of each number of a.
     * ``held``: (m,) min(p, q). ``rates``: for each level (m,) of b. ``kept``: for each level the share of q − p that
       its nodes leave for higher ones.
-    * ``known``: the posteriors of the masks that were asked for. ``place``: (k_B,) their columns, −1 of others.
+    * ``known``: (k_B, n) the posteriors of the n masks that were asked for; it grows. ``place``: (k_B,) their columns,
+      −1 of others.
     """
 
     nodes: Nodes
@@ -105,7 +100,7 @@ class Coupled:
     rates: tuple[Float64Array, ...]
     kept: tuple[Float64Array, ...]
     chances: Float64Array
-    known: list[Float32Matrix]
+    known: Float32Matrix
     place: Int64Array
 
     @classmethod
@@ -126,7 +121,7 @@ class Coupled:
             rest = rest * ratio(more - matched, more)[place]
             more, covered = more - matched, covered + matched
         weights = np.bincount(nodes.row, chances).astype(np.float64)
-        known, place = [np.zeros((q.size, 0), np.float32)], np.full(q.size, -1)
+        known, place = np.zeros((q.size, 0), np.float32), np.full(q.size, -1)
         return cls(nodes, q[None], weights[nodes.a], held, tuple(rates), tuple(kept), weights, known, place)
 
     @cached_property
@@ -144,20 +139,20 @@ class Coupled:
         least = float(shares.min())
         more = shares > least * (1.0 + ROUNDING)
         self._learn(masks[more])
-        rest = np.zeros(self.known[0].shape[1], np.float32)
+        rest = np.zeros(self.known.shape[1], np.float32)
         rest[self.place[masks[more]]] = (shares[more] - least) * self.chance[0, masks[more]]
-        return np.asarray(least * self.prior + self.known[0] @ rest)
+        return np.asarray(least * self.prior + self.known @ rest)
 
     def posteriors(self, masks: Int64Array) -> Float32Matrix:
         """Return (k_B, n) float32 P(b | b*, a*) of n masks that have a chance."""
         self._learn(masks)
-        return self.known[0][:, self.place[masks]]
+        return self.known[:, self.place[masks]]
 
     def _learn(self, masks: Int64Array) -> None:
         new = np.unique(masks[self.place[masks] < 0])
         if new.size:
-            self.place[new] = np.arange(self.known[0].shape[1], self.known[0].shape[1] + new.size)
-            self.known[0] = np.concatenate([self.known[0], self._columns(new)], axis=1)
+            self.place[new] = np.arange(self.known.shape[1], self.known.shape[1] + new.size)
+            self.known = np.concatenate([self.known, self._columns(new)], axis=1)
 
     def _columns(self, masks: Int64Array) -> Float32Matrix:
         nodes, size, chances = self.nodes, self.chance.size, self.chance[0, masks]

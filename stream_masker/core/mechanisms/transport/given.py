@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ratio
 from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
@@ -31,7 +31,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.draws import salts_of
 from stream_masker.core.kernels.transport import Couplings, draw_given
 from stream_masker.core.mechanisms.transport.certainty import SLACK, Limits, Redraw
-from stream_masker.core.mechanisms.transport.coupled import Coupled, Nodes, ratio
+from stream_masker.core.mechanisms.transport.coupled import Coupled, Nodes
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Tuples, Values
 
 SAMPLE, ROWS = 4_096, 256

@@ -43,17 +43,22 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
 
     Raises ConfigurationError for properties that librdkafka rejects.
     """
+    consumer = new_reader(configuration)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def new_reader(configuration: Configuration) -> Consumer:
+    """Make the consumer of ``connect_reader``, which nobody has to close."""
     overrides = {
         **COMMITTED_READS,
         "group.id": READER_GROUP,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
-    consumer = connect_consumer(confluent_properties(configuration) | overrides)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
+    return connect_consumer(confluent_properties(configuration) | overrides)
 
 
 def read_to_end(

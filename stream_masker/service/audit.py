@@ -19,19 +19,16 @@ from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection,
 from stream_masker.pipeline.pseudonyms import CONFIGURATION_HEADER, VERSION_HEADER
 from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
 from stream_masker.pipeline.runs import GROUP_HEADER
-from stream_masker.pipeline.seal import SealError
+from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
     connect_reader,
     read_to_end,
-    require_topics_of,
+    require_topics,
 )
 from stream_masker.service.masking import Masking
 
@@ -73,7 +70,7 @@ class Auditor:
         self._input = configuration.topics.single
         self._consumer = consumer
         self._masking = Masking(configuration, format_of=wire_format)
-        self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
+        self._seal = topic_seal(configuration, configuration.topics.statistics)
         self._version = cache(self._read_version)
 
     def audit(self, location: RecordLocation) -> Finding:
@@ -179,7 +176,7 @@ class Auditor:
 
     def _versions(self) -> dict[int, bytes]:
         """Return the authentic statistics versions on the topic."""
-        return authentic_versions(self._read(self._topics.statistics, SINGLE_PARTITION), self._opener)
+        return authentic_versions(self._read(self._topics.statistics, SINGLE_PARTITION), self._seal)
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""
@@ -189,8 +186,7 @@ class Auditor:
 def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     topics = configuration.topics
-    require_broker(confluent_properties(configuration))
-    require_topics_of(configuration, [topics.single, topics.output, topics.rejected, topics.statistics])
+    require_topics(configuration, [topics.single, topics.output, topics.rejected, topics.statistics])
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
         yield from map(auditor.audit, locations)
@@ -202,7 +198,7 @@ def as_record(message: Message) -> InputRecord:
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def authentic_versions(messages: Iterable[Message], opener: MessageOpener) -> dict[int, bytes]:
+def authentic_versions(messages: Iterable[Message], seal: TopicSeal) -> dict[int, bytes]:
     """Return the authentic versions among the messages of the statistics topic, without those that were removed."""
     versions: dict[int, bytes] = {}
     for message in messages:
@@ -213,7 +209,7 @@ def authentic_versions(messages: Iterable[Message], opener: MessageOpener) -> di
             versions.pop(version, None)
             continue
         with suppress(SealError):
-            versions[version] = opener.open(message.key(), value)
+            versions[version] = seal.open(message.key(), value)
     return versions
 
 

@@ -22,15 +22,12 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
     connect_reader,
     read_to_end,
-    require_topics_of,
+    require_topics,
 )
 
 MARKERS = 20
@@ -93,8 +90,7 @@ def latest_records(
     Raises ServiceError, ConfigurationError, KafkaException.
     """
     topics = configuration.topics
-    require_broker(confluent_properties(configuration))
-    require_topics_of(configuration, [topics.output, topics.statistics])
+    require_topics(configuration, [topics.output, topics.statistics])
     with connect_reader(configuration) as consumer:
         record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
         latest = [_record(message, record_format) for message in _latest(consumer, topics.output, records)]
@@ -152,7 +148,7 @@ def _value(value: bytes | None, record_format: RecordFormat | None) -> Any:
 def _versions(configuration: Configuration, consumer: Consumer, numbers: set[int]) -> Iterator[PublishedVersion]:
     topic = configuration.topics.statistics
     read = read_to_end(consumer, topic, partition=SINGLE_PARTITION, patience=POLL_TIMEOUT_SECONDS)
-    complete = authentic_versions(read, MessageOpener(topic_seal(configuration, topic)))
+    complete = authentic_versions(read, topic_seal(configuration, topic))
     taxonomies = build_taxonomies(configuration)
     least = configuration.publication.min_records
     publication = Publication(taxonomies, configuration.calibration.rollup_depth, least)

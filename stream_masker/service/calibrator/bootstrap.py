@@ -24,16 +24,14 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.failures import NoBrokerError, require_broker
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
+    SINGLE_PARTITION,
     connect_reader,
     is_partition_end,
-    offset_range,
     read_to_end,
-    require_topics_of,
+    require_topics,
 )
 from stream_masker.service.observability.logs import describe
 
@@ -72,7 +70,7 @@ def publish_snapshot(
     from stream_masker.service.calibrator.components import build_components, now_milliseconds
 
     components = build_components(configuration)
-    require_topics(configuration)
+    require_topics(configuration, configuration.topics.internal.values())
     components.publisher.open()
     try:
         with connect_reader(configuration) as consumer:
@@ -82,19 +80,6 @@ def publish_snapshot(
     publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles)
     components.publisher.publish(publish)
     return publish.message.version
-
-
-def require_topics(configuration: Configuration) -> None:
-    """Raise NoBrokerError if no broker is reachable.
-
-    Raises ServiceError if it refuses the credentials, or a topic that the calibrator needs is missing or not allowed.
-    """
-    topics = configuration.topics
-    require_broker(confluent_properties(configuration))
-    try:
-        require_topics_of(configuration, [topics.calibration, topics.statistics, topics.drift])
-    except KafkaException as error:
-        raise NoBrokerError(describe(error)) from error
 
 
 def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
@@ -136,13 +121,14 @@ def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> 
     """Return the offset to read the calibration topic from, and the published range if it belongs to this topic."""
     if windowed is None:
         return OFFSET_BEGINNING, None
-    offsets = offset_range(consumer, topic)
-    if windowed.last >= offsets.high:
+    partition = TopicPartition(topic, SINGLE_PARTITION)
+    low, high = consumer.get_watermark_offsets(partition, timeout=POLL_TIMEOUT_SECONDS, cached=False)
+    if windowed.last >= high:
         log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
         return OFFSET_BEGINNING, None
-    if windowed.first < offsets.low:
+    if windowed.first < low:
         log.warning("%s no longer has the first blocks of the window; its retention is too short", topic)
-    return max(windowed.first, offsets.low), windowed
+    return max(windowed.first, low), windowed
 
 
 class Sampler:

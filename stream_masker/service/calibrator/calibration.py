@@ -25,15 +25,13 @@ from stream_masker.service.calibrator.metrics import (
     set_window_metrics,
     unchanged_share,
 )
-from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
-from stream_masker.service.observability.logs import describe
+from stream_masker.service.kafka.topic_reader import connect_reader, read_to_end
+from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.summary import unchanged_warning
 
 log = logging.getLogger(__name__)
-
-MAX_LOGGED_BLOCKS = 10
-"""The number of refused blocks that are logged individually; further ones are only counted."""
+log.addFilter(RepeatFilter())
 
 Task = Callable[[], None]
 
@@ -56,7 +54,6 @@ class Calibration:
         self._sample_at = 0.0
         self._open_at = 0.0
         self._computed = 0
-        self._refused = 0
         self._said = False
         self.crossed: tuple[str, ...] = ()
 
@@ -122,20 +119,16 @@ class Calibration:
             self._window.add(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:
+            log.warning("refused a message on %s: %s", self._components.blocks.topic, error)
             self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
             self._metrics.add("blocks_read_total", outcome="refused")
         except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
-            self._refuse_block(offset, error)
+            log.warning(
+                "refused the block at %s, offset %d: %s", self._components.blocks.topic, offset, describe(error)
+            )
+            self._metrics.add("blocks_read_total", outcome="refused")
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
-
-    def _refuse_block(self, offset: int, error: Exception) -> None:
-        self._refused += 1
-        self._metrics.add("blocks_read_total", outcome="refused")
-        if self._refused <= MAX_LOGGED_BLOCKS:
-            topic = self._components.configuration.topics.calibration
-            place = f"{topic}, partition {SINGLE_PARTITION}, offset {offset}"
-            log.warning("refused the block at %s: %s", place, describe(error))
 
     def show(self, now: float) -> None:
         """Set the version and its age; ``now`` in seconds since the epoch."""

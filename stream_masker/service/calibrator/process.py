@@ -14,14 +14,13 @@ import faust
 
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.calibrator.application import Driver, build_app
-from stream_masker.service.calibrator.bootstrap import require_topics
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import warn_about_plain_topics
-from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
-from stream_masker.service.kafka.broker_watch import watched_brokers
+from stream_masker.service.kafka.clients import BROKERS, watched_brokers
 from stream_masker.service.kafka.failures import NoBrokerError
+from stream_masker.service.kafka.topic_reader import require_topics
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import RepeatFilter, describe
@@ -103,7 +102,7 @@ async def _broker_reachable(configuration: Configuration, health: Health, stop: 
     """Wait for a broker that has the topics; return False when stopping. Raises ServiceError if one is missing."""
     while not stop.is_set():
         try:
-            await asyncio.to_thread(require_topics, configuration)
+            await asyncio.to_thread(require_topics, configuration, configuration.topics.internal.values())
         except NoBrokerError as error:
             log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
             health.reason(BROKERS, str(error))

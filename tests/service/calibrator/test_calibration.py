@@ -66,14 +66,6 @@ def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
     assert "secret-value" not in caplog.text
 
 
-def test_only_some_refused_blocks_are_logged(bench: CalibrationBench, caplog: pytest.LogCaptureFixture) -> None:
-    seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
-    for offset in range(50):
-        bench.calibration.merge(offset, 0, b"", seal.seal(b"", b"{}"))
-    assert len([record for record in caplog.records if "refused the block" in record.getMessage()]) == 10
-    assert bench.metric("blocks_read_total", outcome="refused") == 50
-
-
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_message_ends_the_calibration(new_bench: NewBench, data: st.DataObject) -> None:

@@ -138,6 +138,6 @@ class ExponentialDrawer:
     def _computed(self, value: int) -> Surroundings:
         levels = self._distance.level_matrix(np.array([value], np.int32), self._positions)[0]
         sizes = np.bincount(levels, minlength=self._distance.levels.size)
-        weights = np.cumsum(sizes * np.exp(-0.5 * self._epsilon * self._distance.levels))
+        weights: Float64Array = np.cumsum(sizes * np.exp(-0.5 * self._epsilon * self._distance.levels))
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         return Surroundings(self._positions[np.argsort(levels, kind="stable")], starts, weights)

@@ -30,11 +30,6 @@ def consumer_group_id(configuration: Configuration) -> str:
     return f"{topics.calibration}.workers" if topics.several else f"stream-masker.{topics.single}"
 
 
-def statistics_group_id(configuration: Configuration) -> str:
-    """Return the name that the statistics topic's consumer gives as its group; it joins none."""
-    return f"{consumer_group_id(configuration)}.statistics"
-
-
 def transactional_id_prefix(configuration: Configuration) -> str:
     """Return the beginning of the transactional ids of all workers of one input."""
     return f"{consumer_group_id(configuration)}."
@@ -104,7 +99,6 @@ def required_access(configuration: Configuration) -> list[AccessRule]:
         *_topic_rules(topics, "statistics", {worker: "Read", calibrator: "Read Write"}),
         *_topic_rules(topics, "drift", {calibrator: "Write"}),
         AccessRule(worker, "group", group, ("Read",)),
-        AccessRule(worker, "group", statistics_group_id(configuration), ("Describe",)),
         AccessRule(worker, "group", READER_GROUP, ("Describe",)),
         AccessRule(worker, "transactional-id", transactional_id_prefix(configuration), ("Write",), prefixed=True),
         AccessRule(calibrator, "group", calibrator_group(configuration), ("Read",)),

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import COMMITTED_READS, confluent_properties, connect_consumer
+from stream_masker.service.kafka.clients import COMMITTED_READS, RECONNECT_MS, confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import NoBrokerError, check_topics, explained, require_broker
 from stream_masker.service.kafka.names import READER_GROUP
 
@@ -58,7 +58,9 @@ def new_reader(configuration: Configuration) -> Consumer:
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
-    return connect_consumer(confluent_properties(configuration) | overrides)
+    return connect_consumer(
+        {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **overrides}
+    )
 
 
 def read_to_end(

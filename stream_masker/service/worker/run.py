@@ -23,6 +23,7 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import (
     BROKERS,
     COMMITTED_READS,
+    RECONNECT_MS,
     RETRY_PROPERTIES,
     ClientProperties,
     confluent_properties,
@@ -33,10 +34,11 @@ from stream_masker.service.kafka.clients import (
 )
 from stream_masker.service.kafka.failures import ALLOW, NoBrokerError, explained, is_refusal, require_broker
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
+from stream_masker.service.kafka.names import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,
+    new_reader,
     partition_counts,
     read_to_end,
 )
@@ -66,10 +68,6 @@ WORKER_TRANSACTION_MS = 20_000
 
 LINGER_MS = 5
 """The producer's default delay before it sends a request. A commit sends what is left at once."""
-
-RECONNECT_MS = 1_000
-"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
-resume long after a broker is back."""
 
 FETCH_BYTES = 16_777_216
 """The default size of a broker's response, which stands in memory once more while it is read."""
@@ -231,7 +229,7 @@ def _worker_parts(
         )
 
     statistics = StatisticsSource(
-        connect_consumer(statistics_properties(configuration)),
+        new_reader(configuration),
         topics.statistics,
         partitions[topics.statistics],
         topic_seal(configuration, topics.statistics),
@@ -311,20 +309,6 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
         **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
         **({"group.instance.id": worker.instance} if worker.static_member else {}),
     }
-
-
-def statistics_properties(configuration: Configuration) -> ClientProperties:
-    """Return the properties of the statistics topic's consumer. It joins no group, but the client requires a name.
-
-    A worker is ready when it has reached the end of the topic, which a broker reports after ``fetch.wait.max.ms``.
-    """
-    properties = confluent_properties(
-        configuration,
-        group_id=statistics_group_id(configuration),
-        **COMMITTED_READS,
-        auto_offset_reset="earliest",
-    )
-    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **properties}
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:

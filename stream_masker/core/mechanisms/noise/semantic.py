@@ -55,12 +55,34 @@ from stream_masker.core.table import DistanceTable
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 
+PRESETS: Mapping[str | None, Mapping[str, Any]] = {
+    None: {"alpha": 1.0, "rounding": "calibrated", "candidates": "observed"},
+    "paper": {"alpha": 0.3, "rounding": "ceil", "candidates": "all"},
+    "strong": {"alpha": 1.0, "rounding": "ceil", "candidates": "leaves"},
+}
+"""The parameters of each preset; None for those without one."""
+
+MIN_LEAVES = 0.95
+"""The least share of the window's values that are leaves, with the preset ``strong``.
+
+The masks are leaves. Where values are inner concepts, masks are far away from all of them, and the correlation grows.
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoiseParameters(Parameters):
     """Semantic noise (2017): replaces a value by a concept at the distance of a random noise magnitude."""
 
-    alpha: float | Mapping[str, float] = parameter(
-        0.3, "The noise level, for all attributes or for each; in [0.01, 10].", ge=MIN_ALPHA, le=MAX_ALPHA
+    preset: Literal["paper", "strong"] | None = parameter(
+        None,
+        "Other defaults for `alpha`, `rounding` and `candidates`. `paper`: 0.3, `ceil` and `all`, the literal rule of "
+        "the papers. `strong`: 1, `ceil` and `leaves`, for data whose codes are leaves (at least 95 %).",
+    )
+    alpha: float | Mapping[str, float] | None = parameter(
+        None,
+        "The noise level, for all attributes or for each; in [0.01, 10]. Default: 1, with `preset: paper` 0.3.",
+        ge=MIN_ALPHA,
+        le=MAX_ALPHA,
     )
     correlated: bool | None = parameter(
         None,
@@ -71,28 +93,30 @@ class NoiseParameters(Parameters):
         None,
         "The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired attribute "
         "(`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy and with "
-        "`pairs`, `mean` for a single attribute, otherwise `root`.",
+        "`pairs`, otherwise `mean`.",
     )
     pairs: Sequence[tuple[str, str]] | None = parameter(
         None,
         "The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two attributes.",
     )
     distribution: Literal["normal", "laplace"] = parameter("normal", "The distribution of the noise.")
-    rounding: Literal["ceil", "calibrated"] = parameter(
-        "ceil",
+    rounding: Literal["ceil", "calibrated"] | None = parameter(
+        None,
         "The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the papers. "
-        "`calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
+        "`calibrated`: the level below or above it, with an expected squared distance of the squared noise. "
+        "Default: `calibrated`.",
     )
-    candidates: Literal["all", "leaves", "observed"] = parameter(
-        "all",
+    candidates: Literal["all", "leaves", "observed"] | None = parameter(
+        None,
         "The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters (`all`), "
         "`leaves` only, or the concepts of the window, drawn by their frequency (`observed`; not with `ceil`). "
-        "Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
+        "Default: `observed`.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounding == "ceil" and self.candidates == "observed":
+        chosen = with_preset({"preset": self.preset, "rounding": self.rounding, "candidates": self.candidates})
+        if chosen["rounding"] == "ceil" and chosen["candidates"] == "observed":
             raise ParameterError(
                 "rounding='ceil' is not allowed with candidates='observed': few concepts of a window are near a value, "
                 "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
@@ -139,10 +163,10 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
         given = self.parameters
-        named = {"correlated": given.correlated, "reference": given.reference, "pairs": given.pairs}
-        chosen = noise_defaults(taxonomies, (), {name: value for name, value in named.items() if value is not None})
+        chosen = noise_defaults(taxonomies, (), vars(given))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
-        self._alpha = checked_alpha(given.alpha, self._attributes)
+        self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
+        self._alpha = checked_alpha(chosen["alpha"], self._attributes)
         self._partners: tuple[int, ...] = ()
         if self._reference == "pair":
             self._partners = partner_indices(given.pairs, self._taxonomies, correlated=self._correlated)
@@ -248,6 +272,8 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
         check_statistics(statistics)
         frequencies = read_frequencies(statistics.model, self._taxonomies)
+        if self.parameters.preset == "strong":
+            _check_leaves(frequencies, self._taxonomies)
         moments = noise_statistics(statistics)
         check_statistics(moments)
         variances = [moments.variance[name] for name in self._attributes]
@@ -269,12 +295,12 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         for d, parts in anchors.items():
             self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
         pairs = zip(self._distances, frequencies, strict=True)
-        if self.parameters.candidates == "observed":
+        if self._candidates == "observed":
             candidates = [Candidates.of_window(len(d.taxonomy), *observed) for d, observed in pairs]
         else:
-            candidates = [Candidates.of(d.taxonomy, self.parameters.candidates) for d in self._distances]
+            candidates = [Candidates.of(d.taxonomy, self._candidates) for d in self._distances]
         return tuple(
-            Replacer(self._tables[d], some, calibrated=self.parameters.rounding == "calibrated")
+            Replacer(self._tables[d], some, calibrated=self._calibrated)
             for d, some in zip(self._distances, candidates, strict=True)
         )
 
@@ -282,8 +308,8 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         previous = self._statistics
         if previous is not None and self._reference == "mean" and previous.mean != statistics.mean:
             previous = None
-        observed = self.parameters.candidates == "observed"
-        return noise_model(counts, statistics, previous, self._taxonomies, drawn_by_frequency=observed)
+        by_frequency = self._candidates == "observed"
+        return noise_model(counts, statistics, previous, self._taxonomies, drawn_by_frequency=by_frequency)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:
@@ -362,19 +388,41 @@ def _table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
     )
 
 
+def _check_leaves(frequencies: Sequence[Frequencies], taxonomies: Mapping[str, Taxonomy]) -> None:
+    """Raise StatisticsError unless enough values of every attribute are leaves."""
+    for (name, tau), (values, counts) in zip(taxonomies.items(), frequencies, strict=True):
+        leaves = Candidates.of(tau, "leaves").weights[values] > 0
+        share = float(counts[leaves].sum() / counts.sum())
+        if share < MIN_LEAVES:
+            raise StatisticsError(
+                f"{name}: {share:.0%} of the window's codes are leaves of their ontology, but the preset strong needs "
+                f"{MIN_LEAVES:.0%}: its masks are leaves, and where codes are categories it does not keep the "
+                "correlation; remove the preset"
+            )
+
+
+def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``alpha``, ``rounding`` and ``candidates``: those given, and those of the preset for the rest."""
+    preset = PRESETS.get(given.get("preset"), PRESETS[None])
+    return {name: value if given.get(name) is None else given[name] for name, value in preset.items()}
+
+
 def noise_defaults(
     taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return ``correlated`` and ``reference`` of semantic noise: the given values, and the best ones for the rest.
+    """Return the parameters of semantic noise that have a default: the given values, and the best ones for the rest.
 
-    One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
-    (2017: Table 9). The noise of several arrays is not correlated.
+    Two attributes of one taxonomy get the reference ``pair``, others ``mean``. The noise of a single attribute, and
+    that of several arrays, is not correlated.
 
     * ``taxonomies``: what identifies the taxonomy of each attribute.
     * ``arrays``: the attributes that are arrays.
-    * ``given``: the given parameters with their values.
+    * ``given``: the given parameters with their values; None for those that are not given.
     """
     pair = len(taxonomies) == 2 and len(set(taxonomies.values())) == 1 and len(arrays) < 2
-    reference = "pair" if pair or given.get("pairs") is not None else "mean" if len(taxonomies) == 1 else "root"
-    best = {"correlated": len(taxonomies) > 1 and len(arrays) < 2, "reference": reference}
-    return {name: given.get(name, value) for name, value in best.items()}
+    best = {
+        "correlated": len(taxonomies) > 1 and len(arrays) < 2,
+        "reference": "pair" if pair or given.get("pairs") is not None else "mean",
+    }
+    chosen = {name: value if given.get(name) is None else given[name] for name, value in best.items()}
+    return {**with_preset(given), **chosen}

@@ -69,9 +69,7 @@ def test_the_result_is_a_table_of_the_same_kind_with_masked_and_kept_columns_alo
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_masks_are_those_of_the_mechanism(kind):
-    masked = contents(
-        mask_frame(KINDS[kind](DATA), BOTH, keep=[], seed=SEED, key="patient", alpha=0.5, preset="paper")
-    )
+    masked = contents(mask_frame(KINDS[kind](DATA), BOTH, keep=[], seed=SEED, key="patient", alpha=0.5, preset="paper"))
     noise = SemanticNoise(dict.fromkeys(BOTH, TAU), alpha=0.5, reference="pair", preset="paper", seed=SEED)
     records = [{"principal": a, "secondary": b} for a, b in zip(DATA["principal"], DATA["secondary"], strict=True)]
     noise.learn_many(records)
@@ -322,16 +320,12 @@ def test_what_a_masker_shows_has_the_statistics_and_never_the_seed():
     assert repr(one) == (
         "<FrameMasker(['principal', 'secondary'], keep=['age'], key='patient', unknown='reject'), not fitted>"
     )
-    assert "not fitted" in one._repr_html_()
     one.fit(pl.DataFrame(DATA))
     assert repr(one).endswith("semantic_noise, statistics of 60 rows>")
-    shown = one._repr_html_()
-    assert "without masks" in shown
-    assert "<svg" in shown
-    assert "sixteen" not in repr(one) + shown
+    assert "sixteen" not in repr(one)
 
 
-def test_a_report_has_three_sentences_and_a_plot():
+def test_a_report_has_three_sentences():
     frame = pl.DataFrame(DATA)
     one = masker().fit(frame)
     masked = one.transform(frame)
@@ -342,7 +336,7 @@ def test_a_report_has_three_sentences_and_a_plot():
     assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
     assert stays.startswith(f"{same:.0%} of the codes of principal")
     assert "correlations by at most" in kept
-    assert report._repr_html_().count("<rect") == 2 * 4 + 2
+    assert report._repr_html_().count("<br>") == 3
     assert report.to_dict()["unchanged"]["principal"] == same
 
 

@@ -17,6 +17,7 @@ from stream_masker.service.configuration.build import (
     build_mechanism,
     build_risk_limits,
     build_taxonomies,
+    noise_levels,
 )
 from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 from stream_masker.service.kafka.messages import MessageOpener

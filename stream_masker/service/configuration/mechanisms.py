@@ -31,6 +31,7 @@ TYPES: Mapping[str, Any] = {
 }
 """The types of parameters whose form in a configuration is another one than in Python."""
 
+
 class MechanismSection(Section):
     """The section of one mechanism: its name and its parameters."""
 

@@ -69,7 +69,7 @@ class Configuration(Section):
     message: MessageSection = Field(default=MessageSection())
     format: FormatSection = Field(default=FormatSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticNoiseSection(),
+        default=SemanticNoiseSection(name="semantic_noise"),
         json_schema_extra=_without_default,
         description="The masking mechanism: its name and its parameters. Default: `semantic_noise`; "
         "`microaggregation` if an attribute is numeric; `semantic_transport` if only that mechanism has the given "

@@ -33,8 +33,7 @@ COUNTS = {TOPICS.input: 4, TOPICS.output: 4, TOPICS.rejected: 2, TOPICS.calibrat
 
 
 def configured(**sections: object) -> Configuration:
-    flat = {"ontologies": {"small": {"values": ["x", "y"]}}, "mechanism": {"name": "pram"}}
-    return parse_configuration(small_configuration("a", **{**flat, **sections}))
+    return parse_configuration(small_configuration("a", **sections))
 
 
 def with_properties(**properties: object) -> Configuration:

@@ -100,10 +100,10 @@ class GroupsSection(Section):
         default=10.0,
         description="The maximum time that a group waits for more records, in seconds or with a unit such as `10s`.",
     )
-    short: Literal["hold", "suppress", "merge"] = Field(
+    short: Literal["hold", "suppress"] = Field(
         default="hold",
         description="A group with too few records after the delay: wait until it has just enough "
-        "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
+        "(`hold`), or reject its records (`suppress`).",
     )
     unit: FieldPath | None = Field(
         default=None,

@@ -49,7 +49,6 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.observability.health import Health, HttpServer
     from stream_masker.service.observability.http_access import http_access
     from stream_masker.service.observability.metrics import process_registry
-    from stream_masker.service.observability.runbooks import runbook_pages
     from stream_masker.service.worker.run import run_worker
 
     configure_process_log(log_level)
@@ -64,7 +63,6 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
         port=http.port if http_port is None else http_port,
         health=health,
         registry=registry,
-        pages=runbook_pages(),
         access=http_access(configuration),
     )
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):

@@ -48,7 +48,7 @@ Prometheus notices at once that a series has ended.
 """
 
 ROW = re.compile(r"^\| \[`StreamMasker(\w+)`\]\(#streammasker(\w+)\) \| .+ \| (.+) \| (.+) \|$", re.MULTILINE)
-ROWS = {name: times for name, _, *times in ROW.findall((ROOT / "docs" / "kafka" / "alerts.md").read_text())}
+ROWS = {name: times for name, _, *times in ROW.findall((ROOT / "docs" / "operations.md").read_text())}
 """The times of each alert in the documentation."""
 
 

@@ -26,7 +26,6 @@ from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
-from stream_masker.service.observability.runbooks import runbook_pages
 from stream_masker.service.runtime.process import exit_at_once, exit_within
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,6 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         port=http.port if http_port is None else http_port,
         health=health,
         registry=registry,
-        pages=runbook_pages(),
         access=http_access(configuration),
     )
     with server, unexpected_errors_hidden(), exit_on_signals():

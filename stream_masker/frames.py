@@ -5,7 +5,6 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from inspect import signature
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
@@ -22,7 +21,7 @@ from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
-from stream_masker.summary import MaskingReport, chances_plot, three_sentences, unchanged_warning
+from stream_masker.summary import MaskingReport, unchanged_warning
 
 AnyFrame = TypeVar("AnyFrame")
 
@@ -198,7 +197,7 @@ class FrameMasker:
         return cast(AnyFrame, self._masked(rows))
 
     def report(self, frame: DataFrame, masked: DataFrame) -> MaskingReport:
-        """Return what masking did to a table: risk, unchanged shares and what is kept, with a plot in notebooks.
+        """Return what masking did to a table: risk, unchanged shares and what is kept.
 
         ``frame``, ``masked``: the table before and after ``transform``. Raises StatisticsError before ``fit``, and
         ParameterError for different numbers of rows.
@@ -216,15 +215,6 @@ class FrameMasker:
         if self._is_fitted:
             state = f"{self.mechanism_.name}, statistics of {self.mechanism_.statistics.records:,} rows"
         return f"<FrameMasker({', '.join(shown)}), {state}>"
-
-    def _repr_html_(self) -> str:
-        """Return the three sentences that the statistics allow to expect, with a plot, for notebooks."""
-        if not self._is_fitted:
-            return f"<p>{escape(repr(self))}</p>"
-        risk, card = self.mechanism_.risk(), self.mechanism_.method_card
-        promise = self.mechanism_.promise
-        sentences = three_sentences(risk, promise=promise, preserves=card.preserves, incomplete=self._lacks_codes)
-        return f"<div><p>{'<br>'.join(map(escape, (repr(self), *sentences)))}</p>{chances_plot(risk)}</div>"
 
     @property
     def _is_fitted(self) -> bool:
@@ -260,7 +250,7 @@ class FrameMasker:
         )
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
-        self.mechanism_, self._lacks_codes = masker, masker.encode(rows.records).lacks_codes
+        self.mechanism_ = masker
 
     def _contexts(self, rows: _Rows) -> dict[str, Any]:
         """Return the parameter of the mechanism, with the values of the columns that are given without."""

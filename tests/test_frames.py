@@ -322,16 +322,12 @@ def test_what_a_masker_shows_has_the_statistics_and_never_the_seed():
     assert repr(one) == (
         "<FrameMasker(['principal', 'secondary'], keep=['age'], key='patient', unknown='reject'), not fitted>"
     )
-    assert "not fitted" in one._repr_html_()
     one.fit(pl.DataFrame(DATA))
     assert repr(one).endswith("semantic_transport, statistics of 60 rows>")
-    shown = one._repr_html_()
-    assert "without masks" in shown
-    assert "<svg" in shown
-    assert "sixteen" not in repr(one) + shown
+    assert "sixteen" not in repr(one)
 
 
-def test_a_report_has_three_sentences_and_a_plot():
+def test_a_report_has_three_sentences():
     frame = pl.DataFrame(DATA)
     one = masker().fit(frame)
     masked = one.transform(frame)
@@ -342,7 +338,7 @@ def test_a_report_has_three_sentences_and_a_plot():
     assert learned.startswith("An attacker who knows all frequencies of codes and pairs")
     assert stays.startswith(f"{same:.0%} of the codes of principal")
     assert "correlations by at most" in kept
-    assert report._repr_html_().count("<rect") == 2 * 4 + 2
+    assert report._repr_html_().count("<br>") == 3
     assert report.to_dict()["unchanged"]["principal"] == same
 
 

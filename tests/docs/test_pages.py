@@ -50,7 +50,7 @@ def test_every_page_has_one_title_and_links_that_lead_somewhere(page):
 def test_every_metric_and_file_that_is_named_exists():
     metrics = {name for page in pages() for name in re.findall(r"stream_masker_\w+", page.read_text())}
     files = {span for _, span in spans() if FILE.fullmatch(span)}
-    assert min(len(metrics), len(files)) > 10
+    assert min(len(metrics), len(files)) > 5
     assert sorted(metrics - METRICS) == []
     assert sorted(name for name in files if not (ROOT / name).exists()) == []
 

@@ -37,7 +37,7 @@ from stream_masker.service.kafka.requirements import (
 )
 from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, required_topics
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metric_definitions import ALL_METRICS
+from stream_masker.service.observability.metrics import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.batch import OVERLAPPED_RECORDS
 from stream_masker.service.worker.groups import MAX_GROWTH

@@ -143,8 +143,8 @@ class MarkovMechanism(DrawingMechanism[MarkovMatrix]):
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the values and counts of each attribute."""
-        columns = zip(self._attributes, counts.values, strict=True)
-        return {name: pack_counts(self._counted(name, column)) for name, column in columns}
+        columns = [self._counted(*each) for each in zip(self._attributes, counts.values, strict=True)]
+        return {a: pack_counts(c.keys, c.counts) for a, c in zip(self._attributes, columns, strict=True)}
 
     def _counted(self, attribute: str, column: SparseCounts) -> SparseCounts:
         """Return the values of the matrix and their counts: by default those of the window."""

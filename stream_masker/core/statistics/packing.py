@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
 
 MAX_ELEMENTS = 1 << 22
@@ -59,9 +58,9 @@ def read_array(
     return array
 
 
-def pack_counts(column: SparseCounts) -> dict[str, Any]:
-    """Pack an attribute's values and the count of each, by ascending position."""
-    return {"values": pack_array(column.keys.astype(np.int32)), "counts": pack_array(column.counts)}
+def pack_counts(values: NDArray[np.integer], counts: Int64Array) -> dict[str, Any]:
+    """Pack an attribute's values, ascending positions, and the count of each."""
+    return {"values": pack_array(values.astype(np.int32)), "counts": pack_array(counts)}
 
 
 def unpack_counts(model: object, concepts: int) -> tuple[Int32Array, Int64Array]:

@@ -22,8 +22,8 @@ from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import watched_brokers
 from stream_masker.service.kafka.failures import NoBrokerError
-from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.observability.http_access import http_access
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
 from stream_masker.service.runtime.process import exit_at_once, exit_within
@@ -54,15 +54,9 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
     or the calibrator failed. If no broker is reachable, it retries.
     """
-    http, health = configuration.http, Health(stale_after=STALE_SECONDS)
+    health = Health(stale_after=STALE_SECONDS)
     registry = process_registry("calibrator", health)
-    server = HttpServer(
-        host=http.host,
-        port=http.port if http_port is None else http_port,
-        health=health,
-        registry=registry,
-        access=http_access(configuration),
-    )
+    server = HttpServer(configuration, health, registry, port=http_port)
     with server, unexpected_errors_hidden(), exit_on_signals():
         limit_client_logs()
         warn_about_plain_topics(configuration)

@@ -14,7 +14,7 @@ import yaml
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.demo.feed import MAX_LEAD
-from stream_masker.service.files.proposal.source import NESTED_EVENTS
+from stream_masker.service.events.synthetic import NESTED_EVENTS
 
 TOPIC_PREFIX = "stream-masker-demo"
 

@@ -21,6 +21,25 @@ from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.event_builder import event_tree, row_builder
 from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
 
+NESTED_EVENTS: Mapping[str, Any] = {
+    "ontologies": {"icd": {"source": "icd10cm"}},
+    "attributes": {
+        "principal": {
+            "path": "diagnoses.principal.code",
+            "label": "diagnoses.principal.display",
+            "ontology": "icd",
+        },
+        "secondary": {
+            "path": "diagnoses.secondary[*].code",
+            "label": "diagnoses.secondary[*].display",
+            "ontology": "icd",
+        },
+    },
+    "fields": {"keep": ["encounter_id", "age", "sex", "stay_days"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+    "noise_key": "patient.id",
+}
+"""The configuration of the events that `config init` shows and the demonstration generates."""
+
 BLOCK_EVENTS = 8_192
 """The number of events that are generated together."""
 

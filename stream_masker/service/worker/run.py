@@ -87,7 +87,7 @@ def run_worker(
         return
     health.reason(BROKERS, None)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
-    report.start(masking.alpha)
+    report.start()
     with watched_brokers(configuration, health):
         Worker(worker_parts(configuration, masking, found, liveness, health, report)).run()
 

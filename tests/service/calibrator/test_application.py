@@ -29,6 +29,7 @@ class FakeCalibration:
         self.tasks: list[Callable[[], None]] = []
         self.closed = False
         self.crossed: tuple[str, ...] = ()
+        self.statements: tuple[str, ...] = ()
         self.withholds = False
         self.sampled: int | None = None
 

@@ -26,14 +26,7 @@ from stream_masker.core.mechanisms.noise.law import (
     PairMasks,
     References,
 )
-from stream_masker.core.mechanisms.noise.model import (
-    Frequencies,
-    NoiseSampler,
-    check_statistics,
-    noise_model,
-    noise_statistics,
-    read_frequencies,
-)
+from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, check_moments
 from stream_masker.core.mechanisms.options import (
     ALPHA_RANGE,
     MAX_ALPHA,
@@ -246,44 +239,40 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
-        check_statistics(statistics)
-        frequencies = read_frequencies(statistics.model, self._taxonomies)
-        moments = noise_statistics(statistics)
-        check_statistics(moments)
-        variances = [moments.variance[name] for name in self._attributes]
-        means = self._means(statistics)
+        variances = np.array([statistics.variance[name] for name in self._attributes])
+        check_moments(self._attributes, statistics.covariance, variances)
+        model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
         sampler = NoiseSampler(
-            moments.covariance if self._correlated else np.diag(variances),
+            model.covariance if self._correlated else np.diag(model.variances),
             np.array([self._alpha[name] for name in self._attributes]),
             correlated=self._correlated,
             distribution=self._distribution,
         )
         fixed = means if self._reference == "mean" else (0,) * len(means)
-        return PreparedNoise(sampler, fixed, self._partners, self._replacers(frequencies, means))
+        return PreparedNoise(sampler, fixed, self._partners, self._replacers(model, means))
 
-    def _replacers(self, frequencies: Sequence[Frequencies], means: Sequence[int]) -> tuple[Replacer, ...]:
+    def _replacers(self, model: NoiseModel, means: Sequence[int]) -> tuple[Replacer, ...]:
         """Return the replacer of each attribute; attributes of one taxonomy share a table."""
         anchors: dict[Distance, list[Int32Array]] = {}
-        for d, (positions, _), mean in zip(self._distances, frequencies, means, strict=True):
+        for d, (positions, _), mean in zip(self._distances, model.frequencies, means, strict=True):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
         for d, parts in anchors.items():
             self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
-        pairs = zip(self._distances, frequencies, strict=True)
-        if self.parameters.candidates == "observed":
-            candidates = [Candidates.of_window(len(d.taxonomy), *observed) for d, observed in pairs]
-        else:
-            candidates = [Candidates.of(d.taxonomy, self.parameters.candidates) for d in self._distances]
-        return tuple(
-            Replacer(self._tables[d], some, calibrated=self.parameters.rounding == "calibrated")
-            for d, some in zip(self._distances, candidates, strict=True)
-        )
+        replacers, which = [], self.parameters.candidates
+        for d, observed in zip(self._distances, model.frequencies, strict=True):
+            some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
+            some = some or Candidates.of(d.taxonomy, which)
+            replacers.append(Replacer(self._tables[d], some, calibrated=self.parameters.rounding == "calibrated"))
+        return tuple(replacers)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        previous = self._statistics
-        if previous is not None and self._reference == "mean" and previous.mean != statistics.mean:
-            previous = None
-        observed = self.parameters.candidates == "observed"
-        return noise_model(counts, statistics, previous, self._taxonomies, drawn_by_frequency=observed)
+        """Return the model of the window, or the one in force if that is near enough."""
+        previous, new = self._statistics, NoiseModel.of(counts, statistics)
+        if previous is not None and (self._reference != "mean" or previous.mean == statistics.mean):
+            held = NoiseModel.read(previous.model, self._taxonomies)
+            if held.is_near(new, drawn_by_frequency=self.parameters.candidates == "observed"):
+                return previous.model
+        return new.to_dict(self._attributes)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:

@@ -51,7 +51,7 @@ def test_the_readme_shows_the_configuration_of_getting_started():
 def test_every_example_is_masked_by_its_configuration(event):
     """The rounding of the papers keeps no code; the window has the event and others."""
     before = orjson.loads(blocks("json", event)[0].text)
-    paper = {"mechanism": {"name": "semantic_noise", "rounding": "ceil", "candidates": "all"}}
+    paper = {"mechanism": {"name": "semantic_noise", "preset": "paper"}}
     configuration = parse_configuration(yaml.safe_load(blocks("yaml", event)[0].text) | paper)
     mechanism = build_mechanism(configuration, SECRET)
     masker = RecordMasker(build_plan(configuration), mechanism, SECRET)

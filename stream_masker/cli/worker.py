@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -17,7 +15,7 @@ from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS
-from stream_masker.service.runtime.process import exit_within, infrequent_collections
+from stream_masker.service.runtime.process import infrequent_collections, stop_on_signals
 
 log = logging.getLogger(__name__)
 
@@ -46,27 +44,18 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker worker --config discharges.yaml
       stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
     """
-    from stream_masker.service.observability.health import Health, HttpServer
-    from stream_masker.service.observability.http_access import http_access
+    from stream_masker.service.observability.health import Health
+    from stream_masker.service.observability.http import HttpServer
     from stream_masker.service.observability.metrics import process_registry
-    from stream_masker.service.observability.runbooks import runbook_pages
     from stream_masker.service.worker.run import run_worker
 
     configure_process_log(log_level)
     configuration = load_configuration(config)
     log.info(mechanism_line(configuration))
-    http, stop = configuration.http, threading.Event()
-    health = Health()
+    stop, health = threading.Event(), Health()
     registry = process_registry("worker", health)
     stop_on_signals(stop)
-    server = HttpServer(
-        host=http.host,
-        port=http.port if http_port is None else http_port,
-        health=health,
-        registry=registry,
-        pages=runbook_pages(),
-        access=http_access(configuration),
-    )
+    server = HttpServer(configuration, health, registry, port=http_port)
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 
@@ -81,16 +70,3 @@ def unexpected_logged() -> Iterator[None]:
     except Exception as error:
         log.critical("the worker failed", exc_info=error)
         raise SystemExit(1) from None
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """Set ``stop`` on SIGTERM and SIGINT; end the process within a time limit, and at once on a second signal."""
-
-    def handle(number: int, _: FrameType | None) -> None:
-        log.info("%s: stopping", signal.Signals(number).name)
-        signal.signal(number, signal.SIG_DFL)
-        exit_within()
-        stop.set()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)

@@ -6,6 +6,7 @@ of groups, the bounds of the window, and the secret.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
@@ -14,8 +15,8 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, create_model
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise
 from stream_masker.core.mechanisms.options import own_first
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
-from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
@@ -30,13 +31,6 @@ TYPES: Mapping[str, Any] = {
     "matrices": dict[NameText, NonEmptyText],
 }
 """The types of parameters whose form in a configuration is another one than in Python."""
-
-BY_ATTRIBUTES = {"candidates"}
-"""Parameters whose default depends on the attributes (``defaults``), so that the schema has none."""
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
 
 
 class MechanismSection(Section):
@@ -74,10 +68,7 @@ def section_of(kind: type[Mechanism], *, default: bool = False) -> type[Mechanis
         allowed = TYPES.get(each.name) or (Annotated[own, Field(**limits)] if limits else own)
         if each.default is None:
             allowed = Union[allowed, None]  # noqa: UP007 - computed
-        extra = _without_default if each.name in BY_ATTRIBUTES else None
-        description = each.metadata["description"]
-        field = Field(each.default, description=description, json_schema_extra=extra)
-        definitions[each.name] = allowed, field
+        definitions[each.name] = allowed, Field(each.default, description=each.metadata["description"])
     first_line = (kind.__doc__ or "").partition("\n")[0]
     return create_model(f"{kind.__name__}Section", __base__=MechanismSection, __doc__=first_line, **definitions)
 
@@ -122,8 +113,7 @@ class SemanticTransportSection(MechanismSection):
     alpha: Alpha | dict[NameText, Alpha] | None = Field(
         default=None,
         description="The noise level: the mean squared distance of an attribute is alpha·sdVar, more where the promise "
-        "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute if one has "
-        "any, otherwise 1.",
+        "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute.",
     )
     certainty: Certainty = Field(
         default=0.5,
@@ -154,6 +144,33 @@ class SemanticTransportSection(MechanismSection):
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
         own = {**super().parameters(resolve), "sensitive": self.model_dump()["sensitive"]}
         return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
+
+
+def read_matrix(path: Path) -> dict[str, dict[str, float]]:
+    """Read a matrix: for each value, its row of transition probabilities; the mechanism checks that it is stochastic.
+
+    Raises ConfigurationError with the file and the position for invalid files.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: the matrix cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: the matrix is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{path}: not JSON (line {error.lineno}, column {error.colno})") from None
+    if not isinstance(data, dict) or not all(isinstance(row, dict) for row in data.values()):
+        raise ConfigurationError(f"{path}: a matrix must be an object of objects: {{value: {{value: probability}}}}")
+    return {
+        value: {to: _probability(p, f"{path}: the row of {value!r}") for to, p in row.items()}
+        for value, row in data.items()
+    }
+
+
+def _probability(given: Any, where: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ConfigurationError(f"{where} has a cell that is not a number")
+    return float(given)
 
 
 def needs_group(section: MechanismSection) -> bool:

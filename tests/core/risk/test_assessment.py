@@ -79,7 +79,7 @@ def test_without_known_lengths_each_row_is_a_record(reference):
     ids=["ends", "between"],
 )
 def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
-    """The figures of docs/derivations.md, to three standard errors of 500 draws.
+    """To three standard errors of 500 draws.
 
     Scheduled: the lengths between the shortest and the longest.
     """
@@ -87,7 +87,7 @@ def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_m
     first, *others = real_codes(("diag_1", "diag_2", "diag_3"))
     columns = Column(first.copy()), Column(np.stack(others, axis=1).ravel(), np.arange(0, 2 * first.size + 1, 2))
     counts = count_batch(Batch(first.size, columns), [len(tau)] * 2)
-    made = SemanticNoise({"a": tau, "b": tau}, reference="root", rounding="calibrated", seed=SEED)
+    made = SemanticNoise({"a": tau, "b": tau}, alpha=0.3, reference="root", candidates="all", seed=SEED)
     made = made.with_statistics(made.compute(counts, version=1), counts)
     for n, right in shares.items():
         events = SparseCounts(np.array([n]), np.array([first.size]))

@@ -1,0 +1,156 @@
+"""Synthetic events: structure, distribution, outbreak, and publishing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from kafka_records import mock_broker, read_all
+from support.small_configuration import small_configuration
+
+from stream_masker.errors import ConfigurationError, ParameterError
+from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.configuration.build import build_taxonomies
+from stream_masker.service.events.codes import Popularity
+from stream_masker.service.events.publishing import publish, synthetic_events, write_events
+from stream_masker.service.events.synthetic import BLOCK_EVENTS, OUTBREAK_SHARE, synthetic_discharges
+
+NESTED = {
+    "principal": {"path": "dx.main.code", "label": "dx.main.text", "ontology": "icd", "copies": ["billing.code"]},
+    "secondary": {"path": "dx.more[*].code", "label": "dx.more[*].text", "ontology": "icd"},
+}
+FLAT = {"principal": {"path": "a", "ontology": "icd"}, "secondary": {"path": "b", "ontology": "icd"}}
+
+
+def configured(attributes: dict[str, object] = NESTED, **sections: object) -> Configuration:
+    kept = {"ontologies": {"icd": {"source": "icd10cm"}}, "attributes": attributes, "fields": {"unlisted": "keep"}}
+    return parse_configuration(small_configuration(**{**kept, **sections}))
+
+
+def events(records: int, attributes: dict[str, object] = NESTED, **parameters: object) -> list[dict]:
+    return list(synthetic_discharges(configured(attributes), **parameters).events(records))
+
+
+def test_events_have_known_codes_at_the_configured_paths() -> None:
+    icd = build_taxonomies(configured())["principal"]
+    for event in events(300):
+        main, more = event["dx"]["main"], event["dx"]["more"]
+        assert event["billing"]["code"] == main["code"]
+        assert 1 <= len(more) <= 5
+        for entry in (main, *more):
+            assert icd.leaf[icd.position(entry["code"])]
+            assert entry["text"] == icd.label(entry["code"])
+
+
+def test_a_label_beside_the_code_is_generated() -> None:
+    icd = build_taxonomies(configured())["principal"]
+    attributes = {"principal": {"path": "dx.code", "label": ".text", "ontology": "icd"}}
+    for event in events(20, attributes):
+        assert event["dx"]["text"] == icd.label(event["dx"]["code"])
+
+
+def test_paths_that_cannot_be_generated_are_named() -> None:
+    path = "code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code"
+    attributes = {"principal": {"path": path, "label": ".display", "ontology": "icd"}}
+    with pytest.raises(ConfigurationError, match="has a filter, which cannot be written"):
+        events(1, attributes)
+    fhir = {"principal": {"path": "Condition.code.coding[*].code", "ontology": "icd"}}
+    configuration = configured(fhir, records="fhir", mechanism={"name": "semantic_noise"})
+    with pytest.raises(ConfigurationError, match="synthetic events are JSON, not fhir: publish events of your own"):
+        synthetic_discharges(configuration)
+
+
+def test_codes_of_an_event_are_distinct() -> None:
+    for event in events(2_000):
+        codes = [event["dx"]["main"]["code"], *(entry["code"] for entry in event["dx"]["more"])]
+        assert len(set(codes)) == len(codes)
+
+
+def test_seed_determines_the_events() -> None:
+    generated = events(BLOCK_EVENTS + 10, seed=3)
+    assert events(BLOCK_EVENTS + 10, seed=3) == generated
+    assert events(10, seed=4) != generated[:10]
+
+
+def test_events_do_not_depend_on_their_number() -> None:
+    discharges = synthetic_discharges(configured())
+    assert list(discharges.events(5)) == list(islice(discharges.events(), 5))
+
+
+def test_an_outbreak_is_influenza_in_later_events_only() -> None:
+    ill, well = events(9_000, FLAT, outbreak_after=100), events(9_000, FLAT)
+    assert ill[:100] == well[:100]
+    assert not any(event["a"].startswith("J10") for event in well[:100])
+    share = sum(event["a"].startswith("J10") for event in ill[100:]) / 8_900
+    assert abs(share - OUTBREAK_SHARE) < 0.02
+
+
+def test_returning_patients_keep_their_identity() -> None:
+    generated = events(5_000)
+    people = {(e["patient"]["id"], e["patient"]["name"], e["age"], e["sex"]) for e in generated}
+    assert len(people) == len({e["patient"]["id"] for e in generated})
+    assert 0.6 * len(generated) < len(people) < 0.8 * len(generated)
+    assert len({e["encounter_id"] for e in generated}) == len(generated)
+    assert all(e["patient"]["name"].startswith("Synthetic ") for e in generated)
+    assert all(0 <= e["age"] < 100 and 1 <= e["stay_days"] <= 60 for e in generated)
+
+
+def test_noise_key_has_the_patient_id() -> None:
+    discharges = synthetic_discharges(configured(noise_key="person.number"))
+    assert all(e["person"]["number"] == e["patient"]["id"] for e in discharges.events(20))
+
+
+def test_code_frequencies_are_skewed() -> None:
+    counts = sorted(Counter(e["a"] for e in events(20_000, FLAT)).values(), reverse=True)
+    assert sum(counts[: len(counts) // 10]) > 0.5 * 20_000
+    assert counts.count(1) > 0.2 * len(counts)
+
+
+def test_leaves_are_drawn_only_from_the_given_range() -> None:
+    icd = build_taxonomies(configured(FLAT))["principal"]
+    popularity = Popularity(icd, rng=np.random.default_rng(5))
+    assert icd.leaf[popularity.positions].all()
+    assert len(popularity) == icd.leaf.sum()
+    some = np.arange(0, len(popularity), 997)
+    low, high = popularity.blocks.around(some)
+    for edge in (0.0, np.nextafter(1.0, 0.0)):
+        drawn = popularity.draw(np.full(len(some), edge), (low, high))
+        assert (popularity.blocks.owner[drawn] == popularity.blocks.owner[some]).all()
+
+
+@pytest.mark.parametrize("links", ["A,R", "A,R\nB,R", "A,R\nA1,A\nA11,A1\nA12,A1\nB,R\nB,A"])
+def test_small_ontologies_with_several_parents_have_events(tmp_path: Path, links: str) -> None:
+    (tmp_path / "small.csv").write_text(f"concept,parent,label\nR,,\n{links.replace(chr(10), f',{chr(10)}')},\n")
+    source = {"icd": {"source": str(tmp_path / "small.csv")}}
+    discharges = synthetic_discharges(configured(FLAT, ontologies=source), outbreak_after=10)
+    known = {line.split(",")[0] for line in links.split("\n")}
+    assert {e[name] for e in discharges.events(50) for name in "ab"} <= known
+
+
+@pytest.mark.parametrize("parameters", [{"correlation": 1.1}, {"correlation": -0.1}, {"outbreak_after": -1}])
+def test_invalid_parameters_are_errors(parameters: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(parameters))):
+        events(1, **parameters)
+
+
+def test_scalar_attribute_is_required() -> None:
+    configuration = configured({"all": {"path": "dx[*]", "ontology": "icd"}}, mechanism={"reference": "mean"})
+    with pytest.raises(ParameterError, match="principal"):
+        synthetic_discharges(configuration)
+
+
+def test_file_and_topic_have_the_same_events(tmp_path: Path) -> None:
+    discharges, out = synthetic_discharges(configured(), seed=2), tmp_path / "events.jsonl"
+    write_events(synthetic_events(discharges, 50), str(out), rate=None, show=lambda _: None)
+    written = [orjson.loads(line) for line in out.read_bytes().splitlines()]
+    with mock_broker() as bootstrap:
+        configuration = configured(kafka={"bootstrap_servers": bootstrap})
+        summary = publish(synthetic_events(discharges, 50), configuration, rate=None, show=lambda _: None)
+        records = read_all(bootstrap, "discharges")
+    assert summary.delivered == 50
+    assert sorted((r.json for r in records), key=lambda e: e["encounter_id"]) == written
+    assert all(r.key == r.json["patient"]["id"].encode() for r in records)

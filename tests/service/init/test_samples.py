@@ -1,0 +1,62 @@
+"""Samples of events for a proposal."""
+
+from __future__ import annotations
+
+import io
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from kafka_records import mock_broker
+from schema_registry import AVRO_EVENT, avro_values, registry_server
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.events.publishing import produce
+from stream_masker.service.events.synthetic import NESTED_EVENTS
+from stream_masker.service.init import simulated_sample, topic_sample
+
+
+def test_a_topic_is_sampled_from_all_partitions(tmp_path):
+    (tmp_path / "events.jsonl").write_bytes(b"".join(b'{"id":%d}\n' % k for k in range(200)))
+    with mock_broker() as bootstrap:
+        configuration = parse_configuration({**NESTED_EVENTS, "kafka": {"bootstrap_servers": bootstrap}})
+        produce(configuration, tmp_path / "events.jsonl", stream=io.StringIO())
+        kafka = {"bootstrap_servers": bootstrap, "properties": {}}
+        found = topic_sample(kafka, "discharges", 200).events
+        assert sorted(orjson.loads(value)["id"] for value in found) == list(range(200))
+        with pytest.raises(
+            ServiceError, match=r"no topic 'discharge'; did you mean 'discharges'.; it has .*discharges"
+        ):
+            topic_sample(kafka, "discharge", 10)
+
+
+def publish(bootstrap, topic, values):
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(10) == 0
+
+
+def test_a_topic_in_the_wire_format_is_sampled_with_the_registry(tmp_path):
+    events = [{"id": k, "patient": {"id": f"p{k}"}, "first": "C00"} for k in range(20)]
+    (tmp_path / "login").write_text("masker:word")
+    (tmp_path / "login").chmod(0o600)
+    with mock_broker() as bootstrap, registry_server() as registry:
+        registry.login = "masker:word"
+        publish(bootstrap, "visits", avro_values(registry.client, "visits", AVRO_EVENT, events))
+        kafka = {"bootstrap_servers": bootstrap, "properties": {}}
+        access = {"url": registry.url, "credentials": {"file": str(tmp_path / "login")}}
+        sample = topic_sample(kafka, "visits", 20, access)
+        found = [orjson.loads(sample.record_format.decode(value)[0]) for value in sample.events]
+        found.sort(key=lambda one: one["id"])
+        assert [{key: one[key] for key in ("id", "patient", "first")} for one in found] == events
+        assert sample.sections["format"] == {"value": "confluent", "registry": access}
+        assert sample.sections["topics"]["input"] == "visits"
+        publish(bootstrap, "framed", avro_values(registry.client, "visits", AVRO_EVENT, events))
+        with pytest.raises(ServiceError, match="name the schema registry with --registry"):
+            topic_sample(kafka, "framed", 20)
+
+
+def test_generated_events_are_those_of_simulate():
+    assert set(orjson.loads(simulated_sample(3).events[0])) >= {"encounter_id", "patient", "diagnoses"}

@@ -140,7 +140,7 @@ class Replacer:
         self._index_type = np.min_scalar_type(self.classes.used.size)
         self._most = order_bytes // max(1, self._index_type.itemsize * some.size)
         self._unknown = table.levels.size if self.weak else -1  # the farthest candidate matters without equal ones only
-        self._farthest = np.full(len(table.all_rows), self._unknown)
+        self._farthest = np.append(np.full(len(table.all_rows), self._unknown), 0)  # the last one: of absent values
         self._generation = table.generation
         self._forget()
 
@@ -169,17 +169,10 @@ class Replacer:
             some = slice(start, start + step)
             words = rounding[some].copy(), ties[some].copy()
             parts.append(self._replaced(codes[some].copy(), references[some].copy(), noise[some].copy(), *words))
-        masks, distances, flags = (np.concatenate(each) for each in zip(*parts, strict=True))
-        present = codes >= 0
-        distortion = Distortion(
-            values=int(present.sum()),
-            squared_distance=float(distances @ distances),
-            squared_noise=float((noise[present] ** 2).sum()),
-            truncated=int(np.count_nonzero(flags & TRUNCATED)),
-            unsigned=int(np.count_nonzero(flags & SIGN_DROPPED)),
-            unchanged=int(np.count_nonzero((masks == codes)[present])),
-        )
-        return Replacement(masks, distances, flags, distortion)
+        if len(parts) == 1:
+            return parts[0]
+        masks, distances, flags = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
+        return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
 
     def _replaced(
         self,
@@ -188,19 +181,20 @@ class Replacer:
         noise: Float64Array,
         rounding: UInt64Array,
         ties: UInt64Array,
-    ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-        """Return the masks, distances and flags of values that there is room for in the table."""
+    ) -> Replacement:
+        """Replace values that there is room for in the table."""
         table, both = self.table, self.table.slots(np.concatenate((codes, references)))
         if self._generation != table.generation:
-            self._made[table.anchors.size :], self._farthest[table.anchors.size :] = False, self._unknown
+            self._made[table.anchors.size : -1], self._farthest[table.anchors.size : -1] = False, self._unknown
             self._generation = table.generation
         indices, of = both[: codes.size], both[codes.size :]
         self._make_orders(indices)
         self._measure(of)
-        own, unseen = np.full(codes.size, -1, np.int32), (indices >= table.anchors.size) & (of >= table.anchors.size)
-        if unseen.any():
+        own = np.full(codes.size, -1, np.int32)
+        if both.max(initial=0) >= table.anchors.size:
+            unseen = np.minimum(indices, of) >= table.anchors.size
             own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
-        return replace_values(
+        masks, distances, flags, sums = replace_values(
             self._orders,
             self.classes,
             table.levels,
@@ -217,11 +211,13 @@ class Replacer:
             rounding,
             ties,
         )
+        present, squares, noises, *numbers = sums.tolist()
+        return Replacement(masks, distances, flags, Distortion(int(present), squares, noises, *map(int, numbers)))
 
     def _forget(self) -> None:
         """Drop all orders."""
         rows, n = self.table.all_rows, self._some.size
-        self._made = np.zeros(len(rows), np.bool_)
+        self._made = np.arange(len(rows) + 1) == len(rows)
         self._orders = Orders(
             rows,
             np.empty((len(rows), n), self._index_type),
@@ -231,9 +227,9 @@ class Replacer:
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
-        wanted = np.unique(indices[indices >= 0])
-        if self._made[wanted].all():
+        if self._made[indices].all():
             return
+        wanted = np.unique(indices[indices >= 0])
         if np.count_nonzero(self._made) + np.count_nonzero(~self._made[wanted]) > self._most:
             self._forget()
         for i in wanted[~self._made[wanted]].tolist():
@@ -247,6 +243,7 @@ class Replacer:
 
     def _measure(self, references: Int32Array) -> None:
         """Find the farthest candidates from some references."""
-        wanted = references[references >= 0]
-        for i in np.unique(wanted[self._farthest[wanted] < 0]).tolist():
+        if self._farthest[references].min(initial=0) >= 0:
+            return
+        for i in np.unique(references[self._farthest[references] < 0]).tolist():
             self._farthest[i] = self.table.all_rows[i][self._some].max(initial=0)

@@ -12,6 +12,8 @@ among those of the anchors, and as many others. In a tree, both rules give the s
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -139,6 +141,19 @@ class DistanceTable:
         """
         totals, tau = self.totals(counts), self.distance.taxonomy
         return least_total(np.arange(len(tau), dtype=np.int32), totals[self.class_of], tau)
+
+
+def table_of(distance: Distance, anchors: NDArray[np.integer]) -> DistanceTable:
+    """Return the table of some anchors. The last table of each of some distances is kept, so that the next one takes
+    the rows of common anchors from it, and equal anchors have one table."""
+    table = _RECENT[distance] = DistanceTable.build(distance, anchors, _RECENT.pop(distance, None))
+    if len(_RECENT) > MOST_RECENT:
+        _RECENT.popitem(last=False)
+    return table
+
+
+MOST_RECENT = 4
+_RECENT: OrderedDict[Distance, DistanceTable] = OrderedDict()
 
 
 def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> int:

@@ -202,8 +202,9 @@ def replace_values(
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
-) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """Return the masks, distances and flags of n values.
+) -> tuple[Int32Array, Float64Array, UInt8Array, Float64Array]:
+    """Return the masks, distances and flags of n values, and the (6,) sums of ``Distortion``, in the order of its
+    fields, over those that are present.
 
     * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
     * ``weak``: whether classes as far from the reference as the value are admissible, too.
@@ -211,9 +212,13 @@ def replace_values(
     * ``own_levels``: (n,) the level of each value from its reference, or -1 for that of its class.
     * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
     """
-    masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
+    masks, distances, flags, sums = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8), np.zeros(6)
     for k in range(codes.size):
-        if codes[k] < 0 or noise[k] == 0.0:
+        if codes[k] < 0:
+            continue
+        sums[0] += 1.0
+        if noise[k] == 0.0:
+            sums[5] += 1.0
             continue
         i, r, farther, nearer = int64(indices[k]), int64(references[k]), noise[k] > 0.0, noise[k] < 0.0
         if r < 0 or r == i:
@@ -239,4 +244,9 @@ def replace_values(
         distances[k], flags[k] = distance, flags[k] | flag
         if distance > 0.0:
             masks[k] = draw_candidate(view, classes, above if distance == hi else below, ties[k])
-    return masks, distances, flags
+        sums[1] += distance * distance
+        sums[2] += target * target
+        sums[3] += int64(flags[k] & TRUNCATED != 0)
+        sums[4] += int64(flags[k] & SIGN_DROPPED != 0)
+        sums[5] += int64(masks[k] == codes[k])
+    return masks, distances, flags, sums

@@ -21,7 +21,7 @@ from stream_masker.core.replacement import Candidates
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DistanceTable
+from stream_masker.core.table import table_of
 
 CACHE_BYTES = 256 << 20
 """The memory for the candidates around values."""
@@ -81,7 +81,7 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
         )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        table = DistanceTable.build(self._distances[j], values)
+        table = table_of(self._distances[j], values)
         some, classes = mask_classes(table, self._candidates[j], values)
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
         rows = np.exp(-0.5 * self._epsilons[j] * distances) * classes.totals

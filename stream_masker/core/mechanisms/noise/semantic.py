@@ -44,7 +44,7 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DistanceTable
+from stream_masker.core.table import table_of
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 PRESETS: Mapping[str | None, Mapping[str, Any]] = {
@@ -163,7 +163,6 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         if self._reference == "pair":
             self._partners = partner_indices(given.pairs, self._taxonomies, correlated=self._correlated)
         self._distribution = Distribution(given.distribution)
-        self._tables: dict[Distance, DistanceTable] = {}
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -281,13 +280,12 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         anchors: dict[Distance, list[Int32Array]] = {}
         for d, (positions, _), mean in zip(self._distances, model.frequencies, means, strict=True):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
-        for d, parts in anchors.items():
-            self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
+        tables = {d: table_of(d, np.concatenate(parts)) for d, parts in anchors.items()}
         replacers, which = [], self._candidates
         for d, observed in zip(self._distances, model.frequencies, strict=True):
             some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
             some = some or Candidates.of(d.taxonomy, which)
-            replacers.append(Replacer(self._tables[d], some, calibrated=self._calibrated))
+            replacers.append(Replacer(tables[d], some, calibrated=self._calibrated))
         return tuple(replacers)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:

@@ -9,8 +9,8 @@ import yaml
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
 
-EXAMPLES = {"ontologies", "attributes", "fields", "noise_key", "produce", "secret"}
-"""Sections without defaults, for which the example has its own values."""
+EXAMPLES = {"ontologies", "attributes", "fields", "mechanism", "noise_key", "produce", "secret"}
+"""Sections without defaults, or whose defaults depend on others; the example has its own values."""
 
 
 def test_example_is_valid(example):

@@ -138,7 +138,7 @@ class Configuration(Section):
 
         Raises ConfigurationError if it is no input topic.
         """
-        if not self.topics.is_input(topic):
+        if topic not in self.topics.names:
             raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
         return self.model_copy(update={"topics": self.topics.of(topic)})
 

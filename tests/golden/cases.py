@@ -188,7 +188,7 @@ CASES: Mapping[str, Case] = {
     ),
     "probabilistic-distortion-dag": flat("dag", mechanism("probabilistic_distortion", distance="log_taxonomic")),
     "pram-invariant": flat("tree", mechanism("pram", matrices={"a": "a.json", "b": "b.json"}, invariant=True)),
-    "vicus-parts": flat("values", mechanism("vicus", parts=4, multigraph=False)),
+    "vicus-parts": flat("tree", mechanism("vicus", parts=4, multigraph=False)),
     "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),
     "rank-swapping-multivariate-dag": flat(
         "dag", mechanism("rank_swapping", multivariate=True, k=9), {"groups": {"records": 60}}

@@ -14,7 +14,7 @@ import yaml
 from queries import checked, metric
 
 PREFIX = "StreamMasker"
-RUNBOOKS = "docs/kafka/alerts.md"
+RUNBOOKS = "docs/operations.md"
 """The page with a section for each alert."""
 
 MARK = "<<{}>>"

@@ -122,7 +122,7 @@ def _coverage(configuration: Configuration, events: str) -> list[str]:
 
 def _secret_lines(configuration: Configuration) -> Iterator[str]:
     """Yield the ids of the secret and of the keys of the topics; print a warning for each secret that is missing."""
-    problems = {}
+    problems: dict[str, None] = {}
     for line in (_secret_line, _topics_line):
         try:
             yield line(configuration)

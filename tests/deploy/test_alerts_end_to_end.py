@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from running_demo import running_demo
 
 from stream_masker.service.demo.environment import DemoEnvironment
-from stream_masker.service.demo.run import ChildProcesses
+from stream_masker.service.demo.processes import ChildProcesses
 
 pytestmark = [pytest.mark.scheduled, pytest.mark.timeout(3_600)]
 
@@ -48,7 +48,7 @@ class Installation:
 
     def kill(self, name: str) -> None:
         """Kill a process, so that it cannot clean up."""
-        process = self.children._running.pop(name)
+        process = self.children.running.pop(name)
         process.kill()
         process.wait()
 

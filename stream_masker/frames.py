@@ -12,9 +12,9 @@ import numpy as np
 
 from stream_masker.core.context import texts_of
 from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
-from stream_masker.core.mechanisms import Exponential, SemanticNoise, Value, WindowedMechanism
+from stream_masker.core.mechanisms import SemanticNoise, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
-from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
+from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
@@ -86,9 +86,9 @@ def mask_frame(
     * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident. The index of a pandas
       DataFrame stays if it consists of numbers and has no name, or if its name is in ``keep`` (``index`` for an index
       without a name); otherwise the result has row numbers, with IndexWarning.
-    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``target``. By
-      default the same mechanism as in a configuration: semantic transport, or semantic noise for numbers and for
-      parameters that only semantic noise has, with the reference that the columns allow.
+    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``alpha``. By
+      default the same mechanism as in a configuration: semantic noise with the reference that the columns allow;
+      microaggregation for numbers, and semantic transport for parameters that only it has.
     * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
       one key count as one where rare values and pairs are counted.
@@ -239,7 +239,7 @@ class FrameMasker:
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
         mechanism = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
         kind = mechanism_type(mechanism)
-        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays)
+        completed = _completed(mechanism, options, taxonomies, arrays)
         require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
         masker = kind(
             taxonomies,
@@ -293,16 +293,11 @@ def _warn_of_unchanged(
 def _completed(
     mechanism: str,
     options: Mapping[str, Any],
-    attributes: Mapping[str, Vocabulary],
     taxonomies: Mapping[str, Taxonomy],
     arrays: list[str],
 ) -> Mapping[str, Any]:
     """Return the options with the parameters that depend on the columns."""
-    if mechanism in (SemanticNoise.name, Exponential.name):
-        candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
-        noise = noise_defaults(taxonomies, arrays, options) if mechanism == SemanticNoise.name else {}
-        return {"candidates": candidates, **noise, **options}
-    return options
+    return {**options, **noise_defaults(taxonomies, arrays, options)} if mechanism == SemanticNoise.name else options
 
 
 def _check_arguments(

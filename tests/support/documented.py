@@ -27,6 +27,7 @@ from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
     PRODUCER_BYTES,
     QUEUED_MESSAGES,
+    RECONNECT_MS,
     RETRY_BACKOFF_MS,
 )
 from stream_masker.service.kafka.names import consumer_group_id
@@ -42,7 +43,7 @@ from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.groups import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
-from stream_masker.service.worker.run import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.run import LINGER_MS, WORKER_TRANSACTION_MS
 from stream_masker.service.worker.source import OVERLAPPED_RECORDS
 from stream_masker.service.worker.worker import FENCING_SECONDS, MAX_FENCINGS
 

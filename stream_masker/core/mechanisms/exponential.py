@@ -37,7 +37,7 @@ class ExponentialParameters(Parameters):
     candidates: Literal["all", "leaves"] = parameter(
         "all",
         "The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters (`all`), or "
-        "`leaves` only. Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
+        "`leaves` only.",
     )
 
 

@@ -62,7 +62,6 @@ class Driver:
         self._health = health
         self._computing = SerialExecutor("computing", niceness=NICENESS)
         self.is_computing = False
-        self._used = 0.0
         self._calibration: Calibration | None = None
         self._active = False
         self._generation = 0
@@ -109,11 +108,8 @@ class Driver:
             self._fail(error)
 
     def beat(self) -> None:
-        """Record a heartbeat, unless a computation gets no processor time."""
-        used, before = self._computing.processor_seconds(), self._used
-        self._used = used
-        if not self.is_computing or used > before:
-            self._health.beat()
+        """Record a heartbeat of the event loop."""
+        self._health.beat()
         if self._calibration is not None:
             self._calibration.show(time.time())
 
@@ -170,8 +166,6 @@ class Driver:
         self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
 
     def _drop(self) -> None:
-        if self._calibration is not None:
-            self._calibration.close()
         self._calibration = None
         self._components.publisher.close()
 

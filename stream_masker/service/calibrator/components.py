@@ -18,7 +18,7 @@ from stream_masker.service.configuration.build import (
     build_mechanism,
     build_risk_limits,
     build_taxonomies,
-    variance_growth,
+    noise_levels,
 )
 from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 
@@ -71,7 +71,7 @@ def build_subject(configuration: Configuration, secret_id: str | None = None) ->
         configuration=configuration.hash,
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
-        alpha=variance_growth(configuration),
+        alpha=noise_levels(configuration),
         numeric=tuple(configuration.numeric),
         secret_id=secret_id,
         context=mechanism.context,

@@ -38,7 +38,7 @@ class AlphaFromPath(Section):
     """A noise level that each record carries in a field."""
 
     path: FieldPath = Field(description="The path of the field with the record's alpha, a number in [0.01, 10].")
-    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in [0.01, 10].")
+    default: Alpha = Field(default=1.0, description="The alpha of records without the field; in [0.01, 10].")
 
 
 class AlphaFromHeader(Section):
@@ -47,7 +47,7 @@ class AlphaFromHeader(Section):
     header: NonEmptyText = Field(
         description="The message header with the record's alpha, a number in [0.01, 10] as text."
     )
-    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in [0.01, 10].")
+    default: Alpha = Field(default=1.0, description="The alpha of records without the header; in [0.01, 10].")
 
 
 AnyAlpha: TypeAlias = Annotated[
@@ -103,9 +103,9 @@ class AttributeSection(Section):
         default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
     alpha: AnyAlpha = Field(
-        default=0.3,
+        default=1.0,
         description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10]; or the place where each record carries its own.",
+        "in [0.01, 10]; or the place where each record carries its own. With `preset: paper` the default is 0.3.",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",

@@ -228,7 +228,7 @@ class RiskSection(Section):
         "and by all masks of its record; above 0, at most 1; 1 means no limit.",
     )
     max_certain: float = Field(
-        default=0.05,
+        default=0.15,
         ge=0,
         le=1,
         description="The maximum share of an attribute's values that are guessed from their masks with a probability "

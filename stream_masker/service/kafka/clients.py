@@ -49,6 +49,10 @@ OFFSETS_RETRY_MS = 500
 RETRY_JITTER = 0.2
 """The share by which librdkafka varies the delay."""
 
+RECONNECT_MS = 1_000
+"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a process would
+resume long after a broker is back."""
+
 PRODUCER_BYTES: Final = 1_000_000
 """librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
 

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import COMMITTED_READS, confluent_properties, connect_consumer
+from stream_masker.service.kafka.clients import COMMITTED_READS, RECONNECT_MS, confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import NoBrokerError, check_topics, explained, require_broker
 from stream_masker.service.kafka.names import READER_GROUP
 
@@ -43,17 +43,24 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
 
     Raises ConfigurationError for properties that librdkafka rejects.
     """
+    consumer = new_reader(configuration)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def new_reader(configuration: Configuration) -> Consumer:
+    """Make the consumer of ``connect_reader``, which nobody has to close."""
     overrides = {
         **COMMITTED_READS,
         "group.id": READER_GROUP,
         "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
-    consumer = connect_consumer(confluent_properties(configuration) | overrides)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
+    return connect_consumer(
+        {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **overrides}
+    )
 
 
 def read_to_end(

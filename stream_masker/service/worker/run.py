@@ -18,11 +18,11 @@ from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
-from stream_masker.service.configuration.topics import input_problems
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import (
     BROKERS,
     COMMITTED_READS,
+    RECONNECT_MS,
     RETRY_PROPERTIES,
     ClientProperties,
     confluent_properties,
@@ -33,10 +33,11 @@ from stream_masker.service.kafka.clients import (
 )
 from stream_masker.service.kafka.failures import ALLOW, NoBrokerError, explained, is_refusal, require_broker
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
+from stream_masker.service.kafka.names import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,
+    new_reader,
     partition_counts,
     read_to_end,
 )
@@ -66,10 +67,6 @@ WORKER_TRANSACTION_MS = 20_000
 
 LINGER_MS = 5
 """The producer's default delay before it sends a request. A commit sends what is left at once."""
-
-RECONNECT_MS = 1_000
-"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
-resume long after a broker is back."""
 
 FETCH_BYTES = 16_777_216
 """The default size of a broker's response, which stands in memory once more while it is read."""
@@ -120,23 +117,18 @@ def _await_topics(configuration: Configuration, liveness: Liveness, health: Heal
 
 
 def check_start(configuration: Configuration, client: Consumer) -> dict[str, int]:
-    """Return the numbers of partitions of the worker's topics, by name, the input topics first.
+    """Return the numbers of partitions of the worker's topics, by name.
 
-    ``client``: a consumer of the group, whose requests create no topic. If ``topics.input`` is a regular expression,
-    the input topics are those that exist. Raises ServiceError for topics that are missing or may not be used, an output
-    with fewer partitions than its input, and offsets that are gone; KafkaException if no broker answers.
+    ``client``: a consumer of the group, whose requests create no topic. Raises ServiceError for topics that are missing
+    or may not be used, an output with fewer partitions than its input, and offsets that are gone; KafkaException if no
+    broker answers.
     """
     topics = configuration.topics
     require_broker(confluent_properties(configuration), seconds=REQUEST_SECONDS)
-    named = topics.names or sorted(filter(topics.is_input, client.list_topics(timeout=REQUEST_SECONDS).topics))
-    if not named:
-        raise ServiceError(f"no topic matches topics.input, {topics.input}")
-    for role, text in input_problems(topics, named):
-        raise ServiceError(f"topics.{role}: {text}")
-    outputs = [name for topic in map(topics.of, named) for name in (topic.output, topic.rejected)]
-    names = [*named, *outputs, topics.calibration, topics.statistics]
+    outputs = [name for topic in map(topics.of, topics.names) for name in (topic.output, topic.rejected)]
+    names = [*topics.names, *outputs, topics.calibration, topics.statistics]
     counts = partition_counts(client, configuration, dict.fromkeys(names), seconds=REQUEST_SECONDS)
-    for name in named:
+    for name in topics.names:
         output = topics.of(name).output
         if counts[output] < counts[name]:
             raise ServiceError(
@@ -212,7 +204,7 @@ def _worker_parts(
     def connect(*, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
-            [name for name in partitions if topics.is_input(name)],
+            topics.names,
             BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
             has_place=lambda partition: partition.number < partitions[topics.of(partition.topic).output],
@@ -231,7 +223,7 @@ def _worker_parts(
         )
 
     statistics = StatisticsSource(
-        connect_consumer(statistics_properties(configuration)),
+        new_reader(configuration),
         topics.statistics,
         partitions[topics.statistics],
         topic_seal(configuration, topics.statistics),
@@ -311,20 +303,6 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
         **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
         **({"group.instance.id": worker.instance} if worker.static_member else {}),
     }
-
-
-def statistics_properties(configuration: Configuration) -> ClientProperties:
-    """Return the properties of the statistics topic's consumer. It joins no group, but the client requires a name.
-
-    A worker is ready when it has reached the end of the topic, which a broker reports after ``fetch.wait.max.ms``.
-    """
-    properties = confluent_properties(
-        configuration,
-        group_id=statistics_group_id(configuration),
-        **COMMITTED_READS,
-        auto_offset_reset="earliest",
-    )
-    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **properties}
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from support.mutations import mutated
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.messages import encode_block
 from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.service.calibrator import calibration
 
 NewBench = Callable[..., CalibrationBench]
 
@@ -79,8 +81,22 @@ def test_no_message_ends_the_calibration(new_bench: NewBench, data: st.DataObjec
     assert bench.calibration.position == 1
 
 
-def test_the_first_version_may_come_from_a_sample(bench: CalibrationBench) -> None:
-    bench.calibration._publish_sample(sample([0, 1, 2, 3, 4, 5, 6] * 3))
+class FakeSample:
+    """A sample that is complete at the second read."""
+
+    def __init__(self, _: object) -> None:
+        self.records = 0
+
+    def read(self) -> SampleCounts | None:
+        self.records += 14
+        return sample([0, 1, 2, 3, 4, 5, 6] * 3) if self.records > 14 else None
+
+
+def test_the_first_version_may_come_from_a_sample(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "Sample", FakeSample)
+    bench.calibration._sample_at = 0.0
+    assert (bench.advance(0.0), bench.calibration.sampled, bench.messages) == (1, 14, [])
+    assert (bench.advance(1e12), bench.calibration.sampled) == (1, None)
     bench.deliver(0, block(0))
     assert bench.advance(0.0) == 0, "a version from blocks needs more records or more time"
     bench.deliver(1, block(10))

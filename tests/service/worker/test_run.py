@@ -12,7 +12,6 @@ from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.worker.run import (
     consumer_properties,
     producer_properties,
-    statistics_properties,
     transactional_id,
 )
 
@@ -29,7 +28,7 @@ def with_properties(**properties: object) -> Configuration:
 def test_properties_that_exactly_once_depends_on_cannot_be_configured() -> None:
     given = with_properties(enable_idempotence=False, partition_assignment_strategy="range", auto_offset_reset="latest")
     consumer, producer = consumer_properties(given), producer_properties(given, "group.one")
-    assert consumer["isolation.level"] == statistics_properties(given)["isolation.level"] == "read_committed"
+    assert consumer["isolation.level"] == "read_committed"
     assert (consumer["enable.auto.commit"], consumer["auto.offset.reset"]) == (False, "error")
     assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")

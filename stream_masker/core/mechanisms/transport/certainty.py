@@ -110,9 +110,9 @@ class Table(NamedTuple):
     @classmethod
     def of(cls, joint: Float32Matrix, chance: Float64Array, limits: Limits) -> Table:
         """Return what the masks tell; ``chance``: (n,) their law."""
-        aims, size = limits.aims * (1.0 + 1e-6), len(joint)
-        *values, others = exceeding_entries(joint, chance, aims[:size])
-        *groups, _ = exceeding_entries(limits.groups @ joint, chance, aims[size:])
+        aims, prior, size = limits.aims * (1.0 + 1e-6), limits.prior, len(joint)
+        *values, others = exceeding_entries(joint, prior[:size], chance, aims[:size])
+        *groups, _ = exceeding_entries(limits.groups @ joint, prior[size:], chance, aims[size:])
         groups[1] = groups[1] + size
         return cls(joint, chance, limits, Excess(*map(np.concatenate, zip(values, groups, strict=True))), others)
 

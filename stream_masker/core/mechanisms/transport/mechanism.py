@@ -121,9 +121,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         alpha = tuple(checked_alpha(given.alpha, self._attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
-        self._settings = Settings(
-            self._attributes, self._distances, alpha, given.certainty, groups, given.least, known
-        )
+        self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
 
     @property
     def context(self) -> Context:
@@ -147,11 +145,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
         maps = self._prepared_statistics()
-        if batch.alpha is not None:
-            raise ParameterError(
-                "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
-                "semantic_noise"
-            )
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):

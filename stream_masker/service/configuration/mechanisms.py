@@ -162,11 +162,11 @@ def takes_alpha(section: MechanismSection) -> bool:
     its own."""
     if isinstance(section, SemanticTransportSection):
         return section.alpha is None
-    return takes_record_alpha(section)
+    return adds_noise(section)
 
 
-def takes_record_alpha(section: MechanismSection) -> bool:
-    """Return whether records may bring their own noise level."""
+def adds_noise(section: MechanismSection) -> bool:
+    """Return whether the mechanism adds noise, which increases the variance."""
     return isinstance(section, SemanticNoiseSection)
 
 

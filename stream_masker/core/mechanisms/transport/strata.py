@@ -71,7 +71,7 @@ class Part(NamedTuple):
 def parts_of(counts: Counts, sizes: Sequence[int]) -> Iterator[tuple[int, Part]]:
     """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
     split = {key: dict(_split(column, len(sizes))) for key, column in counts.lacking.items()}
-    every: dict[Attributes, SparseCounts] = {**counts.pairs}
+    every: dict[Attributes, SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
     for j, column in enumerate(counts.values):
         every[j,] = _with_bits(counts.events.get((j,)), column)
     whole = {key: _remainder(column, list(split.get(key, {}).values())) for key, column in every.items()}

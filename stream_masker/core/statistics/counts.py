@@ -204,7 +204,9 @@ def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], 
     slots = None if part.slots is None else part.slots[record]
     own, result = pattern[some], {}
     for j, column in enumerate(part.columns):
-        codes, of, kept = (rows[j], record, slots) if column.is_array else (column.codes, np.arange(some.size), part.slots)
+        codes, of, kept = (
+            (rows[j], record, slots) if column.is_array else (column.codes, np.arange(some.size), part.slots)
+        )
         there = codes >= 0
         keys = codes[there].astype(np.int64) << p | own[of[there]]
         result[j,] = count_keys(keys, None if kept is None else kept[there])

@@ -201,7 +201,7 @@ def _worker_parts(
             encode_block=encode,
         )
 
-    def connect(*, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
+    def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
             topics.names,

@@ -110,9 +110,9 @@ class Table(NamedTuple):
     @classmethod
     def of(cls, joint: Float32Matrix, chance: Float64Array, limits: Limits) -> Table:
         """Return what the masks tell; ``chance``: (n,) their law."""
-        aims, size = limits.aims * (1.0 + 1e-6), len(joint)
-        *values, others = exceeding_entries(joint, chance, aims[:size])
-        *groups, _ = exceeding_entries(limits.groups @ joint, chance, aims[size:])
+        aims, prior, size = limits.aims * (1.0 + 1e-6), limits.prior, len(joint)
+        *values, others = exceeding_entries(joint, prior[:size], chance, aims[:size])
+        *groups, _ = exceeding_entries(limits.groups @ joint, prior[size:], chance, aims[size:])
         groups[1] = groups[1] + size
         return cls(joint, chance, limits, Excess(*map(np.concatenate, zip(values, groups, strict=True))), others)
 
@@ -227,7 +227,9 @@ class Redraw:
             means = [side.limits.masses(mean) for side, mean in zip(sides, found.means, strict=True)]
             if found.holds(sides, means):
                 break
-            floor = max(floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True)))
+            floor = max(
+                floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True))
+            )
         else:
             found = cls.of(sides, np.ones(found.eta.size))
         greatest = tuple(found.surest(side, mean) for side, mean in zip(sides, found.means, strict=True))
@@ -272,9 +274,7 @@ def told_by(transport: Map, limits: Sequence[Limits]) -> Sequence[Told]:
     return (Table.of(joint, joint.sum(axis=0, dtype=np.float64), limits[0]),)
 
 
-def certain(
-    start: Map, limits: Sequence[Limits], wanted: Sequence[float]
-) -> tuple[Map, Redraw, tuple[float, ...]]:
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array
@@ -20,7 +21,6 @@ from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Val
 from stream_masker.core.mechanisms.transport.given import Given, given_groups
 from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Maps, Transport, packed, packed_values
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
-from stream_masker.core.arrays import located
 from stream_masker.errors import StatisticsError
 
 ENOUGH = 200
@@ -154,8 +154,12 @@ class Strata:
         own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
         own = before.continued(own, values) if before else own
         links = list(self._links(key, values[0], part))
-        others = [group for each in links for group in given_groups(each.source, self._limits_of(each, law.share_of(0)))]
-        limits = [settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))]
+        others = [
+            group for each in links for group in given_groups(each.source, self._limits_of(each, law.share_of(0)))
+        ]
+        limits = [
+            settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
+        ]
         found, again, moved = certain(own, limits, goals)
         given = []
         for each in links:
@@ -190,7 +194,9 @@ def _swapped(pair: SparseCounts, first: int, second: int) -> SparseCounts:
     """Return the counts of pairs (b, a) as those of (a, b); ``first``, ``second``: the numbers of concepts of a, b."""
     b, a = np.divmod(pair.keys, first)
     order = np.argsort(a * second + b)
-    return SparseCounts((a * second + b)[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order])
+    return SparseCounts(
+        (a * second + b)[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order]
+    )
 
 
 def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:

@@ -46,8 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which groups of tests are left out by default."""
-    quick = config.option.markexpr == QUICK
-    return ["mathematics, mechanisms and records, without the groups kafka, exhaustive and scheduled: pytest tests runs all"] if quick else []
+    if config.option.markexpr != QUICK:
+        return []
+    return ["mathematics, mechanisms and records, without the groups kafka, exhaustive and scheduled"]
 
 
 @pytest.fixture

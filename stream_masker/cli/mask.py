@@ -69,7 +69,7 @@ def command(
 
     IN has JSON lines, a JSON array, a single JSON document, CSV, Parquet (which needs the extra `parquet`) or HL7 v2
     messages, plain or compressed with gzip; its content decides which. The section `produce` of the configuration says
-    which column of a table is which field, and the encoding of a CSV file. The name of OUT decides its format: .jsonl
+    which columns of a CSV file are numbers or lists, and its encoding. The name of OUT decides its format: .jsonl
     for JSON lines, .hl7 for HL7 v2 messages, and .csv, .tsv or .parquet for a table of the kind of IN, without the
     columns that the configuration drops. A name that ends in .gz is compressed. OUT appears when it is complete: after
     an error, a file that was there before is unchanged.

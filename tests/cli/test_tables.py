@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import gzip
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,28 +31,13 @@ def test_a_csv_file_is_masked_as_a_csv_file_without_dropped_columns(tmp_path, co
     source, target, rejected = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "rejected.jsonl"
     source.write_text(csv_text([*ROWS[:60], "1,2", "x,p,secret code,A1,Ada", *ROWS[60:]]))
     done = run("mask", "-c", config, "--rejected", rejected, source, target)
-    assert "masked 120, rejected 2 (not_json 1, unknown_code at a 1)" in done.stderr
+    assert "masked 120, rejected 2 (not_in_format at the number of cells 1, unknown_code at a 1)" in done.stderr
     assert [line["offset"] for line in read(rejected)] == [61, 62]
     assert "secret code" not in rejected.read_text()
     masked = csv_rows(target)
     assert [row["id"] for row in masked] == [str(k) for k in range(120)]
     assert set(masked[0]) == {"id", "patient", "a", "b"}
     assert all(row["a"] != event(k)["a"] and row["patient"] != event(k)["patient"] for k, row in enumerate(masked))
-
-
-def test_csv_columns_have_the_paths_of_the_section_produce(tmp_path, config):
-    with changed(config) as content:
-        content["attributes"]["a"]["path"] = "diagnoses.a"
-        content["produce"] = {"columns": {"id": "id", "first": "diagnoses.a", "b": "b"}, "numbers": ["id"]}
-    rows = [f"{k},{CODES[k % 8]},{CODES[k * 3 % 8]}" for k in range(40)]
-    packed = tmp_path / "in.csv.gz"
-    packed.write_bytes(gzip.compress("\n".join(["id,first,b", *rows]).encode()))
-    run("mask", "-c", config, packed, tmp_path / "out.csv")
-    run("mask", "-c", config, packed, tmp_path / "out.jsonl")
-    lines, table = read(tmp_path / "out.jsonl"), csv_rows(tmp_path / "out.csv")
-    assert [{"id": row["id"], "first": row["diagnoses"]["a"], "b": row["b"]} for row in lines] == [
-        {**row, "id": int(row["id"])} for row in table
-    ]
 
 
 def parquet(path):

@@ -27,10 +27,10 @@ from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.files.events import open_events, open_writer, written_kind
+from stream_masker.service.files.inputs import WriteLine
 from stream_masker.service.files.masking import Assessment, FileMasking, FileTotals
 from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
-from stream_masker.service.files.text import WriteLine
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
 

@@ -6,11 +6,8 @@ import re
 from itertools import product
 
 import orjson
-import pyarrow as pa
 import pytest
 from support.file_commands import CODES, ROOT, run, write, write_deployment
-
-from stream_masker import Ontology, mask_frame
 
 LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT.items() for code in codes}}
 CANARY = "Anna Canary, ward 7"
@@ -281,13 +278,6 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, k
     assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
 
 
-def test_rejected_codes_are_not_called_suppressed(tmp_path):
-    events = [{"a": CANARY if k % 4 == 0 else CODES[k % 8]} for k in range(400)]
-    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
-    assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr
-
-
 ROWS = {
     "too many cells": ("1,x,A1,B1", {}, "not_in_format at the number of cells 1"),
     "too few cells": ("1,x", {}, "not_in_format at the number of cells 1"),
@@ -360,16 +350,3 @@ def test_nothing_is_promised_where_one_of_three_codes_may_be_missing(tmp_path, c
         assert ("at most" in done.stderr) == is_promised
         assert ("Nothing is promised about single records" in done.stderr) != is_promised
         assert ("In complete records, the best guess" in done.stderr) != is_promised
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_nothing_is_promised_of_a_table_in_which_one_of_three_codes_is_missing(missing):
-    rows = [
-        {"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8], "c": CODES[5 * k % 8]}
-        for k in range(400)
-    ]
-    tree = Ontology.from_edges(list(LINKS.items()))
-    table, options = pa.Table.from_pylist(rows), {"mechanism": "semantic_transport", "seed": b"s" * 16}
-    _, report = mask_frame(table, dict.fromkeys("abc", tree), keep=[], report=True, **options)
-    assert ("at most" in report.sentences[0]) != missing
-    assert ("In complete records, the best guess" in report.sentences[0]) == missing

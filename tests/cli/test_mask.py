@@ -100,7 +100,7 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     assert len(done.stdout.splitlines()) == 120
     rejection, summary, learned, unchanged, kept, mechanism = without_activity(done.stderr)
     assert orjson.loads(rejection)["reason"] == "not_an_object"
-    assert summary.startswith("masked 120, rejected 1")
+    assert summary.startswith("read 121: masked 120, rejected 1")
     assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
     assert unchanged == "0% of the codes of a, 0% of the codes of b and 0% of the records stay as they were."
     assert kept.startswith("Kept in expectation: ")

@@ -234,7 +234,9 @@ class Redraw:
             means = [side.limits.masses(mean) for side, mean in zip(sides, found.means, strict=True)]
             if found.holds(sides, means):
                 break
-            floor = max(floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True)))
+            floor = max(
+                floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True))
+            )
         else:
             found = cls.of(sides, np.ones(found.eta.size))
         greatest = tuple(found.surest(side, mean) for side, mean in zip(sides, found.means, strict=True))
@@ -279,9 +281,7 @@ def told_by(transport: Map, limits: Sequence[Limits]) -> Sequence[Told]:
     return (Table.of(joint, joint.sum(axis=0, dtype=np.float64), limits[0]),)
 
 
-def certain(
-    start: Map, limits: Sequence[Limits], wanted: Sequence[float]
-) -> tuple[Map, Redraw, tuple[float, ...]]:
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute.

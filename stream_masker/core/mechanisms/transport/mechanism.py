@@ -126,9 +126,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         alpha = tuple(checked_alpha(given.alpha, self._attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
-        self._settings = Settings(
-            self._attributes, self._distances, alpha, given.certainty, groups, given.least, known
-        )
+        self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
 
     @property
     def context(self) -> Context:

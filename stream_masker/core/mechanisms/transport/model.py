@@ -213,9 +213,7 @@ class AttributeLaw(NamedTuple):
         for side in self.sides:
             yield side, np.searchsorted(self.positions, side.values.positions), side.records / total
 
-    def _scattered(
-        self, parts: Sequence[tuple[Int64Array, float, Iterator[Float64Matrix]]]
-    ) -> Iterator[Float64Matrix]:
+    def _scattered(self, parts: Sequence[tuple[Int64Array, float, Iterator[Float64Matrix]]]) -> Iterator[Float64Matrix]:
         for places, share, blocks in parts:
             for block in blocks:
                 wide = np.zeros((self.positions.size, block.shape[1]))
@@ -305,7 +303,9 @@ class Maps:
                 beyond = wanted < self.noise[j] * (1.0 - 1e-9)
                 truncated[j] += columns[j].places.size if beyond else 0
         parts = list(zip(batch.columns, masks, self.distances, strict=True))
-        found = [distortion_of(old.codes, new, d, truncated=n) for (old, new, d), n in zip(parts, truncated, strict=True)]
+        found = [
+            distortion_of(old.codes, new, d, truncated=n) for (old, new, d), n in zip(parts, truncated, strict=True)
+        ]
         distortions = (replace(one, squared_noise=one.values * n) for one, n in zip(found, self.noise, strict=True))
         return MaskedBatch(tuple(Column(new, old.offsets) for old, new, _ in parts), tuple(distortions))
 
@@ -320,13 +320,17 @@ class Maps:
         left = {j: cells for j, cells in enumerate(columns) if cells.places.size}
         for each in maps:
             own = [left.pop(j) for j in each.attributes]
-            drawn = each.draw([c.codes for c in own], [words[j][c.places] for j, c in zip(each.attributes, own, strict=True)])
+            drawn = each.draw(
+                [c.codes for c in own], [words[j][c.places] for j, c in zip(each.attributes, own, strict=True)]
+            )
             for j, cells, new in zip(each.attributes, own, drawn, strict=True):
                 masks[j][cells.places] = new
             yield from zip(each.attributes, each.wanted, strict=True)
             for given in each.given:
                 cells = left.pop(given.attribute)
-                new = given.draw(own[0].codes, drawn[0], cells.codes, words[given.attribute][cells.places], cells.lengths)
+                new = given.draw(
+                    own[0].codes, drawn[0], cells.codes, words[given.attribute][cells.places], cells.lengths
+                )
                 masks[given.attribute][cells.places] = new
         for j, cells in left.items():
             masks[j][cells.places] = self.hidden[j].draw(words[j][cells.places])

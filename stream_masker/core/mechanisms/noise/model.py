@@ -20,7 +20,7 @@ from stream_masker.core.batch import Batch, presence_patterns
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, normals, record_words
+from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, key_words, normals
 from stream_masker.core.statistics import is_positive_semidefinite
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
@@ -105,24 +105,13 @@ class NoiseSampler:
         return np.asarray(np.sqrt(np.repeat(alpha, batch.columns[j].lengths)))
 
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
-        """Return √W of every value, by column; 1 for normal noise.
-
-        Elements of a record whose scalars are all absent have their own.
-        """
+        """Return √W of every value, by column; 1 for normal noise. Records of one key share it if ``correlated``."""
         if not self.distribution.scaled:
             return [ONE] * len(batch.columns)
-        own = [self.distribution.roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
-        if not self.correlated:
-            return own
-        shared = self.distribution.roots(record_words(keys, batch))
-        absent = [column.codes < 0 for column in batch.columns if not column.is_array]
-        alone = np.broadcast_to(np.all(absent, axis=0), batch.size)
-        return [
-            np.where(np.repeat(alone, column.lengths), scale, np.repeat(shared, column.lengths))
-            if column.is_array
-            else shared
-            for column, scale in zip(batch.columns, own, strict=True)
-        ]
+        if self.correlated:
+            shared = self.distribution.roots(key_words(keys))
+            return [np.repeat(shared, column.lengths) for column in batch.columns]
+        return [self.distribution.roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
 
 
 def _combine(weights: Float64Array, variates: Sequence[Float64Array]) -> Float64Array | float:

@@ -244,8 +244,8 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         sigma = prepared.sampler.sigma
         correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
         pair = NoisePair(rules[0].law, rules[1].law, correlation, shared=self._correlated)
-        moments = pair.moments(situations[0].grid, situations[1].grid)
-        return PairMasks(rules, (situations[0], situations[1]), (indices[0], indices[1]), moments)
+        cells = pair.cells(situations[0].grid, situations[1].grid)
+        return PairMasks(rules, (situations[0], situations[1]), (indices[0], indices[1]), cells)
 
     def _rule(self, j: int) -> MaskRule:
         prepared = self._prepared_statistics()

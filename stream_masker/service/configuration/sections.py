@@ -77,11 +77,6 @@ class CalibrationSection(Section):
         default=2,
         description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
     )
-    baseline: Literal["first"] | PositiveInt = Field(
-        default="first",
-        description="The statistics version against which drift is measured: `first`, or a version number of at least "
-        "1.",
-    )
     keep_versions: PositiveInt = Field(
         default=1_000,
         description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",
@@ -262,9 +257,9 @@ class RiskSection(Section):
         default=0.25,
         ge=0,
         le=1,
-        description="The least variance sVar of an attribute, as a share of that of the baseline "
-        "(`calibration.baseline`); from 0 to 1. Statistics below it are never published: a window that is full of one "
-        "event would take the noise from all others.",
+        description="The least variance sVar of an attribute, as a share of that of the baseline; from 0 to 1. "
+        "Statistics below it are never published: a window that is full of one event would take the noise from all "
+        "others.",
     )
     action: Literal["alert", "hold"] = Field(
         default="alert",

@@ -35,7 +35,7 @@ from stream_masker.service.demo.feed import EventFeed
 from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.view import (
     DemoView,
-    drift_lines,
+    drift_of,
     print_plain,
     promise_line,
     version_lines,
@@ -298,7 +298,7 @@ def _summary(
     observations: Observations, seconds: float, taxonomies: Mapping[str, Taxonomy], promise: str
 ) -> DemoSummary:
     version = 0 if observations.statistics is None else observations.statistics.version
-    statistics, drift = version_lines(observations, taxonomies), drift_lines(observations, taxonomies) or [NO_DRIFT]
+    statistics, drift = version_lines(observations, taxonomies), drift_of(observations) or [NO_DRIFT]
     lines = [
         f"{observations.produced:,} events produced, {observations.masked:,} masked, "
         f"{observations.rejected.total():,} rejected: {observations.outcomes:,} accounted for, in {seconds:.1f} s",
@@ -316,7 +316,6 @@ def _summary(
         "records": observations.covered,
         "statistics": statistics,
         "drift": drift,
-        "divergence": observations.divergence,
         "promise": promise,
     }
     return DemoSummary("\n".join(lines), figures)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -22,10 +21,10 @@ from stream_masker.pipeline.publication import Publication
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.demo.watch import Observations, ObservedEvent
-from stream_masker.summary import three_sentences
+from stream_masker.summary import drift_lines, three_sentences
 
 ReportedMeasures = Mapping[str, Any]
-"""The measures of a drift report: ``utility`` or ``baseline``."""
+"""The measures of a drift report: ``utility``."""
 
 
 def statistics_lines(
@@ -130,7 +129,7 @@ class DemoView:
         )
         bar = ProgressBar(total=self._records, completed=min(observations.outcomes, self._records))
         parts: list[RenderableType] = [Panel(Group(progress, bar), title="stream-masker demo")]
-        lines = [*version_lines(observations, self._taxonomies), *drift_lines(observations, self._taxonomies)]
+        lines = [*version_lines(observations, self._taxonomies), *drift_of(observations)]
         parts.append(Panel(Text("\n".join(lines)), title="calibration window"))
         if observations.pair is not None:
             parts.append(Panel(Columns([Text("\n".join(pair_lines(*observations.pair)))]), title="one synthetic event"))
@@ -144,11 +143,11 @@ def waiting_text(observations: Observations) -> str:
 
 
 def version_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
-    """Return the lines for the version, sMean with labels, sVar, sdCor, RMSE and drift."""
+    """Return the lines for the version, sMean with labels, sVar, sdCor and RMSE."""
     message, report = observations.statistics, observations.drift
     if message is None:
         return ["no statistics yet: the worker holds all records until the first version is published"]
-    utility, drift = (None, None) if report is None else (report.utility, report.baseline)
+    utility = None if report is None else report.utility
     means = {name: _mean_of(message.statistics, name, taxonomies) for name in message.statistics.attributes}
     return list(
         statistics_lines(
@@ -157,7 +156,6 @@ def version_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]
             message.statistics,
             means,
             utility,
-            more=partial(_drift_of, drift),
             unknown=", masked not known yet",
         )
     )
@@ -181,24 +179,10 @@ def _labelled(concept: str, taxonomy: Taxonomy) -> str:
     return f"sMean {concept} {taxonomy.label(concept)}"
 
 
-def _drift_of(drift: ReportedMeasures | None, name: str) -> Iterator[str]:
-    if figures := drift and drift["attributes"].get(name):
-        yield (
-            f"drift from the baseline: sMean {figures['mean']:.3f}, sVar {figures['variance']:.4f}, "
-            f"Jensen-Shannon {figures['divergence']:.3f}, never seen before {figures['novel']:.1%}"
-        )
-
-
-def drift_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
-    """Return a line for each attribute about its drift: the mean before and now, and the greatest divergence."""
-    before, now = observations.halfway, observations.statistics
-    if before is None or now is None or now is before:
-        return []
-    return [
-        f"drift of {name}: {_mean_of(before.statistics, name, taxonomies)} -> "
-        f"{_mean_of(now.statistics, name, taxonomies)}, Jensen-Shannon {divergence:.3f} from the first version"
-        for name, divergence in observations.divergence.items()
-    ]
+def drift_of(observations: Observations) -> list[str]:
+    """Return the lines about the drift from the baseline; none while there is no comparison."""
+    report = None if observations.drift is None else observations.drift.baseline
+    return [] if report is None else list(drift_lines(report))
 
 
 def promise_line(configuration: Configuration) -> str:

@@ -47,11 +47,10 @@ Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 class Observations:
     """Everything observed so far.
 
-    ``newest``: buffers statistics versions. ``halfway``: the one in force before the drift. ``divergence``: the
-    greatest drift from the first version, by attribute. ``before``: the input events by id that are not
-    found masked yet. ``pair``: an event of the second half before and after, because the statistics of the small sample
-    at the start hide rare codes among distant ones. ``computing``: the seconds that the calibrator has been computing
-    statistics, where events wait.
+    ``newest``: buffers statistics versions. ``halfway``: the one in force before the drift. ``before``: the input
+    events by id that are not found masked yet. ``pair``: an event of the second half before and after, because the
+    statistics of the small sample at the start hide rare codes among distant ones. ``computing``: the seconds that the
+    calibrator has been computing statistics, where events wait.
     """
 
     newest: VersionBuffer
@@ -61,7 +60,6 @@ class Observations:
     statistics: StatisticsMessage | None = None
     drift: DriftReport | None = None
     halfway: StatisticsMessage | None = None
-    divergence: dict[str, float] = field(default_factory=dict)
     before: dict[str, ObservedEvent] = field(default_factory=dict)
     pair: tuple[ObservedEvent, ObservedEvent] | None = None
     computing: float = 0.0
@@ -109,9 +107,6 @@ class Observations:
 
     def on_drift(self, message: Message) -> None:
         self.drift = _newer(self.drift, decode_drift(_value(message)))
-        baseline = self.drift.baseline or {"attributes": {}}
-        for name, figures in baseline["attributes"].items():
-            self.divergence[name] = max(self.divergence.get(name, 0.0), figures["divergence"])
 
 
 def _newer(known: Versioned | None, other: Versioned) -> Versioned:

@@ -2,8 +2,8 @@
 
 Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions, with
 their input topics, are those assigned to the worker. A value of a record is never a label. The one concept that is a
-label is sMean, which is a statistic of the whole window, and only if at least ``publication.min_records`` records are
-in its class.
+label are sMean and the blocks and codes that moved most, which are statistics of the whole window, and only if at least
+``publication.min_records`` records are in their class.
 
 No metric of a worker depends on masks. A worker may mask one record between two scrapes, and a figure of its mask would
 tell more about its codes than the masked record does. Figures of masks are those of the calibration window, rounded.
@@ -157,23 +157,15 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
 )
 
 DRIFT_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge("drift", "A figure of drift from another version.", ("attribute", "figure", *AGAINST_LABEL)),
     calibrator_gauge(
-        "drift_mean", "Semantic distance between the sMeans of two versions, in [0, 1].", ("attribute", *AGAINST_LABEL)
+        "drift_limit", "The value beyond which a figure is not by chance.", ("attribute", "figure", *AGAINST_LABEL)
     ),
+    calibrator_gauge("drift_verdict", "The verdict on all figures: 0 none, 1 watch, 2 act.", AGAINST_LABEL),
     calibrator_gauge(
-        "drift_variance", "Absolute difference of sVar between two versions.", ("attribute", *AGAINST_LABEL)
-    ),
-    calibrator_gauge(
-        "drift_distance_variance", "Absolute difference of sdVar between two versions.", ("attribute", *AGAINST_LABEL)
-    ),
-    calibrator_gauge(
-        "drift_covariance", "Absolute difference of sdCov between two versions.", (*PAIR_LABELS, *AGAINST_LABEL)
-    ),
-    calibrator_gauge(
-        "drift_correlation", "Absolute difference of sdCor between two versions.", (*PAIR_LABELS, *AGAINST_LABEL)
-    ),
-    calibrator_gauge(
-        "drift_divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", ("attribute", *AGAINST_LABEL)
+        "drift_moved",
+        "By how much the share of a block or code differs from the baseline, of those that differ most.",
+        ("attribute", "level", "concept", "label"),
     ),
 )
 

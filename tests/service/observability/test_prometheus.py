@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.risk import Membership, Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
-from stream_masker.core.utility import utility
+from stream_masker.core.statistics.drift import drift_between
+from stream_masker.core.statistics.utility import utility
 from stream_masker.pipeline.publication import LabelledConcept
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.risk import VersionRisk

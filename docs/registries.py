@@ -9,7 +9,6 @@ from typing import Any
 from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.drift import jensen_shannon
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.marginality import (
     marginality,
@@ -29,6 +28,7 @@ from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.records import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.statistics import nearest_psd
+from stream_masker.core.statistics.drift import jensen_shannon
 from stream_masker.core.statistics.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
 from stream_masker.evaluation.dataset import sum_of_squared_errors
@@ -36,7 +36,7 @@ from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankS
 from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
-from stream_masker.service.observability.metric_definitions import metrics_table
+from stream_masker.service.observability.metrics import metrics_table
 from stream_masker.statistics import (
     Statistics,
     distance_correlation,

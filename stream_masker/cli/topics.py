@@ -79,8 +79,7 @@ def command(
     """Create missing topics with the right cleanup policies, and check existing ones.
 
     Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is
-    created and the exit code is 1. If topics.input is a regular expression, the input topics are those that exist:
-    run the command again after new ones were created. With --acls, no broker is contacted.
+    created and the exit code is 1. With --acls, no broker is contacted.
 
     \b
     Examples:

@@ -44,27 +44,18 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker worker --config discharges.yaml
       stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
     """
-    from stream_masker.service.observability.health import Health, HttpServer
-    from stream_masker.service.observability.http_access import http_access
+    from stream_masker.service.observability.health import Health
+    from stream_masker.service.observability.http import HttpServer
     from stream_masker.service.observability.metrics import process_registry
-    from stream_masker.service.observability.runbooks import runbook_pages
     from stream_masker.service.worker.run import run_worker
 
     configure_process_log(log_level)
     configuration = load_configuration(config)
     log.info(mechanism_line(configuration))
-    http, stop = configuration.http, threading.Event()
-    health = Health()
+    stop, health = threading.Event(), Health()
     registry = process_registry("worker", health)
     stop_on_signals(stop)
-    server = HttpServer(
-        host=http.host,
-        port=http.port if http_port is None else http_port,
-        health=health,
-        registry=registry,
-        pages=runbook_pages(),
-        access=http_access(configuration),
-    )
+    server = HttpServer(configuration, health, registry, port=http_port)
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 

@@ -84,6 +84,7 @@ def _counts(counts: Counts) -> JsonObject:
         "pairs": {f"{i},{j}": _sparse(pair) for (i, j), pair in counts.pairs.items()},
         "lengths": {str(j): _sparse(lengths) for j, lengths in counts.lengths.items()},
         "events": {",".join(map(str, js)): _sparse(events) for js, events in counts.events.items()},
+        "lacking": {",".join(map(str, js)): _sparse(lacking) for js, lacking in counts.lacking.items()},
         "contexts": {str(number): _counts(part) for number, part in counts.contexts.items()},
         "moments": None if counts.numeric is None else counts.numeric.to_dict(),
     }
@@ -158,6 +159,7 @@ def _read_counts(reader: MessageReader, sizes: Sequence[int], records: int, mome
         numeric=_read_moments(reader, moments),
         lengths={j: counts for (j,), counts in cast(Any, lengths.items())},
         events=_read_named(reader, "events", known, bound),
+        lacking=_read_named(reader, "lacking", known, {js: most << len(sizes) for js, most in bound.items()}),
         contexts={int(name): _read_counts(parts.child(name), sizes, records, 0, 0) for name in parts.data},
     )
 

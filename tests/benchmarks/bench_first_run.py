@@ -5,7 +5,7 @@ Run by hand, in a clone: ``python tests/benchmarks/bench_first_run.py [--runs 3]
 
 Clones this repository into a temporary folder, makes a virtual environment and installs the clone, as the README says;
 pip's own cache of downloads is used. Then it runs, each with an empty cache folder at first and again with what the
-first run left there: the demonstration, the first example of records in ``docs/python-api.md``, ``stream-masker
+first run left there: the demonstration, the first example of records in ``docs/python.md``, ``stream-masker
 prepare`` for the README's configuration, and the ways from data of one's own to masked records: a CSV file, FHIR
 Bundles, messages of HL7 v2, a frame, and with ``--bootstrap-servers`` a topic. The processor time of the last covers
 the worker and the calibrator. ``--editable`` installs with ``-e``, so that the first runs compile their kernels.
@@ -88,7 +88,7 @@ class Newcomer:
 
     def commands(self) -> dict[str, list[str]]:
         """Return what a new user runs first."""
-        page = (self._clone / "docs" / "python-api.md").read_text().partition("## Records\n")[2]
+        page = (self._clone / "docs" / "python.md").read_text().partition("## Records\n")[2]
         example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
         configuration = re.findall(r"```yaml\n(.*?)```", (self._clone / "README.md").read_text(), re.DOTALL)[0]
         (self._clone / "stream-masker.yaml").write_text(configuration)

@@ -59,7 +59,7 @@ LEAST_TRANSACTIONS = 20
 LOOK = 0.02
 """The poll interval of committed offsets, in seconds."""
 
-COMPUTING, VERSIONS = "stream_masker_calibration_processor_seconds_total", "stream_masker_statistics_version"
+COMPUTING, VERSIONS = "stream_masker_calibration_duration_seconds_sum", "stream_masker_statistics_version"
 HEAD = ("", "records/s", "µs a record: worker", "broker", "all cores busy at", "calibrator, s", "of which computing")
 
 

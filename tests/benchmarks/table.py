@@ -1,6 +1,6 @@
-"""The benchmark table of the documentation: the cost of every part, compared with other implementations.
+"""The cost of every part of the library, compared with other implementations.
 
-``python tests/benchmarks/table.py [--write]`` prints it or writes it into ``docs/performance.md``, in ten minutes.
+``python tests/benchmarks/table.py`` prints a table, in ten minutes.
 The other benchmarks of this folder measure each part in more detail, and the parts that need a broker.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import bench_masking
 import numpy as np
-from measuring import SNOMED_CONCEPTS, arguments, best, cell, peak_megabytes, random_positions, show, taxonomy
+from measuring import SNOMED_CONCEPTS, arguments, best, cell, peak_megabytes, random_positions, table, taxonomy
 from references import (
     HESML,
     LITERAL,
@@ -30,7 +30,6 @@ from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics, count_batch, distance_covariance, semantic_mean
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
 NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
 FEW = 300
@@ -42,8 +41,8 @@ OPEN = "Ontology.load({!r}).taxonomy()"
 
 
 def main() -> None:
-    given = arguments(__doc__, {"--write": False})
-    show(PAGE, "parts", HEAD, rows(), write=given.write)
+    arguments(__doc__, {})
+    table("parts", HEAD, rows())
 
 
 def rows() -> Iterator[Row]:

@@ -53,13 +53,11 @@ SOURCES: Mapping[str, Json] = {
     "dag": {"source": "dag.csv"},
     "icd10": {"source": "icd10cm"},
     "icd9": {"source": ICD9_FILE.name},
-    "values": {"values": [*ICD10, "extra"]},
 }
 CODES: Mapping[str, Callable[[], Codes]] = {
     "tree": lambda: Codes([code for code in tree_codes() if " " not in code]),
     "dag": lambda: Codes(dag_codes()[::7]),
     "icd10": lambda: Codes(ICD10),
-    "values": lambda: Codes(ICD10),
 }
 
 
@@ -188,36 +186,21 @@ CASES: Mapping[str, Case] = {
     "exponential-dag-leaves": flat(
         "dag", mechanism("exponential", epsilon=12.0, candidates="leaves", distance="log_taxonomic")
     ),
-    "naive-distortion-values": flat("values", mechanism("naive_distortion")),
     "probabilistic-distortion-dag": flat("dag", mechanism("probabilistic_distortion", distance="log_taxonomic")),
     "pram-invariant": flat("tree", mechanism("pram", matrices={"a": "a.json", "b": "b.json"}, invariant=True)),
     "vicus-parts": flat("values", mechanism("vicus", parts=4, multigraph=False)),
-    "random-values": flat("values", mechanism("random", k1=2.0, k2=4.0)),
     "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),
     "rank-swapping-multivariate-dag": flat(
         "dag", mechanism("rank_swapping", multivariate=True, k=9), {"groups": {"records": 60}}
     ),
     "microaggregation-numbers": flat("tree", PLAIN_NUMBERS, mechanism("microaggregation", k=4)),
     "microaggregation-too-small": flat("tree", mechanism("microaggregation", k=25)),
-    "nested-own-alpha": nested(
-        "tree",
-        {
-            "attributes": {
-                name: {"alpha": {"path": "privacy.alpha", "default": 0.6}} for name in ("principal", "secondary")
-            }
-        },
-    ),
     "nested-keep-unlisted": nested(
         "tree",
         {"fields": {"keep": [], "drop": ["privacy", "patient.name"], "unlisted": "keep"}, "noise_key": "position"},
         {"message": {"key": "keep", "headers": ["trace", "content-type"]}},
     ),
     "fhir-tree": fhir("tree"),
-    "flat-header-alpha": flat(
-        "tree",
-        {"attributes": {name: {"alpha": {"header": "alpha", "default": 0.2}} for name in "ab"}},
-        {"message": {"key": "drop", "headers": ["alpha"]}},
-    ),
     "flat-mapping-and-root": flat(
         "tree",
         {"attributes": {"a": {"mapping": "mapping.csv"}, "b": {"root": "chapter D", "unknown": "suppress"}}},

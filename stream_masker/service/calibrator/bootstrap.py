@@ -183,12 +183,11 @@ class Sample:
 
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input topics from their beginning."""
-        topics, consumer = self._configuration.topics, new_reader(self._configuration)
-        names = topics.names or filter(topics.is_input, consumer.list_topics(timeout=POLL_TIMEOUT_SECONDS).topics)
+        names, consumer = self._configuration.topics.names, new_reader(self._configuration)
         counts = partition_counts(consumer, self._configuration, names, seconds=POLL_TIMEOUT_SECONDS)
         partitions = [(name, number) for name, count in counts.items() for number in range(count)]
         consumer.assign([TopicPartition(*partition, OFFSET_BEGINNING) for partition in partitions])
-        self._consumer = consumer if partitions else None
+        self._consumer = consumer
         return consumer
 
 

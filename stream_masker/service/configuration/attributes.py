@@ -26,62 +26,6 @@ class OntologySource(Section):
     )
 
 
-class OntologyValues(Section):
-    """A flat ontology: values that are all equally distant from each other."""
-
-    values: Annotated[tuple[NonEmptyText, ...], Field(min_length=2)] = Field(
-        description="All values, as text; at least 2, all different."
-    )
-
-
-class AlphaFromPath(Section):
-    """A noise level that each record carries in a field."""
-
-    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in [0.01, 10].")
-    default: Alpha = Field(default=1.0, description="The alpha of records without the field; in [0.01, 10].")
-
-
-class AlphaFromHeader(Section):
-    """A noise level that each record carries in a message header."""
-
-    header: NonEmptyText = Field(
-        description="The message header with the record's alpha, a number in [0.01, 10] as text."
-    )
-    default: Alpha = Field(default=1.0, description="The alpha of records without the header; in [0.01, 10].")
-
-
-AnyAlpha: TypeAlias = Annotated[
-    Annotated[Alpha, Tag("a value")]
-    | Annotated[AlphaFromPath, Tag("a mapping")]
-    | Annotated[AlphaFromHeader, Tag("a header")],
-    by_key({"header": "a header"}),
-]
-"""A noise level, or where each record carries its own."""
-
-
-class StyleSection(Section):
-    """The style of an attribute's written codes: how they differ from the concepts' ids in the ontology.
-
-    A concept that would become another concept's code keeps its dot, its leading zeros, or both.
-    """
-
-    dot: Literal["keep", "remove"] = Field(default="keep", description="The dot of the id: keep it, or remove it.")
-    leading_zeros: Literal["keep", "remove"] = Field(
-        default="keep", description="The leading zeros of the id (ICD-9): keep them, or remove them."
-    )
-    case: Literal["keep", "upper", "lower"] = Field(
-        default="keep", description="The case: that of the id (`keep`), or all letters `upper` or `lower`."
-    )
-    text: Literal["code", "label"] = Field(
-        default="code", description="What stands for the concept: its `code`, or its `label`."
-    )
-
-
-AnyStyle: TypeAlias = Annotated[
-    Annotated[Literal["learned"], Tag("a value")] | Annotated[StyleSection, Tag("a mapping")], by_key({})
-]
-
-
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
@@ -102,10 +46,10 @@ class AttributeSection(Section):
     root: NonEmptyText | None = Field(
         default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
-    alpha: AnyAlpha = Field(
+    alpha: Alpha = Field(
         default=1.0,
         description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10]; or the place where each record carries its own. With `preset: paper` the default is 0.3.",
+        "in [0.01, 10].",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",
@@ -121,11 +65,6 @@ class AttributeSection(Section):
         default=None,
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
-    )
-    style: AnyStyle = Field(
-        default="learned",
-        description="The style of the written codes and copies, the same for all records: that of most codes in the "
-        "calibration window (`learned`), or a fixed one.",
     )
 
 
@@ -152,12 +91,3 @@ AnyAttributeSection: TypeAlias = Annotated[
     Annotated[AttributeSection, Tag("a mapping")] | Annotated[NumericAttributeSection, Tag("a number")],
     by_key({"numeric": "a number"}, scalar="a mapping"),
 ]
-AnyOntology: TypeAlias = Annotated[
-    Annotated[OntologySource, Tag("a mapping")] | Annotated[OntologyValues, Tag("a flat list")],
-    by_key({"values": "a flat list"}, scalar="a mapping"),
-]
-
-
-def configured_alpha(attribute: AttributeSection) -> float:
-    """Return the attribute's noise level; if records bring their own, the default one."""
-    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default

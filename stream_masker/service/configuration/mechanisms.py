@@ -6,6 +6,7 @@ of groups, the bounds of the window, and the secret.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
@@ -14,8 +15,8 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, create_model
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise
 from stream_masker.core.mechanisms.options import own_first
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
-from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
@@ -143,6 +144,33 @@ class SemanticTransportSection(MechanismSection):
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
         own = {**super().parameters(resolve), "sensitive": self.model_dump()["sensitive"]}
         return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
+
+
+def read_matrix(path: Path) -> dict[str, dict[str, float]]:
+    """Read a matrix: for each value, its row of transition probabilities; the mechanism checks that it is stochastic.
+
+    Raises ConfigurationError with the file and the position for invalid files.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: the matrix cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: the matrix is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{path}: not JSON (line {error.lineno}, column {error.colno})") from None
+    if not isinstance(data, dict) or not all(isinstance(row, dict) for row in data.values()):
+        raise ConfigurationError(f"{path}: a matrix must be an object of objects: {{value: {{value: probability}}}}")
+    return {
+        value: {to: _probability(p, f"{path}: the row of {value!r}") for to, p in row.items()}
+        for value, row in data.items()
+    }
+
+
+def _probability(given: Any, where: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ConfigurationError(f"{where} has a cell that is not a number")
+    return float(given)
 
 
 def needs_group(section: MechanismSection) -> bool:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics import TOPIC_PLACEHOLDER, TopicsSection, literal_prefix
+from stream_masker.service.configuration.topics import TopicsSection
 
 READER_GROUP = "stream-masker-reader"
 """The name that consumers of single partitions give as their group; they join none."""
@@ -57,9 +57,6 @@ class PrincipalRole(StrEnum):
 
 
 DEFAULT_PRINCIPALS: Mapping[PrincipalRole, str] = {role: f"User:stream-masker-{role}" for role in PrincipalRole}
-
-EVERY_TOPIC = "*"
-"""The name that stands for all topics in an access control list."""
 
 Resource: TypeAlias = Literal["topic", "group", "transactional-id"]
 """The kinds of resources, as kafka-acls.sh names their options."""
@@ -110,20 +107,6 @@ def required_access(configuration: Configuration) -> list[AccessRule]:
 
 def _topic_rules(topics: TopicsSection, role: str, access: Mapping[PrincipalRole, str]) -> Iterator[AccessRule]:
     """Yield the rules of the topics of a role; ``access``: operations of each principal, separated by spaces."""
-    for name, prefixed in _patterns(topics, role):
+    for name in (str(getattr(names, role)) for names in map(topics.of, topics.names)):
         for principal, operations in {**access, PrincipalRole.ADMINISTRATOR: "Create Describe DescribeConfigs"}.items():
-            yield AccessRule(principal, "topic", name, tuple(operations.split()), prefixed)
-
-
-def _patterns(topics: TopicsSection, role: str) -> list[tuple[str, bool]]:
-    """Return the names of the topics of a role; for a regular expression, the text that they begin with, and True.
-
-    Without such a text, the name is that of all topics.
-    """
-    if role in topics.internal or topics.expression is None:
-        named = map(topics.of, topics.names or [""])
-        return [(name, False) for name in dict.fromkeys(str(getattr(names, role)) for names in named)]
-    template = TOPIC_PLACEHOLDER if role == "input" else getattr(topics, role)
-    before, placeholder, _ = template.partition(TOPIC_PLACEHOLDER)
-    prefix = before + literal_prefix(topics.expression) if placeholder else before
-    return [(prefix or EVERY_TOPIC, bool(placeholder and prefix))]
+            yield AccessRule(principal, "topic", name, tuple(operations.split()))

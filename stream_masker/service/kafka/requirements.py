@@ -103,7 +103,7 @@ def required_topics(
     rejected = {**delete, MESSAGE_BYTES: str(written)}
     blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), MESSAGE_BYTES: str(max(MAX_BLOCK_BYTES, written))}
     needed: dict[str, RequiredTopic] = {}
-    for input_name in [*names.names] or inputs:
+    for input_name in names.names:
         topic, count = names.of(input_name), inputs.get(input_name, partitions)
         for one in (
             RequiredTopic("input", input_name, count, {COMPRESSION: "uncompressed"}),

@@ -17,7 +17,6 @@ from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics import input_problems
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.credentials import credentials
 from stream_masker.service.kafka.failures import require_broker
@@ -93,12 +92,8 @@ def prepare_topics(
     rejects a request, ConfigurationError for properties that cannot be used.
     """
     with closing(_connect(configuration)) as admin, _described():
-        topics = configuration.topics
-        inputs = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
-        inputs = {name: count for name, count in sorted(inputs.items()) if topics.is_input(name)}
-        for role, text in input_problems(topics, inputs):
-            raise ServiceError(f"topics.{role}: {text}")
-        required = required_topics(configuration, partitions=partitions, inputs=inputs)
+        found = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
+        required = required_topics(configuration, partitions=partitions, inputs=found)
         names = [topic.name for topic in required]
         existing = _existing(admin, names)
         lines = plan_topics(required, existing)

@@ -18,7 +18,6 @@ from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
-from stream_masker.service.configuration.topics import input_problems
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import (
     BROKERS,
@@ -89,7 +88,7 @@ def run_worker(
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
     warn_about_plain_topics(configuration)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
-    report.start(masking.alpha)
+    report.start()
     partitions = _await_topics(configuration, liveness, health)
     if partitions:
         with watched_brokers(configuration, health):
@@ -118,23 +117,18 @@ def _await_topics(configuration: Configuration, liveness: Liveness, health: Heal
 
 
 def check_start(configuration: Configuration, client: Consumer) -> dict[str, int]:
-    """Return the numbers of partitions of the worker's topics, by name, the input topics first.
+    """Return the numbers of partitions of the worker's topics, by name.
 
-    ``client``: a consumer of the group, whose requests create no topic. If ``topics.input`` is a regular expression,
-    the input topics are those that exist. Raises ServiceError for topics that are missing or may not be used, an output
-    with fewer partitions than its input, and offsets that are gone; KafkaException if no broker answers.
+    ``client``: a consumer of the group, whose requests create no topic. Raises ServiceError for topics that are missing
+    or may not be used, an output with fewer partitions than its input, and offsets that are gone; KafkaException if no
+    broker answers.
     """
     topics = configuration.topics
     require_broker(confluent_properties(configuration), seconds=REQUEST_SECONDS)
-    named = topics.names or sorted(filter(topics.is_input, client.list_topics(timeout=REQUEST_SECONDS).topics))
-    if not named:
-        raise ServiceError(f"no topic matches topics.input, {topics.input}")
-    for role, text in input_problems(topics, named):
-        raise ServiceError(f"topics.{role}: {text}")
-    outputs = [name for topic in map(topics.of, named) for name in (topic.output, topic.rejected)]
-    names = [*named, *outputs, topics.calibration, topics.statistics]
+    outputs = [name for topic in map(topics.of, topics.names) for name in (topic.output, topic.rejected)]
+    names = [*topics.names, *outputs, topics.calibration, topics.statistics]
     counts = partition_counts(client, configuration, dict.fromkeys(names), seconds=REQUEST_SECONDS)
-    for name in named:
+    for name in topics.names:
         output = topics.of(name).output
         if counts[output] < counts[name]:
             raise ServiceError(
@@ -210,7 +204,7 @@ def _worker_parts(
     def connect(*, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
-            [name for name in partitions if topics.is_input(name)],
+            topics.names,
             BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
             has_place=lambda partition: partition.number < partitions[topics.of(partition.topic).output],

@@ -16,7 +16,7 @@ from typing import Any
 
 from measuring import show, tables
 
-PAGE = Path(__file__).parents[3] / "docs" / "comparison.md"
+PAGE = Path(__file__).parents[3] / "docs" / "development.md"
 INSIDE = Path(__file__).parent / "inside"
 MAVEN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

@@ -1,7 +1,7 @@
 """Ontologies and distances: this project beside other libraries, on the Human Phenotype Ontology.
 
 ``python tests/benchmarks/peers/ontologies.py [--write]`` creates the environments, measures processor times on one
-core, and prints the table or writes it into ``docs/comparison.md``. Needs the extra ``test``. Takes two minutes.
+core, and prints the table or writes it into ``docs/development.md``. Needs the extra ``test``. Takes two minutes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Privacy: this project's default beside other methods, on the same real discharges.
+"""Privacy: this project beside other methods, on the same real discharges.
 
 ``python tests/benchmarks/peers/privacy.py [--only NAME] [--write]`` creates the environments, masks with each method,
-measures, and prints the tables or writes them into ``docs/comparison.md``. Takes ten minutes on one core.
+measures, and prints the tables or writes them into ``docs/development.md``. Takes ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,40 +26,25 @@ from peers.harness import JavaPeer, Peer, RPeer, show_rows
 from peers.inside.exchange import read_columns, write_columns
 from peers.measures import (
     ATTRIBUTES,
-    LONG_STAY,
     Records,
-    association,
     at_level,
     disclosure,
     icd9cm,
     least_group,
-    linked,
     real_records,
     rmse,
-    uniques_kept,
     utility,
 )
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.mechanisms import SemanticTransport
+from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
 from stream_masker.core.random import PositionKeys
 
 TABLES = 5
 """How often a method masks the records: one table is attacked, and the attacker learns from the others."""
 
-UTILITY = (
-    "RMSE",
-    "ΔsdCor",
-    "ΔV",
-    "TV of one",
-    "TV of two",
-    "TV of chapter × readmission",
-    "AUC of readmission",
-    "AUC of stay",
-    "chapter right",
-)
-RISK = ("right: code", "right: block", "right: chapter", "linked", "uniques kept", "k", "ε")
-TABLES_OF_PAGE = {"utility": UTILITY, "risk": RISK}
-FORMATS = {"ΔsdCor": "+.3f", "ΔV": "+.3f", "k": "d", "ε": ".1f"}
+UTILITY = ("RMSE", "ΔsdCor", "TV of one", "TV of two")
+HEAD = (*UTILITY, "right: code", "right: block", "right: chapter", "k", "ε")
+FORMATS = {"ΔsdCor": "+.3f", "k": "d", "ε": ".1f"}
 LEVELS = ("code", "block", "chapter")
 
 ARX_JARS = (
@@ -69,11 +54,14 @@ ARX_JARS = (
 )
 """The jars that ARX needs without its user interface."""
 
-OURS: dict[str, dict[str, Any]] = {
-    "stream-masker": {},
-    "stream-masker: both outcomes as `context`": {"readmitted": ["0", "1"], "stay": [LONG_STAY]},
+TRANSPORT = "stream-masker: semantic transport"
+OURS: dict[str, Callable[..., Any]] = {
+    "stream-masker: semantic noise, the default": partial(
+        SemanticNoise, alpha=1.0, reference="pair", rounding="calibrated", candidates="observed"
+    ),
+    TRANSPORT: SemanticTransport,
 }
-"""The contexts of our rows."""
+"""The mechanisms of our rows."""
 
 Figures = dict[str, Any]
 
@@ -160,13 +148,12 @@ def main() -> None:
     given = arguments(__doc__, {"--only": {"choices": [method.peer.name for method in PEERS]}, "--write": False})
     chosen = [method for method in PEERS if given.only in (None, method.peer.name)]
     rows = list(measured(chosen))
-    for name, head in TABLES_OF_PAGE.items():
-        show_rows(name, ("", *head), page_rows(head, rows), write=given.write)
+    show_rows("privacy", ("", *HEAD), page_rows(rows), write=given.write)
 
 
-def page_rows(head: Sequence[str], rows: Sequence[tuple[str, Figures]]) -> list[list[str]]:
-    """The rows of a table of the page."""
-    return [[label, *(cell(figures[name], name) for name in head)] for label, figures in rows if head[0] in figures]
+def page_rows(rows: Sequence[tuple[str, Figures]]) -> list[list[str]]:
+    """The rows of the page's table."""
+    return [[label, *(cell(figures.get(name, "–"), name) for name in HEAD)] for label, figures in rows]
 
 
 def cell(value: float | str, name: str) -> str:
@@ -174,13 +161,12 @@ def cell(value: float | str, name: str) -> str:
 
 
 def measured(methods: Sequence[Method]) -> Iterator[tuple[str, Figures]]:
-    """The rows: the original records, this project, and the peers."""
+    """The rows: this project, and the peers."""
     original = real_records()
-    yield shown("original records", {"RMSE": 0.0} | utility(original, original))
-    ours = {label: own_figures(original, context) for label, context in OURS.items()}
+    ours = {label: own_figures(original, make) for label, make in OURS.items()}
     yield from (shown(label, figures) for label, figures in ours.items())
     for method in methods:
-        figures = peer_figures(original, method, ours["stream-masker"]["right: code"])
+        figures = peer_figures(original, method, ours[TRANSPORT]["right: code"])
         yield shown(f"{method.peer.title}: {method.label}", figures)
 
 
@@ -190,15 +176,11 @@ def shown(label: str, figures: Figures) -> tuple[str, Figures]:
     return label, figures
 
 
-def own_figures(original: Records, context: Mapping[str, Any]) -> Figures:
-    """The figures of the default: semantic transport, α = 1, certainty 0.5; ``context``: the outcomes that it reads."""
-    taxonomies = dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy())
-    mechanism = SemanticTransport(taxonomies, context=context, seed=b"a seed of sixteen bytes")
+def own_figures(original: Records, make: Callable[..., Any]) -> Figures:
+    """The figures of one of our mechanisms."""
     batch = as_batch(original.codes)
-    if context:
-        outcomes = {"readmitted": original.readmitted.astype(str), "stay": original.stay}
-        batch = replace(batch, context=mechanism.context.numbers([outcomes[name].tolist() for name in context]))
-    mechanism = in_force(mechanism, batch)
+    taxonomies = dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy())
+    mechanism = in_force(make(taxonomies, seed=b"a seed of sixteen bytes"), batch)
     tables = []
     for number in range(TABLES):
         keys = PositionKeys(b"secret %d of sixteen bytes" % number, "peers", 0, np.arange(batch.size, dtype=np.int64))
@@ -210,11 +192,11 @@ def table_figures(original: Records, tables: Sequence[Records]) -> Figures:
     """The figures of masked tables whose records are the original ones in their order."""
     masked, trials = tables[0], [table.codes[0] for table in tables[1:] or tables]
     found = {"RMSE": rmse(original, masked)} | utility(original, masked) | disclosure(original, masked, trials)
-    return found | group_figures(original, masked)
+    return found | group_figures(masked)
 
 
-def group_figures(original: Records, masked: Records) -> Figures:
-    return {"uniques kept": uniques_kept(original, masked), "k": least_group(masked), "ε": "none"}
+def group_figures(masked: Records) -> Figures:
+    return {"k": least_group(masked), "ε": "none"}
 
 
 def peer_figures(original: Records, method: Method, target: float) -> Figures:
@@ -283,7 +265,7 @@ def masked_tables(original: Records, files: Sequence[Path]) -> Figures:
 def synthetic_table(original: Records, files: Sequence[Path]) -> Figures:
     masked = read_records(files[0])
     prior = {f"right: {level}": "no record" for level in LEVELS}
-    return {"RMSE": "–"} | utility(original, masked) | prior | {"linked": "no record"} | group_figures(original, masked)
+    return {"RMSE": "–"} | utility(original, masked) | prior | group_figures(masked)
 
 
 def hashed_table(original: Records, files: Sequence[Path]) -> Figures:
@@ -292,12 +274,11 @@ def hashed_table(original: Records, files: Sequence[Path]) -> Figures:
     masked = original.with_codes(
         np.array([matched(c, texts[name]) for name, c in zip(ATTRIBUTES, original.codes, strict=True)])
     )
-    figures: Figures = dict.fromkeys(UTILITY, "–") | {"ΔV": association(masked.codes) - association(original.codes)}
+    figures: Figures = dict.fromkeys(UTILITY, "–")
     for level, depth in zip(LEVELS, (0, 3, 2), strict=True):
         right = at_level(masked.codes[0], depth) == at_level(original.codes[0], depth)
         figures[f"right: {level}"] = float(right.mean())
-    figures |= {"linked": linked(original, masked)} | group_figures(original, masked)
-    return figures | {"uniques kept": 1.0}
+    return figures | group_figures(masked)
 
 
 def matched(codes: np.ndarray, texts: Sequence[str]) -> np.ndarray:

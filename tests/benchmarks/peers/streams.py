@@ -2,7 +2,7 @@
 
 ``python tests/benchmarks/peers/streams.py [--records N] [--only NAME] [--write]`` starts a broker, writes synthetic
 events to four partitions, runs each program, a single process, over all of them, and prints the table or writes it into
-``docs/comparison.md``. Needs Java 17 and Maven. On a machine that does other work, rates are too low and ratios
+``docs/development.md``. Needs Java 17 and Maven. On a machine that does other work, rates are too low and ratios
 uncertain; processor times change least.
 """
 

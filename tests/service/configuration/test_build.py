@@ -7,7 +7,7 @@ import pytest
 from stream_masker.core.numeric import Numeric
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, MessagePolicy, RecordLimits
+from stream_masker.pipeline.plan import MessagePolicy, RecordLimits
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
 
@@ -44,31 +44,8 @@ def attributes(**principal):
     }
 
 
-FLAT = {"odor": {"values": ["almond", "foul", "any odor"]}}
-SMELL = {"path": "smell", "ontology": "odor"}
 YEARS = {"minimum": 0, "maximum": 120, "integer": True}
 AGE = {"path": "age", "numeric": YEARS, "missing": "keep"}
-
-
-class TestFlatOntologies:
-    def test_values_are_leaves_below_a_distinct_root(self, build):
-        given = build(ontologies=FLAT, attributes={**attributes(), "smell": SMELL}, mechanism={"reference": "mean"})
-        tau = build_taxonomies(given)["smell"]
-        assert sorted(tau.ids) == sorted(["any odor*", *FLAT["odor"]["values"]])
-        assert (tau.root, int(tau.leaf.sum())) == ("any odor*", 3)
-
-    @pytest.mark.parametrize(
-        ("values", "problem"),
-        [
-            (["almond"], "ontologies.odor.values: a list of 1 is not allowed"),
-            (["almond", "foul", "almond"], "'almond' is given 2 times: list it once"),
-            (["almond", 7], "quotes make it text"),
-            (["almond", ""], "text that is not empty"),
-        ],
-    )
-    def test_invalid_values_are_errors(self, build, values, problem):
-        with pytest.raises(ConfigurationError, match=problem):
-            build(ontologies={"odor": {"values": values}})
 
 
 class TestNumbers:
@@ -148,18 +125,6 @@ class TestPlan:
         assert plan.message == MessagePolicy(key="drop", headers=("a",))
         assert plan.noise_key == compile_path("patient.id")
         assert plan.limits == RecordLimits(record_bytes=9, depth=3)
-
-    @pytest.mark.parametrize(
-        ("alpha", "source"),
-        [
-            ({"path": "a.b"}, AlphaSource(path=compile_path("a.b"))),
-            ({"header": "alpha", "default": 1}, AlphaSource(header="alpha")),
-        ],
-    )
-    def test_plan_has_the_source_of_a_records_alpha(self, build, alpha, source):
-        given = attributes(alpha=alpha)
-        given["secondary"]["alpha"] = alpha
-        assert build_plan(build(attributes=given)).alpha == source
 
     def test_label_requires_labels_in_the_ontology(self, build):
         given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))

@@ -8,10 +8,6 @@ from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
 
 
-def attribute(path="x", ontology="icd", **more):
-    return {"path": path, "ontology": ontology, **more}
-
-
 class TestTopics:
     def test_output_must_differ_from_input(self, problems):
         assert problems(topics={"output": "discharges"}) == [
@@ -30,66 +26,10 @@ class TestOntologies:
         ]
 
 
-class TestPairs:
-    def test_single_attribute_has_no_pair(self, data, problems_of):
-        given = data(mechanism={"reference": "pair"})
-        del given["attributes"]["secondary"]
-        (line,) = problems_of(given)
-        assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
-        assert line.endswith("use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)")
-
-    def test_three_attributes_have_no_default_pair(self, problems):
-        (line,) = problems(attributes={"third": attribute()}, mechanism={"reference": "pair"})
-        assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
-        assert "reference: mean to keep the sMean (2017: Table 9, Correlated-Algorithm1)" in line
-        assert "reference: root to keep the sdCor (Correlated-Algorithm3)" in line
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"ontologies": {"other": {"source": "other.csv"}}, "attributes": {"secondary": {"ontology": "other"}}},
-            {"attributes": {"secondary": {"root": "A00-B99"}}},
-        ],
-    )
-    def test_pair_needs_one_taxonomy(self, problems, changes):
-        (line,) = problems(**changes, mechanism={"reference": "pair"})
-        assert line.startswith("mechanism.reference: pair needs one taxonomy, but principal and secondary have two: ")
-        assert "2017: Table 9, Correlated-Algorithm1" in line
-        assert "Correlated-Algorithm3" in line
-
-    @pytest.mark.parametrize(
-        "given", [[], [["principal", "principal"]], [["principal", "secondary"], ["secondary", "principal"]]]
-    )
-    def test_pairs_must_be_disjoint_and_cover_all_attributes(self, problems, given):
-        (line,) = problems(mechanism={"pairs": given})
-        assert line.startswith("mechanism.pairs: pair needs every attribute in exactly one pair")
-
-    def test_pair_with_unknown_attribute_is_an_error(self, problems):
-        lines = problems(mechanism={"pairs": [["principal", "other"]]})
-        assert "mechanism.pairs[0][1]: 'other' is not an attribute: use principal, secondary" in lines
-
-    def test_pairs_need_reference_pair(self, problems):
-        assert problems(mechanism={"reference": "root", "pairs": [["principal", "secondary"]]}) == [
-            "mechanism.pairs: only reference pair uses pairs: remove them"
-        ]
-
-
-ARRAYS = {"principal": {"path": "other[*].code"}}
-
-
-class TestArrays:
-    def test_correlated_noise_allows_one_array(self, problems):
-        (line,) = problems(attributes=ARRAYS, mechanism={"correlated": True})
-        assert line.startswith("mechanism.correlated: true allows one array attribute, but principal, secondary are")
-
-
 class TestPaths:
     def test_invalid_paths_are_errors(self, problems):
         lines = problems(
-            attributes={
-                "principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"], "alpha": {"path": "]"}},
-                "secondary": {"alpha": {"path": "]"}},
-            },
+            attributes={"principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"]}},
             fields={"keep": ["ok", "a["]},
             noise_key="patient.",
         )
@@ -97,8 +37,6 @@ class TestPaths:
             "attributes.principal.path",
             "attributes.principal.label",
             "attributes.principal.copies[1]",
-            "attributes.principal.alpha.path",
-            "attributes.secondary.alpha.path",
             "fields.keep[1]",
             "noise_key",
         ]
@@ -147,29 +85,6 @@ class TestPaths:
     @pytest.mark.parametrize("kind", ["drop", "pseudonymize"])
     def test_masked_field_cannot_be_dropped_or_pseudonymized(self, problems, kind):
         assert len(problems(fields={kind: ["diagnoses.principal.code"]})) == 1
-
-
-class TestAlpha:
-    def test_alpha_of_the_record_applies_to_every_attribute(self, problems):
-        assert problems(attributes={"principal": {"alpha": {"header": "alpha"}}}) == [
-            "attributes.secondary.alpha: a record's own alpha applies to every attribute: use header alpha here too"
-        ]
-
-    def test_alpha_is_at_least_the_configured_minimum(self, parse, problems):
-        least = {"min_alpha": 0.3}
-        assert parse(risk=least, attributes={"principal": {"alpha": 0.3}})
-        noise = {"name": "semantic_noise"}
-        for alpha in (0.2, {"header": "alpha", "default": 0.2}):
-            attributes = {name: {"alpha": alpha} for name in ("principal", "secondary")}
-            (line, _) = problems(risk=least, attributes=attributes, mechanism=noise)
-            assert line == "attributes.principal.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
-
-    @pytest.mark.parametrize("alpha", [0.2, {"principal": 0.2, "secondary": 0.5}])
-    def test_alpha_of_a_transport_is_at_least_the_configured_minimum(self, problems, alpha):
-        mechanism = {"name": "semantic_transport", "alpha": alpha}
-        assert problems(risk={"min_alpha": 0.3}, mechanism=mechanism) == [
-            "mechanism.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
-        ]
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))

@@ -14,7 +14,7 @@ import orjson
 import pytest
 from kafka_broker import free_ports
 from prometheus_client import CollectorRegistry
-from support.small_configuration import write_secret
+from support.small_configuration import small_configuration, write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import DriftReport
@@ -27,7 +27,8 @@ from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.run import ChildProcesses, NoProgressError
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
-from stream_masker.service.observability.health import Health, HttpServer
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.worker.statistics import VersionBuffer
 from stream_masker.summary import ATTACKER
 
@@ -219,7 +220,7 @@ def test_a_calibrator_that_computes_without_end_fails_the_run(monkeypatch):
 def test_a_process_tells_how_long_it_has_been_computing_though_it_is_alive():
     clock = [0.0]
     health = Health(clock=lambda: clock[0])
-    with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as server:
+    with HttpServer(parse_configuration(small_configuration("code")), health, CollectorRegistry(), port=0) as server:
         with health.computing():
             clock[0] = 12.5
             health.beat()
@@ -231,7 +232,7 @@ def test_a_process_tells_how_long_it_has_been_computing_though_it_is_alive():
 def test_a_run_without_progress_says_what_the_processes_say(monkeypatch):
     health = Health()
     health.note("statistics", "no statistics yet: 8000 records sampled, computing them")
-    with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as server:
+    with HttpServer(parse_configuration(small_configuration("code")), health, CollectorRegistry(), port=0) as server:
         ports = SimpleNamespace(calibrator_port=server.port, worker_port=free_port(0))
         assert run._states(ports) == (
             "; the calibrator says: starting; no statistics yet: 8000 records sampled, computing them"

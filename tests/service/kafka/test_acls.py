@@ -109,15 +109,3 @@ def test_each_of_several_input_topics_has_its_rules() -> None:
     }
     assert topic_rules(given, PrincipalRole.PRODUCER) == {("labs", False, ("Write",)), ("visits", False, ("Write",))}
     assert topic_rules(given, PrincipalRole.READER) == {(f"{n}.masked", False, ("Read",)) for n in ("labs", "visits")}
-
-
-def test_topics_of_an_expression_are_allowed_by_the_beginning_of_their_names() -> None:
-    topics = {"input": r"^ward\.[a-z]+", "output": "masked.{topic}", "rejected": "rejections"}
-    given = parse_configuration({**yaml.safe_load(TEXT), "topics": topics})
-    worker = topic_rules(given, PrincipalRole.WORKER)
-    assert ("ward.", True, ("Read",)) in worker
-    assert ("masked.ward.", True, ("Write",)) in worker
-    assert ("rejections", False, ("Write",)) in worker
-    assert topic_rules(given, PrincipalRole.READER) == {("masked.ward.", True, ("Read",))}
-    without = parse_configuration({**yaml.safe_load(TEXT), "topics": {"input": "^[a-d].?", "output": "m.{topic}"}})
-    assert topic_rules(without, PrincipalRole.PRODUCER) == {("*", False, ("Write",))}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stream_masker.service.configuration.attributes import configured_alpha
 from stream_masker.service.configuration.mechanisms import (
     SemanticNoiseSection,
     SemanticTransportSection,
@@ -77,8 +76,6 @@ def _shown(value: object) -> str:
 
 
 def _alphas(configuration: Configuration) -> str:
-    """Return the noise level of all attributes or of each: the default one where records have their own."""
-    levels = {name: configured_alpha(attribute) for name, attribute in configuration.nominal.items()}
-    if len(set(levels.values())) == 1:
-        return f"{next(iter(levels.values())):g}"
+    """Return the noise level of each attribute."""
+    levels = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     return ", ".join(f"{level:g} of {name}" for name, level in levels.items())

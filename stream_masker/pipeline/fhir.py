@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fields import Document
 from stream_masker.pipeline.formats import Form, Write
-from stream_masker.pipeline.paths import FilterStep, JsonValue, NameStep, Path
+from stream_masker.pipeline.paths import Document, FilterStep, JsonValue, NameStep, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext

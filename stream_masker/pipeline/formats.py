@@ -14,11 +14,11 @@ import numpy as np
 import orjson
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.fields import Document
+from stream_masker.pipeline.paths import Document
 from stream_masker.pipeline.plan import RecordLimits
-from stream_masker.pipeline.pseudonyms import Cache, Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Rejected
+from stream_masker.pipeline.transforms import Cache, Pseudonyms
 
 Write: TypeAlias = Callable[[Document], bytes]
 Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
@@ -139,9 +139,11 @@ def _check_integer(digits: str) -> None:
         raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
-def format_form(record_format: RecordFormat, limits: RecordLimits) -> Form:
-    """Return what opens records in another format than JSON."""
+def record_form(record_format: RecordFormat | None, limits: RecordLimits) -> Form:
+    """Return what opens records in a format; None for JSON."""
     open_json, is_bounded = json_form(limits), isinstance(record_format, ValueFormat)
+    if record_format is None:
+        return open_json
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > limits.record_bytes:

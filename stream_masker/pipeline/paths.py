@@ -32,6 +32,8 @@ from stream_masker.errors import ConfigurationError
 T = TypeVar("T")
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
+Document: TypeAlias = dict[str, Any]
+"""A record as dicts and lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,15 @@ from stream_masker.pipeline.style import StyleCounts
 
 Header: TypeAlias = tuple[str, bytes | None]
 
+OWN_HEADERS: Final = "stream-masker-"
+"""The prefix of the names of this service's own headers. Other headers with it are never kept."""
+
+VERSION_HEADER: Final = OWN_HEADERS + "version"
+MECHANISM_HEADER: Final = OWN_HEADERS + "mechanism"
+CONFIGURATION_HEADER: Final = OWN_HEADERS + "configuration"
+GROUP_HEADER: Final = OWN_HEADERS + "group"
+"""Names a group by its first and last offset; the group has no gaps in its partition."""
+
 COLUMNS: Final = {
     "offsets": "offset",
     "values": "value",

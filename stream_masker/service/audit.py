@@ -16,9 +16,15 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
-from stream_masker.pipeline.pseudonyms import CONFIGURATION_HEADER, VERSION_HEADER
-from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
-from stream_masker.pipeline.runs import GROUP_HEADER
+from stream_masker.pipeline.records import (
+    CONFIGURATION_HEADER,
+    GROUP_HEADER,
+    VERSION_HEADER,
+    Header,
+    InputRecord,
+    RecordOutcome,
+    Rejected,
+)
 from stream_masker.pipeline.seal import SealError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal

@@ -25,8 +25,8 @@ from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 from stream_masker.core.random import FieldKeys
 from stream_masker.pipeline.codec import DOCUMENTS, Codec
 from stream_masker.pipeline.messages import block_key, encode_block
-from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.transforms import Pseudonyms, key_treatment
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret, topic_seal
 from stream_masker.service.events.synthetic import synthetic_discharges

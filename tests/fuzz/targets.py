@@ -34,7 +34,7 @@ def compare_record(data: bytes) -> None:
 
 
 @settings(max_examples=1_000_000, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-@given(plan=plans(alpha=False), data=st.data())
+@given(plan=plans(), data=st.data())
 def compare_plan(plan: tuple[dict[str, Any], dict[str, Any]], data: st.DataObject) -> None:
     """Mask documents that match the paths of any plan."""
     attributes, more = plan

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.messages import (
     decode_block,
     decode_statistics,
@@ -24,7 +24,6 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
 )
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
-from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import WindowLog
 from stream_masker.service.calibrator.components import build_settings, build_subject

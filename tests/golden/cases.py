@@ -175,8 +175,6 @@ PLAIN_NUMBERS: Json = {
 """Numeric attributes for mechanisms without a noise level."""
 
 
-OWN_ALPHA: Json = {"path": "privacy.alpha", "default": 0.6}
-
 CASES: Mapping[str, Case] = {
     "noise-tree": flat("tree", mechanism(reference="mean", rounding="calibrated")),
     "noise-dag": flat("dag", mechanism(reference="pair", rounding="ceil", distribution="laplace", correlated=False)),
@@ -199,14 +197,6 @@ CASES: Mapping[str, Case] = {
     ),
     "microaggregation-numbers": flat("tree", PLAIN_NUMBERS, mechanism("microaggregation", k=4)),
     "microaggregation-too-small": flat("tree", mechanism("microaggregation", k=25)),
-    "nested-own-alpha": nested(
-        "tree",
-        {
-            "attributes": {
-                name: {"alpha": {"path": "privacy.alpha", "default": 0.6}} for name in ("principal", "secondary")
-            }
-        },
-    ),
     "nested-keep-unlisted": nested(
         "tree",
         {"fields": {"keep": [], "drop": ["privacy", "patient.name"], "unlisted": "keep"}, "noise_key": "position"},

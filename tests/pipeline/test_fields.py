@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_masker.pipeline.fields import DocumentTreatment
 from stream_masker.pipeline.paths import EachStep, FilterStep, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import FieldPolicy
-from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms, TransformContext
+from stream_masker.pipeline.walk import Reading, Tree
 
 PSEUDONYMS = Pseudonyms(b"secret")
 CODE = {"a": {"path": "d.code", "label": "d.text"}}
@@ -26,9 +26,11 @@ def p(value):
 
 def treated_by(plan, record):
     """Treat a copy of a record by the field policy alone: values that masking replaces stay."""
-    treatment, document = DocumentTreatment(plan, PSEUDONYMS), orjson.loads(orjson.dumps(record))
-    treatment.treat(document)
-    treatment.finish()
+    context, document = (
+        TransformContext(PSEUDONYMS.of_bytes, PSEUDONYMS.offset_hash),
+        orjson.loads(orjson.dumps(record)),
+    )
+    Tree(plan, PSEUDONYMS, context).walk([document], Reading([]))
     return document
 
 

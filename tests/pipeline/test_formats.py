@@ -8,13 +8,12 @@ import orjson
 import pytest
 
 from stream_masker.pipeline.formats import FormatUnavailableError
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
-from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord, Inputs
-from stream_masker.pipeline.runs import GroupTooSmallError
+from stream_masker.pipeline.transforms import Pseudonyms
 
 CODE = {"code": {"path": "code"}}
 SECRET = b"a secret of the tests"

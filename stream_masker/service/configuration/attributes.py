@@ -34,31 +34,6 @@ class OntologyValues(Section):
     )
 
 
-class AlphaFromPath(Section):
-    """A noise level that each record carries in a field."""
-
-    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in [0.01, 10].")
-    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in [0.01, 10].")
-
-
-class AlphaFromHeader(Section):
-    """A noise level that each record carries in a message header."""
-
-    header: NonEmptyText = Field(
-        description="The message header with the record's alpha, a number in [0.01, 10] as text."
-    )
-    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in [0.01, 10].")
-
-
-AnyAlpha: TypeAlias = Annotated[
-    Annotated[Alpha, Tag("a value")]
-    | Annotated[AlphaFromPath, Tag("a mapping")]
-    | Annotated[AlphaFromHeader, Tag("a header")],
-    by_key({"header": "a header"}),
-]
-"""A noise level, or where each record carries its own."""
-
-
 class StyleSection(Section):
     """The style of an attribute's written codes: how they differ from the concepts' ids in the ontology.
 
@@ -102,10 +77,10 @@ class AttributeSection(Section):
     root: NonEmptyText | None = Field(
         default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
-    alpha: AnyAlpha = Field(
+    alpha: Alpha = Field(
         default=0.3,
         description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10]; or the place where each record carries its own.",
+        "in [0.01, 10].",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",
@@ -156,8 +131,3 @@ AnyOntology: TypeAlias = Annotated[
     Annotated[OntologySource, Tag("a mapping")] | Annotated[OntologyValues, Tag("a flat list")],
     by_key({"values": "a flat list"}, scalar="a mapping"),
 ]
-
-
-def configured_alpha(attribute: AttributeSection) -> float:
-    """Return the attribute's noise level; if records bring their own, the default one."""
-    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default

@@ -10,7 +10,6 @@ from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
 from stream_masker.pipeline.plan import (
-    AlphaSource,
     AttributePlan,
     MessagePolicy,
     NumericPlan,
@@ -19,10 +18,7 @@ from stream_masker.pipeline.plan import (
 )
 from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration.attributes import (
-    AlphaFromHeader,
-    AlphaFromPath,
     AttributeSection,
-    configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path
 from stream_masker.service.configuration.fields.transforms import field_policy
@@ -58,7 +54,6 @@ def build_plan(configuration: Configuration) -> Plan:
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else key_path(configuration, configuration.noise_key),
-        alpha=_alpha_source(configuration),
         unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
         fhir=fhir_types(configuration),
         context=context_fields(configuration, policy),
@@ -110,7 +105,7 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     if "pairs" in parameters:
         parameters["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        parameters["alpha"] = {name: configured_alpha(attribute) for name, attribute in configuration.nominal.items()}
+        parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     if configuration.numeric:
         parameters["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return parameters
@@ -119,7 +114,7 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
 def noise_levels(configuration: Configuration) -> dict[str, float]:
     """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
-    levels = {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.nominal.items()}
+    levels = {name: attribute.alpha if known else 0.0 for name, attribute in configuration.nominal.items()}
     return levels | dict.fromkeys(configuration.numeric, 0.0)
 
 
@@ -191,17 +186,6 @@ def _concept_map(configuration: Configuration, name: str, ontology: Ontology, ta
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
-
-
-def _alpha_source(configuration: Configuration) -> AlphaSource | None:
-    """Return where a record's own alpha is found; it is the same for every attribute (``checks.same_alpha_source``)."""
-    least = configuration.risk.min_alpha
-    match next(iter(configuration.nominal.values())).alpha:
-        case AlphaFromPath(path=path):
-            return AlphaSource(path=key_path(configuration, path), least=least)
-        case AlphaFromHeader(header=header):
-            return AlphaSource(header=header, least=least)
-    return None
 
 
 def build_risk_limits(configuration: Configuration) -> RiskLimits:

@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from stream_masker.service.configuration.attributes import (
-    AlphaFromHeader,
-    AlphaFromPath,
     AttributeSection,
     OntologyValues,
-    configured_alpha,
 )
 from stream_masker.service.configuration.errors import Location, Problem, did_you_mean, join_options
 from stream_masker.service.configuration.field_paths import path_problems
@@ -20,7 +17,6 @@ from stream_masker.service.configuration.fields.transforms import transform_prob
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
     takes_alpha,
-    takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import context_problems, pairing_problems
@@ -82,18 +78,6 @@ def defined_ontologies(configuration: Configuration) -> Problems:
             )
 
 
-def same_alpha_source(configuration: Configuration) -> Problems:
-    """A record's own alpha applies to all attributes, so every attribute names the same source, or none does."""
-    sources = {name: _alpha_source(attribute) for name, attribute in configuration.nominal.items()}
-    first = next(filter(None, sources.values()), None)
-    for name, source in sources.items():
-        if source != first:
-            yield (
-                ("attributes", name, "alpha"),
-                f"a record's own alpha applies to every attribute: use {first} here too",
-            )
-
-
 def at_least_one_nominal(configuration: Configuration) -> Problems:
     """At least one attribute is nominal."""
     if not configuration.nominal:
@@ -122,30 +106,19 @@ def supported_attributes(configuration: Configuration) -> Problems:
         if attribute.alpha != AttributeSection.model_fields["alpha"].default and not takes_alpha(given):
             problem = "has an alpha of its own" if isinstance(given, SemanticTransportSection) else "has no noise level"
             yield ("attributes", name, "alpha"), f"{given.name} {problem}: remove it"
-        elif not isinstance(attribute.alpha, float) and not takes_record_alpha(given):
-            yield ("attributes", name, "alpha"), f"{given.name} has one level for all records: use a number"
 
 
 def sufficient_alpha(configuration: Configuration) -> Problems:
     """No noise level is below ``risk.min_alpha``."""
     levels: dict[Location, float] = {}
     if takes_alpha(configuration.mechanism):
-        levels = {("attributes", name, "alpha"): configured_alpha(a) for name, a in configuration.nominal.items()}
+        levels = {("attributes", name, "alpha"): a.alpha for name, a in configuration.nominal.items()}
     own = getattr(configuration.mechanism, "alpha", None)
     if own is not None:
         levels["mechanism", "alpha"] = min(own.values()) if isinstance(own, dict) else own
     for location, alpha in levels.items():
         if alpha < configuration.risk.min_alpha:
             yield location, f"{alpha:g} is below risk.min_alpha, {configuration.risk.min_alpha:g}: use a higher one"
-
-
-def _alpha_source(attribute: AttributeSection) -> str | None:
-    match attribute.alpha:
-        case AlphaFromPath(path=path):
-            return f"path {path}"
-        case AlphaFromHeader(header=header):
-            return f"header {header}"
-    return None
 
 
 def sufficient_window(configuration: Configuration) -> Problems:
@@ -214,7 +187,6 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     at_least_one_nominal,
     supported_attributes,
     supported_unit,
-    same_alpha_source,
     sufficient_alpha,
     path_problems,
     transform_problems,

@@ -12,7 +12,7 @@ from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path,
 from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import FilterStep, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Place
-from stream_masker.service.configuration.attributes import AlphaFromPath, AnyAttributeSection, AttributeSection
+from stream_masker.service.configuration.attributes import AnyAttributeSection, AttributeSection
 from stream_masker.service.configuration.errors import Location, Problem, format_location
 from stream_masker.service.configuration.model import Configuration
 
@@ -147,8 +147,6 @@ def _attribute_path_readers(
             yield ("label",), partial(_label, configuration, attribute, attribute.path)
         for i, copy in enumerate(attribute.copies):
             yield ("copies", i), partial(field_path, configuration, copy)
-        if isinstance(attribute.alpha, AlphaFromPath):
-            yield ("alpha", "path"), partial(key_path, configuration, attribute.alpha.path)
 
 
 def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:
@@ -160,9 +158,7 @@ def _label(configuration: Configuration, attribute: AttributeSection, code: str)
 
 def rewritten_paths(paths: LocatedPaths) -> dict[Location, Path]:
     """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
-    return {
-        location: path for location, path in paths.items() if location[0] == "attributes" and location[2] != "alpha"
-    }
+    return {location: path for location, path in paths.items() if location[0] == "attributes"}
 
 
 def _array_problems(paths: LocatedPaths) -> Iterator[Problem]:

@@ -249,7 +249,7 @@ class RiskSection(Section):
     min_alpha: Alpha = Field(
         default=0.01,
         description="The least alpha; from 0.01 to 10. A lower one of an attribute is an error, also in the settings "
-        "of a statistics version, and a record with a lower one of its own is rejected (`alpha_out_of_range`).",
+        "of a statistics version.",
     )
     min_variance: float = Field(
         default=0.001,

@@ -7,7 +7,7 @@ import pytest
 from stream_masker.core.numeric import Numeric
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, MessagePolicy, RecordLimits
+from stream_masker.pipeline.plan import MessagePolicy, RecordLimits
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
 
@@ -148,18 +148,6 @@ class TestPlan:
         assert plan.message == MessagePolicy(key="drop", headers=("a",))
         assert plan.noise_key == compile_path("patient.id")
         assert plan.limits == RecordLimits(record_bytes=9, depth=3)
-
-    @pytest.mark.parametrize(
-        ("alpha", "source"),
-        [
-            ({"path": "a.b"}, AlphaSource(path=compile_path("a.b"))),
-            ({"header": "alpha", "default": 1}, AlphaSource(header="alpha")),
-        ],
-    )
-    def test_plan_has_the_source_of_a_records_alpha(self, build, alpha, source):
-        given = attributes(alpha=alpha)
-        given["secondary"]["alpha"] = alpha
-        assert build_plan(build(attributes=given)).alpha == source
 
     def test_label_requires_labels_in_the_ontology(self, build):
         given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))

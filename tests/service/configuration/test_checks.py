@@ -87,8 +87,7 @@ class TestPaths:
     def test_invalid_paths_are_errors(self, problems):
         lines = problems(
             attributes={
-                "principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"], "alpha": {"path": "]"}},
-                "secondary": {"alpha": {"path": "]"}},
+                "principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"]},
             },
             fields={"keep": ["ok", "a["]},
             noise_key="patient.",
@@ -97,8 +96,6 @@ class TestPaths:
             "attributes.principal.path",
             "attributes.principal.label",
             "attributes.principal.copies[1]",
-            "attributes.principal.alpha.path",
-            "attributes.secondary.alpha.path",
             "fields.keep[1]",
             "noise_key",
         ]
@@ -150,16 +147,11 @@ class TestPaths:
 
 
 class TestAlpha:
-    def test_alpha_of_the_record_applies_to_every_attribute(self, problems):
-        assert problems(attributes={"principal": {"alpha": {"header": "alpha"}}}) == [
-            "attributes.secondary.alpha: a record's own alpha applies to every attribute: use header alpha here too"
-        ]
-
     def test_alpha_is_at_least_the_configured_minimum(self, parse, problems):
         least = {"min_alpha": 0.3}
         assert parse(risk=least, attributes={"principal": {"alpha": 0.3}})
         noise = {"name": "semantic_noise"}
-        for alpha in (0.2, {"header": "alpha", "default": 0.2}):
+        for alpha in (0.2,):
             attributes = {name: {"alpha": alpha} for name in ("principal", "secondary")}
             (line, _) = problems(risk=least, attributes=attributes, mechanism=noise)
             assert line == "attributes.principal.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"

@@ -67,14 +67,6 @@ TOPIC = "use a topic name of at most 249 letters, digits, ., - and _"
             ],
         ),
         (
-            {"attributes": {"principal": {"alpha": {"path": "a", "defualt": 1}}}},
-            ["attributes.principal.alpha.defualt: unknown key: use path or default; did you mean 'default'?"],
-        ),
-        (
-            {"attributes": {"principal": {"alpha": {"header": "a", "default": 11}}}},
-            ["attributes.principal.alpha.default: 11 is not allowed: use a number of at most 10"],
-        ),
-        (
             {"mechanism": {"reference": "median"}},
             ["mechanism.reference: 'median' is not allowed: use mean, pair or root; did you mean 'mean'?"],
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stream_masker.service.configuration.attributes import configured_alpha
 from stream_masker.service.configuration.mechanisms import (
     SemanticNoiseSection,
     SemanticTransportSection,
@@ -29,7 +28,6 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
         default = default_mechanism(
             section,
             numeric=[name for name, attribute in attributes.items() if "numeric" in attribute],
-            record_alpha=any(isinstance(attribute.get("alpha"), Mapping) for attribute in attributes.values()),
         )
         section, reason = {"name": default.name, **section}, default.reason
     return {**data, "mechanism": {**_parameters(section["name"], section, data, attributes), **section}}, reason
@@ -103,5 +101,5 @@ def _shown(value: object) -> str:
 
 def _alphas(configuration: Configuration) -> str:
     """Return the noise level of each attribute: the default one where records have their own."""
-    levels = {name: configured_alpha(attribute) for name, attribute in configuration.nominal.items()}
+    levels = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     return ", ".join(f"{level:g} of {name}" for name, level in levels.items())

@@ -8,9 +8,8 @@ from typing import TypeAlias
 
 from stream_masker.core.context import Context
 from stream_masker.errors import ConfigurationError, ParameterError
-from stream_masker.pipeline.contexts import ContextField, context_field
 from stream_masker.pipeline.paths import Path
-from stream_masker.pipeline.plan import FieldPolicy
+from stream_masker.pipeline.plan import ContextField, FieldPolicy, context_field
 from stream_masker.service.configuration.errors import Location, Problem
 from stream_masker.service.configuration.field_paths import code_places, field_path, is_array, key_path
 from stream_masker.service.configuration.fields.transforms import field_policy

@@ -24,7 +24,6 @@ THIRD = {"path": "third", "ontology": "other"}
 ARRAY = {"path": "others[*]", "ontology": "flat"}
 SECOND_ARRAY = {"path": "more[*]", "ontology": "flat"}
 NUMBER = {"path": "age", "numeric": {"integer": True}}
-OWN_ALPHA = {"alpha": {"path": "privacy", "default": 0.4}}
 
 
 def data(*attributes, **sections):
@@ -64,11 +63,6 @@ def test_nominal_attributes_get_semantic_transport(attributes, section):
 @pytest.mark.parametrize(
     ("attributes", "section", "reason"),
     [
-        (
-            [SCALAR | OWN_ALPHA],
-            {},
-            "records bring their own alpha, and semantic_transport has one noise level for all",
-        ),
         ([SCALAR], {"rounding": "ceil", "correlated": True}, "only semantic_noise has correlated, rounding"),
     ],
 )
@@ -123,9 +117,6 @@ def test_an_alpha_of_the_mechanism_beside_one_of_an_attribute_is_an_error(proble
     own = {"name": "semantic_transport", "alpha": 0.2}
     assert problems_of(data(SCALAR | {"alpha": 0.7}, mechanism=own)) == [
         "attributes.a0.alpha: semantic_transport has an alpha of its own: remove it"
-    ]
-    assert problems_of(data(SCALAR | OWN_ALPHA, mechanism={"name": "semantic_transport"})) == [
-        "attributes.a0.alpha: semantic_transport has one level for all records: use a number"
     ]
 
 

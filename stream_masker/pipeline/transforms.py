@@ -6,12 +6,15 @@ as an invalid date, is dropped: nothing passes unchanged by accident. Null stays
 
 from __future__ import annotations
 
+import datetime
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
 
 import orjson
 
@@ -89,11 +92,18 @@ class Pseudonyms:
             return {self.of_value(name): self.of_value(member) for name, member in value.items()}
         if isinstance(value, list):
             return self.of_values(value)
-        return self.of_bytes(value.encode() if isinstance(value, str) else orjson.dumps(value))
+        return self.of_bytes(text_of(value))
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
         return self._secret.cipher(purpose).words(self._secret.digests(texts)).tobytes()
+
+
+def text_of(value: JsonValue) -> bytes:
+    """Return the text of a value that is neither an object nor a list: of numbers and truth values their JSON."""
+    if isinstance(value, str | UUID | Decimal | datetime.date | datetime.time):
+        return str(value).encode()
+    return value if isinstance(value, bytes) else orjson.dumps(value)
 
 
 def key_text(value: JsonValue) -> bytes:
@@ -101,7 +111,7 @@ def key_text(value: JsonValue) -> bytes:
     JSON."""
     if type(value) is str:
         return b"" if value.isspace() else value.encode()
-    return orjson.dumps(value) if type(value) is int or type(value) is float else b""
+    return text_of(value) if type(value) in (int, float, UUID) else b""
 
 
 DROPPED: Final = object()
@@ -164,7 +174,7 @@ class NumberBands(FieldTransform):
 
 def _number(value: JsonValue) -> float | None:
     """Return a number, also from text; None if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
         number = float(value)
@@ -261,7 +271,7 @@ class FormattedPseudonym(FieldTransform):
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
         if isinstance(value, dict | list):
             return DROPPED
-        text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else orjson.dumps(value)
+        text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else text_of(value)
         return self.prefix + context.pseudonym(text)[: self.digits]
 
 

@@ -308,10 +308,16 @@ class Node:
         self, objects: list[Document], records: Int64Array, rows: dict[Elements, Int64Array], reading: Reading
     ) -> None:
         """Treat the members of objects, of these records and in elements with these rows."""
-        shapes = set(map(tuple, objects))
-        if self._action is not Action.KEEP and not all(map(self._listed.issuperset, shapes)):
-            for value in objects:
-                self._treat_unlisted(value)
+        pseudonyms = self._tree.pseudonyms
+        shapes = set(shape_of := list(map(tuple, objects)))
+        if self._action is not Action.KEEP:
+            unlisted = {shape: [name for name in shape if name not in self._listed] for shape in shapes}
+            hides = self._action is Action.PSEUDONYMIZE
+            for value, shape in zip(objects, shape_of, strict=True):
+                for name in unlisted[shape]:
+                    member = value.pop(name)
+                    if hides and name not in self._members:
+                        value[pseudonyms.of_value(name)] = pseudonyms.of_value(member)
         for name, node in self._members.items():
             if node.is_kept or (node.is_dropped and self._action is not Action.KEEP):
                 continue
@@ -320,14 +326,6 @@ class Node:
             elif any(there := [name in value for value in objects]):
                 slots = Slots([value.get(name) for value in objects], objects, name, records, rows)
                 node.treat(slots.where(there), reading)
-
-    def _treat_unlisted(self, value: Document) -> None:
-        """Drop the members that no path keeps; in a pseudonymized object, replace those that no path names."""
-        pseudonyms = self._tree.pseudonyms
-        for name in [name for name in value if name not in self._listed]:
-            member = value.pop(name)
-            if self._action is Action.PSEUDONYMIZE and name not in self._members:
-                value[pseudonyms.of_value(name)] = pseudonyms.of_value(member)
 
     def _treat_lists(self, slots: Slots, reading: Reading) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""

@@ -41,17 +41,17 @@ class MarkedFormat:
         mark, equals, document = key.partition(b"=")
         if not equals:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-        return document, lambda masked: mark + b"=" + masked
+        return document, lambda masked: mark + b"=" + orjson.dumps(masked)
 
     def decode(self, value: bytes):
         mark, equals, document = value.partition(b"=")
         if not equals:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT)
 
-        def encode(masked: bytes) -> bytes:
-            if orjson.loads(masked).get("code") == self.unfit:
+        def encode(masked: object) -> bytes:
+            if masked.get("code") == self.unfit:
                 raise RecordRejectedError(Reason.SCHEMA_MISMATCH, "code")
-            return mark + b"=" + masked
+            return mark + b"=" + orjson.dumps(masked)
 
         return document, encode
 

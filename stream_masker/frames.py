@@ -5,7 +5,6 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from inspect import signature
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
@@ -13,16 +12,16 @@ import numpy as np
 
 from stream_masker.core.context import texts_of
 from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
-from stream_masker.core.mechanisms import Exponential, SemanticNoise, Value, WindowedMechanism
+from stream_masker.core.mechanisms import SemanticNoise, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
-from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
+from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
-from stream_masker.summary import MaskingReport, chances_plot, three_sentences, unchanged_warning
+from stream_masker.summary import MaskingReport, unchanged_warning
 
 AnyFrame = TypeVar("AnyFrame")
 
@@ -87,9 +86,9 @@ def mask_frame(
     * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident. The index of a pandas
       DataFrame stays if it consists of numbers and has no name, or if its name is in ``keep`` (``index`` for an index
       without a name); otherwise the result has row numbers, with IndexWarning.
-    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``target``. By
-      default the same mechanism as in a configuration: semantic transport, or semantic noise for numbers and for
-      parameters that only semantic noise has, with the reference that the columns allow.
+    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``alpha``. By
+      default the same mechanism as in a configuration: semantic noise with the reference that the columns allow;
+      microaggregation for numbers, and semantic transport for parameters that only it has.
     * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
       one key count as one where rare values and pairs are counted.
@@ -198,7 +197,7 @@ class FrameMasker:
         return cast(AnyFrame, self._masked(rows))
 
     def report(self, frame: DataFrame, masked: DataFrame) -> MaskingReport:
-        """Return what masking did to a table: risk, unchanged shares and what is kept, with a plot in notebooks.
+        """Return what masking did to a table: risk, unchanged shares and what is kept.
 
         ``frame``, ``masked``: the table before and after ``transform``. Raises StatisticsError before ``fit``, and
         ParameterError for different numbers of rows.
@@ -216,15 +215,6 @@ class FrameMasker:
         if self._is_fitted:
             state = f"{self.mechanism_.name}, statistics of {self.mechanism_.statistics.records:,} rows"
         return f"<FrameMasker({', '.join(shown)}), {state}>"
-
-    def _repr_html_(self) -> str:
-        """Return the three sentences that the statistics allow to expect, with a plot, for notebooks."""
-        if not self._is_fitted:
-            return f"<p>{escape(repr(self))}</p>"
-        risk, card = self.mechanism_.risk(), self.mechanism_.method_card
-        promise = self.mechanism_.promise
-        sentences = three_sentences(risk, promise=promise, preserves=card.preserves, incomplete=self._lacks_codes)
-        return f"<div><p>{'<br>'.join(map(escape, (repr(self), *sentences)))}</p>{chances_plot(risk)}</div>"
 
     @property
     def _is_fitted(self) -> bool:
@@ -249,7 +239,7 @@ class FrameMasker:
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
         mechanism = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
         kind = mechanism_type(mechanism)
-        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays)
+        completed = _completed(mechanism, options, taxonomies, arrays)
         require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
         masker = kind(
             taxonomies,
@@ -260,7 +250,7 @@ class FrameMasker:
         )
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
-        self.mechanism_, self._lacks_codes = masker, masker.encode(rows.records).lacks_codes
+        self.mechanism_ = masker
 
     def _contexts(self, rows: _Rows) -> dict[str, Any]:
         """Return the parameter of the mechanism, with the values of the columns that are given without."""
@@ -303,16 +293,11 @@ def _warn_of_unchanged(
 def _completed(
     mechanism: str,
     options: Mapping[str, Any],
-    attributes: Mapping[str, Vocabulary],
     taxonomies: Mapping[str, Taxonomy],
     arrays: list[str],
 ) -> Mapping[str, Any]:
     """Return the options with the parameters that depend on the columns."""
-    if mechanism in (SemanticNoise.name, Exponential.name):
-        candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
-        noise = noise_defaults(taxonomies, arrays, options) if mechanism == SemanticNoise.name else {}
-        return {"candidates": candidates, **noise, **options}
-    return options
+    return {**options, **noise_defaults(taxonomies, arrays, options)} if mechanism == SemanticNoise.name else options
 
 
 def _check_arguments(

@@ -5,14 +5,13 @@ Every place that reports masked records uses them: the commands, tables in Pytho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
 from math import ceil
 from typing import Any
 
-from stream_masker import svg
 from stream_masker.core.risk.risk import Guess, Risk
 from stream_masker.core.statistics.summary import Statistics
 
@@ -158,7 +157,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskingReport:
-    """What masking did to records: its ``repr`` is the three sentences, and notebooks show them with a plot.
+    """What masking did to records: its ``repr`` is the three sentences.
 
     ``mechanism``: its name. The others are those of ``three_sentences``; ``unchanged`` is of masked records.
     """
@@ -190,10 +189,9 @@ class MaskingReport:
         return "\n".join((f"{self.mechanism}, {self.before.records:,} records", *self.sentences))
 
     def _repr_html_(self) -> str:
-        """Return the three sentences and a plot of an attacker's chances, for notebooks."""
-        head, *sentences = repr(self).splitlines()
-        lines = "<br>".join(map(escape, sentences))
-        return f"<div><p><b>{escape(head)}</b><br>{lines}</p>{chances_plot(self.risk)}</div>"
+        """Return the three sentences for notebooks."""
+        head, *sentences = map(escape, repr(self).splitlines())
+        return f"<p><b>{head}</b><br>{'<br>'.join(sentences)}</p>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON-serialisable data."""
@@ -206,49 +204,3 @@ class MaskingReport:
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
         }
-
-
-PLOT_WIDTH, PLOT_LABEL, PLOT_ROW = 560, 200, 22
-"""The width of the plot, of its labels, and the height of a row, in pixels."""
-
-PRIOR_COLOUR, MASKED_COLOUR = "#9aa5b1", "#c2410c"
-
-
-def chances_plot(risk: Risk) -> str:
-    """Return a bar chart as SVG: the chances of the best guess of each code and chapter, without and with masks."""
-    rows = [
-        (f"{name}, {kind}", guess)
-        for kind, guesses in (("code", code_guesses(risk)), ("chapter", chapter_guesses(risk)))
-        for name, guess in guesses.items()
-    ]
-    height = PLOT_ROW * (len(rows) + 1)
-    return svg.element(
-        "svg",
-        svg.element("title", "The chance that an attacker's best guess is right, without and with masks"),
-        *(bar for position, (name, guess) in enumerate(rows) for bar in _bars(position, name, guess)),
-        *_legend(PLOT_ROW * len(rows) + 15),
-        viewBox=f"0 0 {PLOT_WIDTH} {height}",
-        width=PLOT_WIDTH,
-        style="max-width:100%",
-        role="img",
-        font_family="sans-serif",
-        font_size=12,
-        fill="currentColor",
-    )
-
-
-def _bars(position: int, name: str, guess: Guess) -> Iterator[str]:
-    top, scale = PLOT_ROW * position, PLOT_WIDTH - PLOT_LABEL - 45
-    yield svg.text(name, PLOT_LABEL - 8, top + 14, text_anchor="end")
-    for offset, share, colour in ((2, guess.prior, PRIOR_COLOUR), (10, guess.vulnerability, MASKED_COLOUR)):
-        width = max(1.0, share * scale)
-        yield svg.element("rect", x=PLOT_LABEL, y=top + offset, width=width, height=7, fill=colour)
-    end = PLOT_LABEL + max(guess.prior, guess.vulnerability) * scale + 6
-    yield svg.text(f"{guess.vulnerability:.0%}", end, top + 14)
-
-
-def _legend(y: float) -> Iterator[str]:
-    parts = ((PRIOR_COLOUR, PLOT_LABEL, "without masks"), (MASKED_COLOUR, PLOT_LABEL + 120, "with masks"))
-    for colour, x, label in parts:
-        yield svg.element("rect", x=x, y=y - 8, width=10, height=8, fill=colour)
-        yield svg.text(label, x + 14, y)

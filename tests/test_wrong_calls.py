@@ -147,7 +147,7 @@ def test_what_is_used_wrongly(wrong, noise):
 
 @pytest.mark.parametrize("call", [lambda: made(sigma=1), lambda: Pram({"a": TAU}, epsilon=1.0, seed=SEED)])
 def test_a_parameter_that_does_not_exist(call):
-    with pytest.raises(ParameterError, match=r"has no parameter '(sigma|epsilon)': use (alpha|matrices), "):
+    with pytest.raises(ParameterError, match=r"has no parameter '(sigma|epsilon)': use (preset, alpha|matrices), "):
         call()
 
 
@@ -183,7 +183,7 @@ FRAMES = {
         r"^mechanism is a class or an object: use its name, such as 's",
     ),
     "a misspelt option": (
-        lambda: framed(certainy=0.4),
+        lambda: framed(mechanism="semantic_transport", certainy=0.4),
         r"^semantic_transport has no parameter 'certainy': did you m",
     ),
     "an option of another": (

@@ -196,11 +196,11 @@ def init(
 ) -> None:
     """Propose a configuration for your events.
 
-    Reads a sample, from a file or a topic (nothing is committed). Fields whose values are codes of an ontology become
-    attributes, other fields are kept, pseudonymized, generalized or dropped by their names and values, and the id of
-    the person becomes the noise key. Codes without an ontology, descriptions and free text are dropped. The sample is
-    masked with the proposal, whose header says how many events it masks and rejects. Each line says why. Values of the
-    sample are not shown. Without a sample, prints the configuration of the events that `simulate` generates.
+    Reads a sample, from a file or a topic (nothing is committed). A field becomes an attribute if at least 80 % of its
+    values are codes of an ontology. The id of a person becomes the noise key and is pseudonymized. Every other field is
+    dropped, and a comment says why it is no attribute: list below `fields` what you want to keep. The sample is masked
+    with the proposal, whose header says how many events it masks and rejects. Values of the sample are not shown.
+    Without a sample, prints the configuration of the events that `produce --synthetic` generates.
 
     \b
     Examples:
@@ -211,8 +211,7 @@ def init(
     """
     from stream_masker.service.configuration.strict_yaml import parse_yaml
     from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
-    from stream_masker.service.files.proposal import proposed_configuration
-    from stream_masker.service.files.proposal.source import file_sample, simulated_sample, topic_sample
+    from stream_masker.service.init import file_sample, proposed_configuration, simulated_sample, topic_sample
     from stream_masker.service.observability.progress import shown_activity
 
     if events and topic:
@@ -233,7 +232,7 @@ def init(
         sample = simulated_sample(SAMPLE_EVENTS // 10)
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
-        proposal = proposed_configuration(sample.events, ontologies, sample.sections, sample.record_format)
+        proposal = proposed_configuration(sample, ontologies)
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
     else:

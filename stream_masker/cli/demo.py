@@ -38,7 +38,7 @@ DEFAULT_OPTIONS = DemoOptions()
 @click.option("--seed", type=int, default=DEFAULT_OPTIONS.seed, show_default=True, help="Seed of the generated events.")
 @click.option(
     "--mechanism",
-    type=click.Choice(["semantic_transport", "semantic_noise"]),
+    type=click.Choice(["semantic_noise", "semantic_transport"]),
     default=DEFAULT_OPTIONS.mechanism,
     show_default=True,
     help="Mechanism that masks, with its default parameters.",
@@ -65,7 +65,7 @@ def command(**options: Any) -> None:
     \b
     Examples:
       stream-masker demo --records 20000
-      stream-masker demo --mechanism semantic_noise
+      stream-masker demo --mechanism semantic_transport
       stream-masker demo --records 100000 --rate 0 --bootstrap-servers localhost:9092
     """
     demonstration = DemoOptions(**options)

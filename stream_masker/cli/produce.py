@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, for_topic, information, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.events.publishing import produce
-from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
+from stream_masker.service.events.publishing import PublishingSummary, produce, publish, synthetic_events, write_events
+from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import refuse_same_file
+from stream_masker.service.observability.progress import progress
 
 
 @click.command(cls=ReportingCommand)
@@ -21,14 +21,13 @@ from stream_masker.service.files.outputs import refuse_same_file
 @click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records of FILE.")
 @topic_option
-@click.option("--strict", is_flag=True, help="Stop at the first malformed line of FILE instead of skipping it.")
 @click.option("--synthetic", type=click.IntRange(min=1), metavar="N", help="Generate N events instead of reading FILE.")
 @click.option(
-    "--drift-after",
+    "--outbreak-after",
     type=click.IntRange(min=0),
     metavar="N",
-    help="With --synthetic: after N events, respiratory diseases (in other ontologies: other chapters) become frequent "
-    "and the correlation is halved.",
+    help="With --synthetic: after N events, 15 % of the principal diagnoses are influenza (in other ontologies: of the "
+    "rarest block).",
 )
 @click.option(
     "--seed",
@@ -51,9 +50,8 @@ def command(
     rate: float | None,
     limit: int | None,
     topic: str,
-    strict: bool,
     synthetic: int | None,
-    drift_after: int | None,
+    outbreak_after: int | None,
     seed: int,
     out: str,
     file: Path | None,
@@ -71,7 +69,7 @@ def command(
     Examples:
       stream-masker produce --config discharges.yaml discharges.csv.gz
       stream-masker produce --config discharges.yaml --rate 500 events.jsonl
-      stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000 --drift-after 50000
+      stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000 --outbreak-after 50000
       stream-masker produce --config discharges.yaml --synthetic 1000 --out events.jsonl
     """
     if (file is None) == (synthetic is None):
@@ -80,18 +78,21 @@ def command(
         raise click.UsageError("--out is for --synthetic events; FILE is published")
     configuration = for_topic(load_configuration(config), topic)
     if file is not None:
-        summary = produce(configuration, file, stream=information(), rate=rate, limit=limit, strict=strict)
-    else:
-        simulation = SimulationOptions(records=synthetic or 0, rate=rate, drift_after=drift_after, seed=seed)
-        if out:
-            _write(configuration, simulation, config, out)
-            return
-        summary = simulate(configuration, simulation, stream=information())
-    summarise(str(summary), asdict(summary))
-    ctx.exit(0 if summary.complete else 1)
+        _finish(ctx, produce(configuration, file, stream=information(), rate=rate, limit=limit))
+    records = synthetic or 0
+    discharges = synthetic_discharges(configuration, outbreak_after=outbreak_after, seed=seed)
+    events = synthetic_events(discharges, records, configuration.produce.key)
+    if out:
+        refuse_same_file({"--config": str(config), **named_files(configuration)}, {"--out": out})
+    what = "wrote" if out else "produced"
+    with progress(what, done=lambda number: number / records, stream=information()) as show:
+        if not out:
+            _finish(ctx, publish(events, configuration, rate=rate, show=show))
+        write_events(events, out, rate=rate, show=show)
+    summarise(f"wrote {records:,} events to {out}", {"events": records, "file": out}, beside=out)
 
 
-def _write(configuration: Configuration, simulation: SimulationOptions, config: Path, out: str) -> None:
-    refuse_same_file({"--config": str(config), **named_files(configuration)}, {"--out": out})
-    simulate_to_file(configuration, simulation, out, stream=information())
-    summarise(f"wrote {simulation.records:,} events to {out}", {"events": simulation.records, "file": out}, beside=out)
+def _finish(ctx: click.Context, summary: PublishingSummary) -> NoReturn:
+    figures = {name: getattr(summary, name) for name in ("topic", "delivered", "failed", "malformed", "seconds")}
+    summarise(str(summary), figures)
+    ctx.exit(1 if summary.failed else 0)

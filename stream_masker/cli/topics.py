@@ -11,12 +11,8 @@ from stream_masker.cli.options import ReportingCommand, config_option, output, s
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.names import DEFAULT_PRINCIPALS, PrincipalRole, required_access
-from stream_masker.service.kafka.topics import (
-    BROKER_DEFAULT_REPLICATION,
-    DEFAULT_PARTITIONS,
-    TopicStatus,
-    prepare_topics,
-)
+from stream_masker.service.kafka.requirements import DEFAULT_PARTITIONS
+from stream_masker.service.kafka.topics import BROKER_DEFAULT_REPLICATION, TopicStatus, prepare_topics
 
 
 def _parse_principals(
@@ -36,8 +32,8 @@ def _parse_principals(
 
 
 def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole, str]) -> None:
-    servers, rules = configuration.kafka.bootstrap_servers, dict.fromkeys(required_access(configuration))
-    commands = [rule.command(servers, principals[rule.role]) for rule in rules]
+    servers = configuration.kafka.bootstrap_servers
+    commands = [rule.command(servers, principals[rule.role]) for rule in required_access(configuration)]
     output("\n".join(commands), {"commands": commands})
 
 
@@ -83,8 +79,7 @@ def command(
     """Create missing topics with the right cleanup policies, and check existing ones.
 
     Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is
-    created and the exit code is 1. If topics.input is a regular expression, the input topics are those that exist:
-    run the command again after new ones were created. With --acls, no broker is contacted.
+    created and the exit code is 1. With --acls, no broker is contacted.
 
     \b
     Examples:

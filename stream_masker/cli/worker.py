@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -17,7 +15,7 @@ from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS
-from stream_masker.service.runtime.process import exit_within, infrequent_collections
+from stream_masker.service.runtime.process import infrequent_collections, stop_on_signals
 
 log = logging.getLogger(__name__)
 
@@ -81,16 +79,3 @@ def unexpected_logged() -> Iterator[None]:
     except Exception as error:
         log.critical("the worker failed", exc_info=error)
         raise SystemExit(1) from None
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """Set ``stop`` on SIGTERM and SIGINT; end the process within a time limit, and at once on a second signal."""
-
-    def handle(number: int, _: FrameType | None) -> None:
-        log.info("%s: stopping", signal.Signals(number).name)
-        signal.signal(number, signal.SIG_DFL)
-        exit_within()
-        stop.set()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)

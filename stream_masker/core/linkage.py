@@ -8,9 +8,8 @@ every mechanism.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -71,12 +70,47 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
             f"there are {len(original.columns)} original and {len(after.columns)} masked columns for "
             f"{len(distances)} distances: give as many of each"
         )
-    compared = [column for j, d in enumerate(distances) for column in _compared_columns(original, after, j, d)]
-    if not original.size or not compared:
+    first, second, tables = [], [], []
+    for one, other, d in zip(original.columns, after.columns, distances, strict=True):
+        sides = _padded(one, original.size), _padded(other, original.size)
+        if sides[0].shape != sides[1].shape:
+            raise ParameterError("a masked column does not have the elements of the original one")
+        values, index = np.unique(np.concatenate(sides), return_inverse=True)
+        known = values >= 0
+        table = np.full((values.size,) * 2, UNIT, np.int64)
+        table[np.ix_(known, known)] = np.rint(d.matrix(values[known]) * UNIT)
+        table[np.ix_(~known, ~known)] = 0
+        before, masks = index.reshape(2, *sides[0].shape)
+        first.append(before)
+        second.append(masks)
+        tables += [table] * before.shape[1]
+    if not original.size or not tables:
         return Linkage(np.zeros(original.size), 0.0)
-    first, second = (np.stack(side, axis=1) for side in zip(*((c.before, c.after) for c in compared), strict=True))
-    probabilities = _probabilities(first, second, [column.distances for column in compared])
-    return Linkage(probabilities, float((first == second).all(axis=1).mean()))
+    whole, changed = np.concatenate(first, axis=1), np.concatenate(second, axis=1)
+    return Linkage(_probabilities(whole, changed, tables), float((whole == changed).all(axis=1).mean()))
+
+
+def _padded(column: Column, size: int) -> Int32Array:
+    """Return (n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
+    if column.offsets is None:
+        return np.maximum(column.codes, -1)[:, None]
+    rows = np.full((size, int(column.lengths.max(initial=0))), -1, np.int32)
+    rows[np.arange(rows.shape[1]) < column.lengths[:, None]] = np.maximum(column.codes, -1)
+    return rows
+
+
+def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int64Array]) -> Float64Array:
+    """Return (n,) from the (n, columns) indices of original and masked values in the table of each column."""
+    known, kind = np.unique(first, axis=0, return_inverse=True)
+    masked, place, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
+    step, result = max(1, LINKAGE_BLOCK // len(masked)), np.zeros(len(first))
+    for start in range(0, len(known), step):
+        some = known[start : start + step]
+        distances = np.sum([t[some[:, j]][:, masked[:, j]] for j, t in enumerate(tables)], axis=0)
+        nearest = distances == distances.min(axis=1, keepdims=True)
+        records = np.flatnonzero((kind >= start) & (kind < start + step))
+        result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
+    return result
 
 
 def linked_share(
@@ -116,61 +150,3 @@ def _group_of_contexts(
 
 def _columns(codes: Int32Matrix) -> tuple[Column, ...]:
     return tuple(Column(np.ascontiguousarray(column)) for column in codes.T)
-
-
-class _ComparedColumn(NamedTuple):
-    """One value per record: the indices of the original and of the masked values, and the distances between them."""
-
-    before: Int64Array
-    after: Int64Array
-    distances: Int32Array
-
-
-def _compared_columns(original: Batch, masked: Batch, j: int, d: Distance) -> Iterator[_ComparedColumn]:
-    before, after = _padded(original.columns[j], original.size), _padded(masked.columns[j], masked.size)
-    if before.shape != after.shape:
-        raise ParameterError(f"masked column {j} does not have the elements of the original one")
-    values = np.unique(np.concatenate([before.ravel(), after.ravel()]))
-    values = values[values >= 0]
-    table = np.full((values.size + 1,) * 2, UNIT, np.int32)
-    table[:-1, :-1] = np.rint(d.matrix(values) * UNIT)
-    table[-1, -1] = 0
-    for k in range(before.shape[1]):
-        yield _ComparedColumn(_indices(values, before[:, k]), _indices(values, after[:, k]), table)
-
-
-def _padded(column: Column, size: int) -> Int32Array:
-    """Return (n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
-    if column.offsets is None:
-        return np.maximum(column.codes, -1)[:, None]
-    lengths = np.diff(column.offsets)
-    rows = np.full((size, int(lengths.max(initial=0))), -1, np.int32)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = np.maximum(column.codes, -1)
-    return rows
-
-
-def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
-    """Return the index of each code in ``values``; ``values.size`` for an absent value."""
-    return np.where(codes < 0, values.size, np.searchsorted(values, codes))
-
-
-def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int32Array]) -> Float64Array:
-    """Return (n,) from the (n, columns) indices of original and masked values."""
-    known, kind = np.unique(first, axis=0, return_inverse=True)
-    masked, place, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
-    step = max(1, LINKAGE_BLOCK // len(masked))
-    result = np.zeros(len(first))
-    for start in range(0, len(known), step):
-        distances = _distances(known[start : start + step], masked, tables)
-        nearest = distances == distances.min(axis=1, keepdims=True)
-        records = np.flatnonzero((kind >= start) & (kind < start + step))
-        result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
-    return result
-
-
-def _distances(known: Int64Array, masked: Int64Array, tables: Sequence[Int32Array]) -> Int64Array:
-    """Return the distances of known to masked records, multiplied by the number of columns."""
-    total = np.zeros((len(known), len(masked)), np.int64)
-    for j, table in enumerate(tables):
-        total += table[known[:, j]][:, masked[:, j]]
-    return total

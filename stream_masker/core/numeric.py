@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,10 @@ class Numeric:
     def __post_init__(self) -> None:
         if not isinstance(self.integer, bool):
             raise ParameterError(f"integer is a {type(self.integer).__name__}: use a bool")
+        kind = "a whole number" if self.integer else "a number"
         for name, bound in (("minimum", self.minimum), ("maximum", self.maximum)):
             if bound is not None and (not _is_number(bound) or not self._is_representable(np.array([bound])).all()):
-                raise ParameterError(f"{name}={bound!r} is not allowed: use {self._kind} up to 2**53, or None")
+                raise ParameterError(f"{name}={bound!r} is not allowed: use {kind} up to 2**53, or None")
         if self.minimum is not None and self.maximum is not None and not self.minimum < self.maximum:
             raise ParameterError(f"minimum={self.minimum} is not below maximum={self.maximum}")
 
@@ -49,10 +50,6 @@ class Numeric:
     def admits(self, values: Float64Array) -> BoolArray:
         """Return (n,) bool: whether each number is an allowed value; NaN is not."""
         return self._is_representable(values) & (values >= self.lower) & (values <= self.upper)
-
-    @property
-    def _kind(self) -> str:
-        return "a whole number" if self.integer else "a number"
 
     def _is_representable(self, values: Float64Array) -> BoolArray:
         with np.errstate(invalid="ignore"):
@@ -78,16 +75,19 @@ class Moments:
 
     @classmethod
     def of(cls, values: Float64Array) -> Moments:
-        """Return the moments of (n, q) float64 values, NaN if a record has no value; in O(n·q²)."""
+        """Return the moments of (n, q) float64 values, NaN if a record has no value; in O(n·q²).
+
+        Values are centred by differences to one of them, so that equal values have a variance of exactly 0.
+        """
         present = ~np.isnan(values)
-        columns = [_centred(values[:, j], present[:, j]) for j in range(values.shape[1])]
-        pairs = [_pair_moments(first, second) for first in columns for second in columns]
-        square = (len(columns),) * 2
-        return cls(
-            np.array([pair.records for pair in pairs], np.int64).reshape(square),
-            np.array([pair.mean for pair in pairs], np.float64).reshape(square),
-            np.array([pair.products for pair in pairs], np.float64).reshape(square),
-        )
+        some = values[present.argmax(axis=0), np.arange(values.shape[1])] if len(values) else np.zeros(values.shape[1])
+        some = np.nan_to_num(some)
+        steps = np.where(present, values - some, 0.0)
+        centre = some + steps.sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        centred, count = np.where(present, values - centre, 0.0), present.T.astype(np.int64) @ present
+        sums = centred.T @ present
+        mean = np.where(count > 0, centre[:, None] + sums / np.maximum(count, 1), 0.0)
+        return cls(count, mean, centred.T @ centred - sums * sums.T / np.maximum(count, 1))
 
     @property
     def attributes(self) -> int:
@@ -118,15 +118,11 @@ class Moments:
             moments = cls(count, *(np.array(data[name], dtype=np.float64) for name in ("mean", "products")))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise StatisticsError(f"these are not moments ({type(error).__name__})") from None
-        moments._check()
-        return moments
-
-    def _check(self) -> None:
-        square = (len(self.count),) * 2
-        if not self.count.shape == self.mean.shape == self.products.shape == square:
+        if not count.shape == moments.mean.shape == moments.products.shape == (len(count),) * 2:
             raise StatisticsError("moments must be square matrices of the same size")
-        if (self.count < 0).any() or not np.isfinite(self.mean).all() or not np.isfinite(self.products).all():
+        if (count < 0).any() or not np.isfinite(moments.mean).all() or not np.isfinite(moments.products).all():
             raise StatisticsError("a moment is negative or not finite")
+        return moments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,35 +178,3 @@ def merge_moments(parts: Sequence[Moments | None]) -> Moments | None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-class _CentredColumn(NamedTuple):
-    """n values of one attribute: whether each is present, their mean, and each value minus the mean, or 0 if absent."""
-
-    present: BoolArray
-    mean: float
-    deviations: Float64Array
-
-
-class _PairMoments(NamedTuple):
-    """The number of records with both values, the mean of the first attribute over them, and the sum of products."""
-
-    records: int
-    mean: float
-    products: float
-
-
-def _centred(values: Float64Array, present: BoolArray) -> _CentredColumn:
-    """The mean is computed from differences to one of the values, so that equal values have a variance of exactly 0."""
-    first = float(values[present.argmax()]) if present.any() else 0.0
-    mean = first + float((values[present] - first).mean()) if present.any() else 0.0
-    return _CentredColumn(present, mean, np.where(present, values - mean, 0.0))
-
-
-def _pair_moments(first: _CentredColumn, second: _CentredColumn) -> _PairMoments:
-    both = first.present & second.present
-    n = int(np.count_nonzero(both))
-    if not n:
-        return _PairMoments(0, 0.0, 0.0)
-    a, b = first.deviations * both, second.deviations * both
-    return _PairMoments(n, first.mean + float(a.sum()) / n, float((a * b).sum() - a.sum() * b.sum() / n))

@@ -29,9 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import frozen_array
 from stream_masker.core.batch import Distortion
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels, UInt8Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.replacement import (
     SIGN_DROPPED,
     STRIDE,
@@ -53,9 +52,6 @@ MAX_FREQUENCY = (1 << 31) - 1
 ORDER_BYTES = 256 << 20
 """The memory for the orders of candidates that a replacer keeps."""
 
-MOST_UNSEEN, UNSEEN_BYTES = 2048, 64 << 20
-"""The most concepts that are no anchors and whose rows and orders a replacer keeps, and the memory of these rows."""
-
 
 def eligible_concepts(taxonomy: Taxonomy, which: str) -> BoolArray:
     """Return (m,) bool: the candidates ``all`` or ``leaves``. A root that is not a value is never a candidate."""
@@ -72,13 +68,6 @@ def scaled_frequencies(counts: Int64Array) -> Int64Array:
     if total <= MAX_FREQUENCY:
         return counts.astype(np.int64)
     return np.asarray(np.maximum(counts * ((MAX_FREQUENCY - counts.size) / total), 1).astype(np.int64))
-
-
-ABSENT, UNSEEN = -1, -2
-"""Indices of positions that are not among the orders: of absent values and references, and of concepts that are no
-anchors."""
-
-NO_LEVELS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +125,7 @@ class Replacer:
     """Replaces values by the rule. A replacement depends on the value, its reference, ε and its words alone.
 
     The candidates around a concept are put in order when it is first masked. All orders are dropped when those of
-    others would exceed ``order_bytes``, and those of concepts that are no anchors when there is no room for them.
+    others would exceed ``order_bytes``.
     """
 
     def __init__(
@@ -146,15 +135,14 @@ class Replacer:
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
         self.classes = candidates.by_class(table)
         self._is_candidate = candidates.weights > 0
-        self._index = np.append(np.full(self._is_candidate.size, UNSEEN, np.int32), np.int32(ABSENT))
-        self._index[table.anchors] = np.arange(table.anchors.size)
         some = np.flatnonzero(self.classes.used)
         self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
         self._index_type = np.min_scalar_type(self.classes.used.size)
-        self._room = max(64, min(MOST_UNSEEN, UNSEEN_BYTES // self.classes.used.size))
-        self._unknown = self.table.levels.size if self.weak else -1
         self._most = order_bytes // max(1, self._index_type.itemsize * some.size)
-        self._make_room()
+        self._unknown = table.levels.size if self.weak else -1  # the farthest candidate matters without equal ones only
+        self._farthest = np.append(np.full(len(table.all_rows), self._unknown), 0)  # the last one: of absent values
+        self._generation = table.generation
+        self._forget()
 
     @property
     def weak(self) -> bool:
@@ -175,118 +163,87 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
-        indices = self._indices(codes, references)
-        if indices is None:
-            middle = codes.size // 2
-            first, second = (
-                self.replace(codes[some], references[some], noise[some], rounding[some], ties[some])
-                for some in (slice(middle), slice(middle, None))
-            )
-            return Replacement(
-                np.concatenate((first.codes, second.codes)),
-                np.concatenate((first.distances, second.distances)),
-                np.concatenate((first.flags, second.flags)),
-                first.distortion + second.distortion,
-            )
-        self._make_orders(indices[0])
-        self._measure(indices[1])
+        step = self.table.room // 2
+        parts = []
+        for start in range(0, max(1, codes.size), step):
+            some = slice(start, start + step)
+            words = rounding[some].copy(), ties[some].copy()
+            parts.append(self._replaced(codes[some].copy(), references[some].copy(), noise[some].copy(), *words))
+        if len(parts) == 1:
+            return parts[0]
+        masks, distances, flags = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
+        return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
+
+    def _replaced(
+        self,
+        codes: Int32Array,
+        references: Int32Array,
+        noise: Float64Array,
+        rounding: UInt64Array,
+        ties: UInt64Array,
+    ) -> Replacement:
+        """Replace values that there is room for in the table."""
+        table, both = self.table, self.table.slots(np.concatenate((codes, references)))
+        if self._generation != table.generation:
+            self._made[table.anchors.size : -1], self._farthest[table.anchors.size : -1] = False, self._unknown
+            self._generation = table.generation
+        indices, of = both[: codes.size], both[codes.size :]
+        self._make_orders(indices)
+        self._measure(of)
+        own = np.full(codes.size, -1, np.int32)
+        if both.max(initial=0) >= table.anchors.size:
+            unseen = np.minimum(indices, of) >= table.anchors.size
+            own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
         masks, distances, flags, sums = replace_values(
             self._orders,
             self.classes,
-            self.table.levels,
+            table.levels,
             self._farthest,
-            self.table.class_of,
+            table.class_of,
             self._is_candidate,
             self.calibrated,
             self.weak,
-            indices[0],
-            indices[1],
-            self._own_levels(codes, references, *indices),
-            codes.copy(),
-            noise.copy(),
-            rounding.copy(),
-            ties.copy(),
+            indices,
+            of,
+            own,
+            codes,
+            noise,
+            rounding,
+            ties,
         )
-        return Replacement(masks, distances, flags, Distortion(*sums))
+        present, squares, noises, *numbers = sums.tolist()
+        return Replacement(masks, distances, flags, Distortion(int(present), squares, noises, *map(int, numbers)))
 
-    def _indices(self, codes: Int32Array, references: Int32Array) -> tuple[Int32Array, Int32Array] | None:
-        """Return the index in the orders of each value and reference, -1 for absent ones; None if too many are no
-        anchors."""
-        both = self._index[np.concatenate((codes, references))]
-        if both.min(initial=ABSENT) == UNSEEN and not self._find_unseen(np.concatenate((codes, references)), both):
-            return None
-        return both[: codes.size], both[codes.size :]
-
-    def _find_unseen(self, positions: Int32Array, indices: Int32Array) -> bool:
-        """Replace ``UNSEEN`` by the index of the concept's own row; return whether there is room for all of them."""
-        unseen = np.flatnonzero(indices == UNSEEN)
-        distinct = set(positions[unseen].tolist())
-        if len(distinct) > self._room:
-            return False
-        k = len(self.table.rows)
-        if len(distinct | self._others.keys()) > self._room:
-            self._others.clear()
-            self._made[k:-1], self._farthest[k:-1] = False, self._unknown
-        for position in sorted(distinct - self._others.keys()):
-            self._rows[len(self._others)] = self.table.row(position)
-            self._others[position] = k + len(self._others)
-        indices[unseen] = [self._others[position] for position in positions[unseen].tolist()]
-        return True
-
-    def _own_levels(self, codes: Int32Array, references: Int32Array, rows: Int32Array, of: Int32Array) -> Int32Array:
-        """Return (k,) int32: the level of each value from its reference if both are no anchors, else -1: the row has
-        it. Empty if there is no such value."""
-        if rows.max(initial=0) < len(self.table.rows):
-            return NO_LEVELS
-        own = np.full(codes.size, -1, np.int32)
-        both = (rows >= len(self.table.rows)) & (of >= len(self.table.rows))
-        distances = self.table.distance.pairs(codes[both], references[both])
-        own[both] = np.searchsorted(self.table.levels, distances)
-        return own
-
-    def _make_room(self) -> None:
-        """Start without orders, and without concepts that are no anchors."""
-        k, n, c = len(self.table.rows), self._some.size, self.classes.used.size
-        self._others: dict[int, int] = {}
-        self._rows = np.empty((self._room, c), self.table.rows.dtype)
-        self._made = np.arange(k + self._room + 1) == k + self._room  # the last one is that of absent values
-        self._farthest = np.append(np.full(k + self._room, self._unknown), 0)
+    def _forget(self) -> None:
+        """Drop all orders."""
+        rows, n = self.table.all_rows, self._some.size
+        self._made = np.arange(len(rows) + 1) == len(rows)
         self._orders = Orders(
-            self.table.rows,
-            frozen_array(self._rows),
-            np.empty((k + self._room, n), self._index_type),
-            np.empty((k + self._room, self.table.levels.size + 1), np.int32),
-            np.empty((k + self._room, n // STRIDE + 1), np.int64),
+            rows,
+            np.empty((len(rows), n), self._index_type),
+            np.empty((len(rows), self.table.levels.size + 1), np.int32),
+            np.empty((len(rows), n // STRIDE + 1), np.int64),
         )
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
         if self._made[indices].all():
             return
-        missing = np.unique(indices[~self._made[indices]])
-        if np.count_nonzero(self._made) + missing.size > self._most:
-            kept, self._made[:-1] = self._orders, False
-            self._orders = kept._replace(
-                order=np.empty_like(kept.order), starts=np.empty_like(kept.starts), sums=np.empty_like(kept.sums)
-            )
-            missing = np.unique(indices[indices >= 0])
-        for i in missing.tolist():
-            levels = self._row(i)[self._some]
+        wanted = np.unique(indices[indices >= 0])
+        if np.count_nonzero(self._made) + np.count_nonzero(~self._made[wanted]) > self._most:
+            self._forget()
+        for i in wanted[~self._made[wanted]].tolist():
+            levels = self.table.all_rows[i][self._some]
             order = self._some[np.argsort(levels, kind="stable")]
             self._orders.order[i], self._orders.starts[i, 0] = order, 0
             np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=self._orders.starts[i, 1:])
             sums = np.cumsum(self.classes.weights[order])
             self._orders.sums[i, 0], self._orders.sums[i, 1:] = 0, sums[STRIDE - 1 :: STRIDE]
-        self._made[missing] = True
+        self._made[wanted] = True
 
     def _measure(self, references: Int32Array) -> None:
         """Find the farthest candidates from some references."""
         if self._farthest[references].min(initial=0) >= 0:
             return
         for i in np.unique(references[self._farthest[references] < 0]).tolist():
-            self._farthest[i] = self._row(i)[self._some].max(initial=0)
-
-    def _row(self, i: int) -> Levels:
-        """Return (c,): the levels of the classes from a concept of the orders."""
-        k = len(self.table.rows)
-        return np.asarray(self.table.rows[i] if i < k else self._rows[i - k])
+            self._farthest[i] = self.table.all_rows[i][self._some].max(initial=0)

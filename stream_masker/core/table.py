@@ -22,39 +22,50 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.ontology import Taxonomy
 
-ROW_CACHE_BYTES = 1 << 24
-"""The memory for rows of concepts that are no anchors."""
+MOST_UNSEEN, UNSEEN_BYTES = 2048, 256 << 20
+"""The most concepts that are no anchors and whose rows a table keeps, and the memory of these rows."""
 
 CELLS_AT_ONCE = 1 << 18
 """The number of cells that are read as floats at once (2 MB, which a processor's cache holds)."""
+
+UNSEEN = -2
+"""The slot of a concept without a row."""
 
 TIE = 1e-12
 """Totals are tied if they differ by no more than this, relative to the smallest one."""
 
 
 class DistanceTable:
-    """The distances of k anchors to the m concepts of a taxonomy, which form c classes. Immutable, but for a cache.
+    """The distances of k anchors to the m concepts of a taxonomy, which form c classes. Immutable, but for the rows of
+    concepts that are no anchors, which are added as they are needed (``slots``).
 
     * ``distance``: the distance, with its taxonomy.
     * ``anchors``: (k,) int32, ascending positions; the root is always one of them.
     * ``levels``: (L,) float64, the distinct distances of the taxonomy, ascending; the first is 0. All tables of one
       distance have the same.
     * ``rows``: (k, c) uint8 or uint16, the level of the distance between an anchor and every concept of a class.
+    * ``all_rows``: (k + room, c), the same rows, and below them those of ``room`` other concepts at most. The members
+      of a class may have different distances to such a concept, if some of them lie below an ancestor of it that no
+      anchor has: it is the least of them then. A class of one member, such as that of an anchor, has only one.
+    * ``generation``: how often the rows of other concepts have been dropped, because there was no room.
     * ``class_of``: (m,) int32, the class of each concept. Classes are numbered by their smallest members.
     * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
       ``members[starts[j]:starts[j + 1]]``.
     """
 
     def __init__(self, distance: Distance, anchors: Int32Array, class_of: Int32Array, rows: Levels) -> None:
-        """Take what ``build`` computes."""
+        """Take what ``build`` computes; ``rows``: (k + room, c), of which the first k are filled."""
         self.distance = distance
         self.anchors = frozen_array(anchors)
         self.levels = distance.levels
-        self.rows = frozen_array(rows)
+        self._space, self.all_rows, self.rows = rows, frozen_array(rows), frozen_array(rows[: anchors.size])
+        self.room, self.generation = len(rows) - anchors.size, 0
         self.class_of = frozen_array(class_of)
         self.members: Int32Array = frozen_array(np.argsort(class_of, kind="stable").astype(np.int32))
         self.starts: Int64Array = frozen_array(offsets_from_lengths(np.bincount(class_of)))
-        self._others: OrderedDict[int, Levels] = OrderedDict()
+        self._index = np.append(np.full(class_of.size, UNSEEN, np.int32), np.int32(-1))
+        self._index[anchors] = np.arange(anchors.size)
+        self._others = np.empty(0, np.int32)
 
     @classmethod
     def build(
@@ -71,7 +82,8 @@ class DistanceTable:
             return previous
         class_of = classes(distance, wanted)
         first = np.unique(class_of, return_index=True)[1].astype(np.int32)
-        rows = np.empty((wanted.size, first.size), np.min_scalar_type(distance.levels.size - 1))
+        room = max(64, min(MOST_UNSEEN, UNSEEN_BYTES // first.size))
+        rows = np.empty((wanted.size + room, first.size), np.min_scalar_type(distance.levels.size - 1))
         kept = np.full(wanted.size, -1) if previous is None else previous.index_of(wanted)
         if previous is not None:
             columns = previous.class_of[first]
@@ -88,34 +100,29 @@ class DistanceTable:
 
     def index_of(self, positions: NDArray[np.integer]) -> Int32Array:
         """Return (n,) int32: the index of each of n positions among the anchors, -1 for those that are none."""
-        index = np.minimum(np.searchsorted(self.anchors, positions), self.anchors.size - 1)
-        return np.where(self.anchors[index] == positions, index, -1).astype(np.int32)
+        index = self._index[positions]
+        return np.where(index < self.anchors.size, np.maximum(index, -1), np.int32(-1))
 
-    def concept_row(self, position: int) -> Levels:
-        """Return (m,): the level of the distance of the concept at a position to every concept; for any concept."""
-        index = int(self.index_of(np.array([position]))[0])
-        if index >= 0:
-            return np.asarray(self.rows[index][self.class_of])
-        return np.asarray(self.distance.level_matrix(np.array([position], np.int32))[0])
+    def slots(self, positions: Int32Array) -> Int32Array:
+        """Return (n,) int32: the index in ``all_rows`` of each concept; -1 for a negative position, which is none.
 
-    def row(self, position: int) -> Levels:
-        """Return (c,): the level of the distance of the concept at a position to each class.
-
-        For an anchor, it is that of every member of the class. The members of a class may have different distances to
-        another concept, if some of them lie below an ancestor of it that no anchor has: it is the least of them then. A
-        class of one member, such as that of an anchor, has only one. Rows of other concepts are computed once, and kept
-        up to ``ROW_CACHE_BYTES``.
+        Rows of concepts that are no anchors are computed, at most ``room`` of them in one call. If there is no room for
+        those of a call beside earlier ones, the earlier ones are dropped.
         """
-        index = int(self.index_of(np.array([position]))[0])
-        if index >= 0:
-            return np.asarray(self.rows[index])
-        if position not in self._others:
-            least = np.minimum.reduceat(self.concept_row(position)[self.members], self.starts[:-1])
-            self._others[position] = frozen_array(least)
-            if len(self._others) * least.nbytes > ROW_CACHE_BYTES and len(self._others) > 1:
-                self._others.popitem(last=False)
-        self._others.move_to_end(position)
-        return self._others[position]
+        slots = self._index[positions]
+        if slots.min(initial=0) > UNSEEN:
+            return slots
+        missing = np.unique(positions[slots == UNSEEN])
+        if self._others.size + missing.size > self.room:
+            self._index[self._others] = UNSEEN
+            self._others, self.generation = np.empty(0, np.int32), self.generation + 1
+            missing = np.unique(positions[self._index[positions] == UNSEEN])
+        for position in missing.tolist():
+            levels = self.distance.level_matrix(np.array([position], np.int32))[0]
+            slot = self.anchors.size + self._others.size
+            self._space[slot] = np.minimum.reduceat(levels[self.members], self.starts[:-1])
+            self._others, self._index[position] = np.append(self._others, np.int32(position)), slot
+        return self._index[positions]
 
     def totals(self, counts: NDArray[np.number]) -> Float64Array:
         """Return (c,) float64: Σ counts · distance over the anchors for each class. ``counts``: (k,)."""
@@ -134,6 +141,19 @@ class DistanceTable:
         """
         totals, tau = self.totals(counts), self.distance.taxonomy
         return least_total(np.arange(len(tau), dtype=np.int32), totals[self.class_of], tau)
+
+
+def table_of(distance: Distance, anchors: NDArray[np.integer]) -> DistanceTable:
+    """Return the table of some anchors. The last table of each of some distances is kept, so that the next one takes
+    the rows of common anchors from it, and equal anchors have one table."""
+    table = _RECENT[distance] = DistanceTable.build(distance, anchors, _RECENT.pop(distance, None))
+    if len(_RECENT) > MOST_RECENT:
+        _RECENT.popitem(last=False)
+    return table
+
+
+MOST_RECENT = 4
+_RECENT: OrderedDict[Distance, DistanceTable] = OrderedDict()
 
 
 def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> int:

@@ -83,7 +83,7 @@ class Candidate:
 
 def noise_candidate(method: str, rounding: str, alpha: float) -> Candidate:
     """Return a method of 2017 with a rounding and a noise level."""
-    parameters = {**NOISE_METHODS[method], "rounding": rounding, "alpha": alpha}
+    parameters = {**NOISE_METHODS[method], "rounding": rounding, "candidates": "all", "alpha": alpha}
     return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", parameters)
 
 

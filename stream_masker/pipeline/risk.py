@@ -50,7 +50,7 @@ class RiskLimits:
     """
 
     max_vulnerability: float = 1.0
-    max_certain: float = 0.05
+    max_certain: float = 0.15
     max_certainty: float | None = None
     min_changed: float = MIN_CHANGED
     min_variance: float = 0.0

@@ -15,29 +15,26 @@ from itertools import takewhile
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
-from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
+from stream_masker.pipeline.messages import decode_rejection, decode_statistics
 from stream_masker.pipeline.records import (
     CONFIGURATION_HEADER,
     GROUP_HEADER,
     VERSION_HEADER,
-    Header,
     InputRecord,
     RecordOutcome,
     Rejected,
 )
-from stream_masker.pipeline.seal import SealError
+from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
     connect_reader,
+    partition_counts,
     read_to_end,
-    require_topics_of,
+    require_topics,
 )
 from stream_masker.service.masking import Masking
 
@@ -74,51 +71,44 @@ class Auditor:
     """Audits the records of one input topic. It reads topics, joins no group and writes nothing."""
 
     def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
-        """Raises ConfigurationError for a configuration that cannot mask, KafkaException if no broker answers."""
-        self._topics = configuration.topics
-        self._input = configuration.topics.single
-        self._consumer = consumer
+        """Raises ConfigurationError for a configuration that cannot mask."""
+        self._configuration, self._consumer = configuration, consumer
+        self._topics, self._input = configuration.topics, configuration.topics.single
         self._masking = Masking(configuration, format_of=wire_format)
-        self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
-        self._version = cache(self._read_version)
+        self._versions = cache(self._read_versions)
 
     def audit(self, location: RecordLocation) -> Finding:
         """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
         record = self._record(location)
         if (rejection := self._rejection(location)) is not None:
             return self._judge_rejection(location, record, rejection)
-        last = None
+        finding = Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
         for message in self._masked(location, record.timestamp):
-            last = self._judge_masked(location, record, message)
-            if last.matches:
-                return last
-        return last or Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
+            finding = self._judge_masked(location, record, message)
+            if finding.matches:
+                break
+        return finding
 
     def _record(self, location: RecordLocation) -> InputRecord:
-        for message in self._read(self._input, location.partition, location.offset):
-            if message.offset() == location.offset:
-                return as_record(message)
-            break
-        raise ServiceError(f"{self._input} has no record at {location}: not yet written, or already deleted")
+        found = next(self._read(self._input, location.partition, location.offset), None)
+        if found is None or found.offset() != location.offset:
+            raise ServiceError(f"{self._input} has no record at {location}: not yet written, or already deleted")
+        return as_record(found)
 
     def _rejection(self, location: RecordLocation) -> Rejected | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
         rejected = self._topics.rejected
-        partitions = len(self._consumer.list_topics(rejected, timeout=POLL_TIMEOUT_SECONDS).topics[rejected].partitions)
+        partitions = partition_counts(self._consumer, self._configuration, [rejected])[rejected]
         key = f"{self._input}:{location.partition}:{location.offset}".encode()
-        for message in self._read(rejected, location.partition % max(1, partitions)):
-            if message.key() == key:
-                return decode_rejection(message.value() or b"")[2]
-        return None
+        messages = self._read(rejected, location.partition % partitions)
+        return next((decode_rejection(one.value() or b"")[2] for one in messages if one.key() == key), None)
 
-    def _masked(self, location: RecordLocation, timestamp: int) -> list[Message]:
-        """Return the masked records that can belong to the record: same partition and timestamp, in offset order."""
-        timestamp_query = TopicPartition(self._topics.output, location.partition, timestamp)
-        start = self._consumer.offsets_for_times([timestamp_query], timeout=POLL_TIMEOUT_SECONDS)[0].offset
-        if start < 0:
-            return []
-        messages = self._read(self._topics.output, location.partition, start)
-        return [message for message in messages if message.timestamp()[1] == timestamp]
+    def _masked(self, location: RecordLocation, timestamp: int) -> Iterator[Message]:
+        """Yield the masked records that can belong to the record: same partition and timestamp, in offset order."""
+        query = TopicPartition(self._topics.output, location.partition, timestamp)
+        start = self._consumer.offsets_for_times([query], timeout=POLL_TIMEOUT_SECONDS)[0].offset
+        messages = list(self._read(query.topic, query.partition, start)) if start >= 0 else []
+        return (message for message in messages if message.timestamp()[1] == timestamp)
 
     def _judge_rejection(self, location: RecordLocation, record: InputRecord, written: Rejected) -> Finding:
         """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
@@ -127,65 +117,48 @@ class Auditor:
             return Finding(location, False, "rejected, but there are no statistics to verify it with")
         derived = self._derive(location, [record], version)
         matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (written.reason, written.field)
-        description = f"rejected ({written.reason})"
-        return Finding(
-            location, matches, description if matches else f"{description}, but the configuration gives another outcome"
-        )
+        wrong = "" if matches else ", but the configuration gives another outcome"
+        return Finding(location, matches, f"rejected ({written.reason}){wrong}")
 
     def _judge_masked(self, location: RecordLocation, record: InputRecord, message: Message) -> Finding:
         headers = dict(message.headers() or ())
         version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
-        description = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
+        what = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
         try:
-            under = self._masking.configuration.hash
             derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
         except (ConfigurationError, StatisticsError) as error:
-            return Finding(location, False, f"{description}, which cannot be derived: {error}")
-        if under.encode() != configuration:
-            masked_under = configuration.decode("ascii", "replace")
-            return Finding(
-                location,
-                False,
-                f"{description} and configuration {masked_under}, but the given configuration is {under}",
-            )
+            return Finding(location, False, f"{what}, which cannot be derived: {error}")
+        if (given := self._configuration.hash) != (under := configuration.decode("ascii", "replace")):
+            return Finding(location, False, f"{what} and configuration {under}, but the given configuration is {given}")
         matches = _same(derived, message)
-        return Finding(
-            location,
-            matches,
-            description if matches else f"{description}, but the secret and the statistics give another mask",
-        )
+        wrong = "" if matches else ", but the secret and the statistics give another mask"
+        return Finding(location, matches, f"{what}{wrong}")
 
     def _group(self, location: RecordLocation, record: InputRecord, bounds: bytes | None) -> list[InputRecord]:
         """Return the records that were masked as one group; the record alone if the headers name no group."""
         if bounds is None:
             return [record]
-        first, last = (_number(bound) for bound in bounds.partition(b"-")[::2])
+        first, last = map(_number, bounds.partition(b"-")[::2])
         messages = self._read(self._input, location.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 
     def _derive(self, location: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
         """Return the record's outcome under a version, masked together with its group.
 
-        Raises StatisticsError if the group does not contain the record.
+        Raises StatisticsError if the topic does not have the version, or the group does not contain the record.
         """
-        masking = self._masking
-        masking.restore(self._version(version))
-        result = masking.masker.mask(self._input, location.partition, records, statistics_version=version)
-        derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
-        if not derived:
-            raise StatisticsError("the group that its headers name does not contain it")
-        return derived[0]
-
-    def _read_version(self, version: int) -> StatisticsMessage:
-        """Read a statistics version. Raises StatisticsError if the topic does not contain it."""
-        versions = self._versions()
-        if version not in versions:
+        if version not in self._versions():
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
-        return decode_statistics(versions[version])
+        self._masking.restore(decode_statistics(self._versions()[version]))
+        result = self._masking.masker.mask(self._input, location.partition, records, statistics_version=version)
+        for outcome in result.outcomes:
+            if outcome.offset == location.offset:
+                return outcome
+        raise StatisticsError("the group that its headers name does not contain it")
 
-    def _versions(self) -> dict[int, bytes]:
-        """Return the authentic statistics versions on the topic."""
-        return authentic_versions(self._read(self._topics.statistics, SINGLE_PARTITION), self._opener)
+    def _read_versions(self) -> dict[int, bytes]:
+        topic = self._topics.statistics
+        return authentic_versions(self._read(topic, SINGLE_PARTITION), topic_seal(self._configuration, topic))
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""
@@ -195,8 +168,7 @@ class Auditor:
 def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     topics = configuration.topics
-    require_broker(confluent_properties(configuration))
-    require_topics_of(configuration, [topics.single, topics.output, topics.rejected, topics.statistics])
+    require_topics(configuration, [topics.single, topics.output, topics.rejected, topics.statistics])
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
         yield from map(auditor.audit, locations)
@@ -204,22 +176,20 @@ def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> 
 
 def as_record(message: Message) -> InputRecord:
     """Convert a message to the record masker's input."""
-    headers: list[Header] = list(message.headers() or ())
+    headers = list(message.headers() or ())
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def authentic_versions(messages: Iterable[Message], opener: MessageOpener) -> dict[int, bytes]:
+def authentic_versions(messages: Iterable[Message], seal: TopicSeal) -> dict[int, bytes]:
     """Return the authentic versions among the messages of the statistics topic, without those that were removed."""
     versions: dict[int, bytes] = {}
     for message in messages:
-        if not (message.key() or b"").isdigit():
-            continue
-        version, value = int(message.key()), message.value()
-        if value is None:
-            versions.pop(version, None)
-            continue
-        with suppress(SealError):
-            versions[version] = opener.open(message.key(), value)
+        key, value = message.key() or b"", message.value()
+        if key.isdigit() and value is None:
+            versions.pop(int(key), None)
+        elif key.isdigit():
+            with suppress(SealError):
+                versions[int(key)] = seal.open(key, value)
     return versions
 
 
@@ -229,9 +199,5 @@ def _number(text: bytes | None) -> int:
 
 def _same(derived: RecordOutcome, message: Message) -> bool:
     """Return whether a masked record equals the derived one in value, key and headers."""
-    headers: list[Header] = list(message.headers() or ())
-    return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == (
-        message.value(),
-        message.key(),
-        headers,
-    )
+    written = (message.value(), message.key(), list(message.headers() or ()))
+    return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == written

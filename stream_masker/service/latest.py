@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.messages import decode_statistics
-from stream_masker.pipeline.publication import LabelledConcept, Publication
+from stream_masker.pipeline.publication import Publication
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.service.audit import authentic_versions
@@ -22,15 +22,12 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
-    SINGLE_PARTITION,
     connect_reader,
+    partition_counts,
     read_to_end,
-    require_topics_of,
+    require_topics,
 )
 
 MARKERS = 20
@@ -93,32 +90,27 @@ def latest_records(
     Raises ServiceError, ConfigurationError, KafkaException.
     """
     topics = configuration.topics
-    require_broker(confluent_properties(configuration))
-    require_topics_of(configuration, [topics.output, topics.statistics])
+    require_topics(configuration, [topics.output, topics.statistics])
     with connect_reader(configuration) as consumer:
         record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
-        latest = [_record(message, record_format) for message in _latest(consumer, topics.output, records)]
-        return latest, {one.version: one for one in _versions(configuration, consumer, {r.version for r in latest})}
+        partitions = partition_counts(consumer, configuration, [topics.output])[topics.output]
+        ends = [message for n in range(partitions) for message in _end(consumer, topics.output, n, records)]
+        newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
+        latest = [_record(message, record_format) for message in newest]
+        seal = topic_seal(configuration, topics.statistics)
+        versions = authentic_versions(read_to_end(consumer, topics.statistics, patience=POLL_TIMEOUT_SECONDS), seal)
+    named = {record.version for record in latest}
+    return latest, _published(configuration, {n: value for n, value in versions.items() if n in named})
 
 
 def latest_lines(records: Sequence[LatestRecord], versions: Mapping[int, PublishedVersion]) -> Iterator[str]:
     """Yield the lines for people: the records of each version, below its statistics."""
     for number in dict.fromkeys(record.version for record in records):
-        yield from versions[number].lines() if number in versions else [_unknown(number)]
+        unknown = f"statistics version {number}: no longer on the topic" if number else "no statistics: tombstones"
+        yield from versions[number].lines() if number in versions else [unknown]
         for record in records:
             if record.version == number:
                 yield from record.lines()
-
-
-def _unknown(number: int) -> str:
-    return f"statistics version {number}: no longer on the topic" if number else "no statistics: tombstones"
-
-
-def _latest(consumer: Consumer, topic: str, records: int) -> list[Message]:
-    """Return the latest records of all partitions, by their time."""
-    partitions = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic].partitions
-    last = [message for number in partitions for message in _end(consumer, topic, number, records)]
-    return sorted(last, key=lambda message: message.timestamp()[1])[-records:]
 
 
 def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[Message]:
@@ -132,37 +124,27 @@ def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[
 
 
 def _record(message: Message, record_format: RecordFormat | None) -> LatestRecord:
-    headers = dict(message.headers() or ())
+    headers, value = dict(message.headers() or ()), message.value()
     version = headers.get(VERSION_HEADER) or b""
     mechanism = (headers.get(MECHANISM_HEADER) or b"").decode("ascii", "replace")
-    number = int(version) if version.isdigit() else 0
-    value = _value(message.value(), record_format)
-    return LatestRecord(message.partition() or 0, message.offset() or 0, number, mechanism, value)
-
-
-def _value(value: bytes | None, record_format: RecordFormat | None) -> Any:
-    if value is None:
-        return None
     try:
-        return document_of(record_format, value)
+        shown = None if value is None else document_of(record_format, value)
     except (orjson.JSONDecodeError, RecordRejectedError):
-        return value.decode(errors="replace")
+        shown = value.decode(errors="replace")
+    number = int(version) if version.isdigit() else 0
+    return LatestRecord(message.partition() or 0, message.offset() or 0, number, mechanism, shown)
 
 
-def _versions(configuration: Configuration, consumer: Consumer, numbers: set[int]) -> Iterator[PublishedVersion]:
-    topic = configuration.topics.statistics
-    read = read_to_end(consumer, topic, partition=SINGLE_PARTITION, patience=POLL_TIMEOUT_SECONDS)
-    complete = authentic_versions(read, MessageOpener(topic_seal(configuration, topic)))
-    taxonomies = build_taxonomies(configuration)
-    least = configuration.publication.min_records
-    publication = Publication(taxonomies, configuration.calibration.rollup_depth, least)
-    for number in sorted(numbers & complete.keys()):
-        message = decode_statistics(complete[number])
-        exact = message.statistics
-        means = publication.means(exact)
-        mean = {name: _label(means.get(name)) for name in exact.attributes}
-        yield PublishedVersion(number, message.source, publication.statistics(exact), mean)
-
-
-def _label(mean: LabelledConcept | None) -> str | None:
-    return None if mean is None else f"{mean.concept} {mean.label}".strip()
+def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> dict[int, PublishedVersion]:
+    """Return versions as they may be published."""
+    depth, least = configuration.calibration.rollup_depth, configuration.publication.min_records
+    publication = Publication(build_taxonomies(configuration), depth, least)
+    shown = {}
+    for number, value in sorted(versions.items()):
+        message = decode_statistics(value)
+        means = publication.means(message.statistics)
+        labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
+        by_attribute = {name: labels.get(name) for name in message.statistics.attributes}
+        statistics = publication.statistics(message.statistics)
+        shown[number] = PublishedVersion(number, message.source, statistics, by_attribute)
+    return shown

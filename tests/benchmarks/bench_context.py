@@ -18,15 +18,15 @@ from itertools import chain
 
 import numpy as np
 from measuring import arguments, once, table
-from peers.measures import LONG_STAY, area
-from support.data import discharges_with_sex, icd9cm, sex_of_code
-from support.downstream import (
+from peers.downstream import (
     AncestorFeatures,
     FeatureChances,
     NaiveBayes,
     ancestor_features,
     chapters,
 )
+from peers.measures import LONG_STAY, area
+from support.data import discharges_with_sex, icd9cm, sex_of_code
 from support.real_codes import real_codes, real_rows
 
 from stream_masker import SemanticTransport, measure_utility

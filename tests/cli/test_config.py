@@ -78,7 +78,8 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
-            "mechanism: semantic_transport (alpha 1, certainty 0.5); the default",
+            "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, "
+            "alpha 1); the default",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 

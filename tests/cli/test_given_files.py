@@ -59,7 +59,7 @@ def test_a_proposal_has_the_encoding_of_its_table(tmp_path, config):
     source = german(tmp_path, config, "cp1252")
     options = ("--ontology", f"tree={tmp_path / 'tree.csv'}", "--encoding", "cp1252")
     proposed = yaml.safe_load(run("config", "init", "--events", source, *options).stdout)
-    assert proposed["produce"] == {"encoding": "cp1252", "numbers": ["id"]}
+    assert proposed["produce"] == {"encoding": "cp1252"}
 
 
 BUNDLE = {

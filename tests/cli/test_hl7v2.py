@@ -14,7 +14,7 @@ from support.hl7_messages import FOLDER, framed, masked_example, message
 from support.small_configuration import write_secret
 
 from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.events.files import file_events
+from stream_masker.service.events.publishing import file_events
 from stream_masker.service.files.events import open_events
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]

@@ -169,13 +169,13 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
     assert unchanged == "0% of the codes of a, 0% of the codes of b and 0% of the records stay as they were."
     assert kept.startswith("Kept in expectation: ")
-    assert mechanism.startswith("mechanism: semantic_noise (correlated, reference pair, ")
-    assert mechanism.endswith("; the default, because only semantic_noise has rounding")
+    assert mechanism == (
+        "mechanism: semantic_noise (correlated, reference pair, rounding ceil, candidates all, alpha 0.3)"
+    )
 
 
 def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
-    with changed(config) as content:
-        del content["mechanism"]
+    amend(config, mechanism={"name": "semantic_transport"})
     masked = tmp_path / "out.jsonl"
     done = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked)
     pairs = list(zip([event(k) for k in range(120)], read(masked), strict=True))
@@ -186,7 +186,7 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
         f"{same['a']:.0%} of the codes of a, {same['b']:.0%} of the codes of b and {both:.0%} of the records stay as "
         "they were."
     )
-    default = "mechanism: semantic_transport (alpha 1, certainty 0.5); the default"
+    default = "mechanism: semantic_transport (alpha 1, certainty 0.5)"
     kept = "Kept in expectation: meaning, mean, dispersion, marginals and the correlation and cross table of two codes."
     learned, *others = done.stderr.splitlines()[-4:]
     assert learned.startswith(f"{ATTACKER} can be at most 31% sure of a code and ")

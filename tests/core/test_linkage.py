@@ -91,7 +91,7 @@ def test_columns_must_correspond(flat):
     with pytest.raises(ParameterError, match="1 original and 2 masked"):
         record_linkage(Batch(1, scalars([1])), scalars([1], [2]), [flat])
     arrays = (Column(np.array([1, 2], np.int32), np.array([0, 2], np.int64)),)
-    with pytest.raises(ParameterError, match=r"^masked column 0 does not have the elements of the original one$"):
+    with pytest.raises(ParameterError, match=r"^a masked column does not have the elements of the original one$"):
         record_linkage(Batch(1, scalars([1])), arrays, [flat])
 
 

@@ -76,7 +76,7 @@ def test_every_example_is_masked_by_its_configuration(event):
 
 def mask(event, text):
     """Mask an event by the rounding of the papers, which keeps no code, after calibration on it and on other events."""
-    configuration = parse_configuration({**yaml.safe_load(text), "mechanism": {"rounding": "ceil"}})
+    configuration = parse_configuration({**yaml.safe_load(text), "mechanism": {"preset": "paper"}})
     mechanism = build_mechanism(configuration, SECRET)
     masker = RecordMasker(build_plan(configuration), mechanism, SECRET)
     others = [orjson.dumps(event).replace(b"I21.4", code) for code in (b"J18.9", b"S72.001A", b"C50.911")]

@@ -29,6 +29,7 @@ def test_the_measures_equal_those_of_the_mechanism_itself():
         alpha=0.3,
         reference="pair",
         rounding="ceil",
+        candidates="all",
         window=240,
         seed=data.secret,
     )

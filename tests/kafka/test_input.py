@@ -92,14 +92,8 @@ def test_an_input_that_topics_created_takes_no_batch_that_grows(service: Service
 
 def test_an_input_that_may_be_compressed_is_named(service: Service) -> None:
     service.create(1)
-    service.publish()
     service.alter("input", compression_type="producer")
-    advice = "compression.type=uncompressed"
-    assert advice in service.command("topics", "--dry-run").output
-    with service.running() as worker:
-        service.produce(range(1), partitions=1)
-        worker.reaches(1)
-        assert advice in worker.log
+    assert "compression.type=uncompressed" in service.command("topics", "--dry-run").output
 
 
 def test_a_group_without_offsets_masks_nothing_again(stream: Service) -> None:

@@ -10,17 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka_records import write
-from secured_kafka import SERVICE_USERS, SecuredKafka, password, token_endpoint, write_certificates
+from secured_kafka import SERVICE_USERS, SecuredKafka, password, write_certificates
 from service import Service, ids, service, value
 
 RECORDS = 300
 WORKER, CALIBRATOR, PRODUCER, _ = SERVICE_USERS
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with token_endpoint({user: password(user) for user in SERVICE_USERS}) as address:
-        yield address
 
 
 @pytest.fixture
@@ -44,16 +38,12 @@ def access(properties: dict[str, str]) -> dict[str, Any]:
     return {"bootstrap_servers": properties["bootstrap.servers"], "properties": others}
 
 
-@pytest.mark.parametrize("method", ["scram", "oauth", pytest.param("mutual_tls", marks=pytest.mark.scheduled)])
+@pytest.mark.parametrize("method", ["scram", pytest.param("mutual_tls", marks=pytest.mark.scheduled)])
 def test_each_principal_needs_only_the_access_that_topics_prints(
-    secured_kafka: SecuredKafka, endpoint: str, here: Service, printed: list[str], method: str
+    secured_kafka: SecuredKafka, here: Service, printed: list[str], method: str
 ) -> None:
     secured_kafka.allow(printed)
-    credentials = {
-        "scram": secured_kafka.scram,
-        "oauth": lambda user: secured_kafka.oauth(user, endpoint),
-        "mutual_tls": secured_kafka.mutual_tls,
-    }[method]
+    credentials = {"scram": secured_kafka.scram, "mutual_tls": secured_kafka.mutual_tls}[method]
     here.data["calibration"] = {"min_records": 100, "every_records": 100, "every_seconds": 1}
     events = here.folder / "events.jsonl"
     events.write_bytes(b"\n".join(map(value, range(RECORDS))))
@@ -108,7 +98,6 @@ def test_the_log_names_what_a_worker_may_not_write(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("client_secret", f"or its token endpoint refuses the client '{WORKER}': check sasl.oauthbearer."),
         (
             "certificate",
             "cannot be reached by TLS: check security.protocol, ssl.ca.location, and the client's ssl.cert",
@@ -117,14 +106,13 @@ def test_the_log_names_what_a_worker_may_not_write(
     ],
 )
 def test_wrong_credentials_are_one_message_with_its_remedy(
-    secured_kafka: SecuredKafka, endpoint: str, here: Service, wrong: str, said: str
+    secured_kafka: SecuredKafka, here: Service, wrong: str, said: str
 ) -> None:
-    """A refused secret, a certificate that the broker does not trust, and a broker that the client does not trust."""
+    """A certificate that the broker does not trust, and a broker that the client does not trust."""
     others = here.folder / "others"
     write_certificates(others)
     own = {name: str(others / f"{WORKER}.{end}") for name, end in (("certificate", "pem"), ("key", "key"))}
     properties = {
-        "client_secret": {**secured_kafka.oauth(WORKER, endpoint), "sasl.oauthbearer.client.secret": "wrong-password"},
         "certificate": {
             **secured_kafka.mutual_tls(WORKER),
             **{f"ssl.{name}.location": path for name, path in own.items()},
@@ -135,5 +123,4 @@ def test_wrong_credentials_are_one_message_with_its_remedy(
         printed = here.command(*command, code=1, kafka=access(properties))
         [message] = (line for line in printed.stderr.splitlines() if line.startswith("Error: "))
         assert said in message
-        assert "wrong-password" not in printed.output
         assert "Traceback" not in printed.output

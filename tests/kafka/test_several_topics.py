@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from confluent_kafka.admin import NewTopic
 from kafka_records import Record, read_all, write
 from service import START, Service, event, ids, value, wait
 
@@ -36,12 +35,6 @@ def fill(here: Service, letter: str, numbers: range) -> None:
 
 def masked(here: Service, letter: str) -> list[Record]:
     return read_all(here.bootstrap, name(here, letter, ".masked"))
-
-
-def create_input(here: Service, letter: str) -> None:
-    created = name(here, letter)
-    here.admin.create_topics([NewTopic(created, PARTITIONS)])[created].result(60)
-    wait(lambda: created in here.admin.list_topics(timeout=60).topics, "the new topic")
 
 
 def test_two_workers_mask_each_record_of_two_topics_once(here: Service) -> None:
@@ -87,26 +80,6 @@ def test_the_topics_of_a_deployment_have_different_pseudonyms_and_noise(here: Se
         here.command("audit", "--topic", name(here, letter), "--offset", "1:3")
 
 
-def test_a_topic_that_matches_later_is_masked_once_its_outputs_exist(here: Service) -> None:
-    here.data["topics"] |= {"input": f"^ward-{here.unique}\\.[a-z]", "rejected": "{topic}.rejected"}
-    here.data["kafka"]["properties"]["topic.metadata.refresh.interval.ms"] = 500
-    create_input(here, "a")
-    here.command("topics")
-    publish(here)
-    fill(here, "a", range(20))
-    with here.running() as worker:
-        worker.reaches(20)
-        create_input(here, "b")
-        fill(here, "b", range(30))
-        worker.wait(lambda: worker.says(name(here, "b", ".masked")), "the refusal")
-        assert len(masked(here, "a")) == 20
-        lines = here.command("topics").output.splitlines()
-        assert ["created", name(here, "b", ".masked")] in [line.split()[:2] for line in lines]
-        worker.reaches(50)
-        worker.wait(worker.ready, "readiness")
-    assert sorted(ids(masked(here, "b"))) == list(range(30))
-
-
 def test_a_first_version_comes_from_the_records_of_all_topics(here: Service) -> None:
     here.data["calibration"] = {"min_records": 100}
     here.create(PARTITIONS)
@@ -114,10 +87,3 @@ def test_a_first_version_comes_from_the_records_of_all_topics(here: Service) -> 
     fill(here, "b", range(40, 100))
     with here.running("calibrator") as calibrator:
         calibrator.wait(lambda: bool(here.read("statistics")), "a version of all 100 records")
-
-
-def test_an_output_that_matches_the_expression_is_refused_by_worker_and_topics(here: Service) -> None:
-    here.data["topics"] |= {"input": f"^ward-{here.unique}\\..*", "rejected": "{topic}.rejected"}
-    create_input(here, "a")
-    for command in ("topics", "worker"):
-        assert "would be masked again" in here.command(command, code=1).output

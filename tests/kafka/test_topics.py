@@ -25,7 +25,6 @@ def test_topics_that_cannot_take_their_records_are_refused(service: Service) -> 
         ("drift", "cleanup_policy", "compact", "cleanup.policy=delete"),
         ("output", "max_message_bytes", "265536", "max.message.bytes=1000000"),
         ("calibration", "retention_ms", "1000", "retention.ms="),
-        ("input", "min_insync_replicas", "2", "min.insync.replicas=1"),
     ):
         service.alter(role, **{setting: value})
         lines = service.command("topics", "--dry-run", code=1).output.splitlines()

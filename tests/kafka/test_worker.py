@@ -176,8 +176,9 @@ def test_only_records_without_a_place_in_the_output_wait(service: Service) -> No
         produce_to_new_partitions(service, range(20, 60))
         worker.wait(lambda: worker.metric("records_in_total") == 40, "the records of the first two partitions")
         worker.wait(lambda: worker.says("needs at least 4 partitions"), "the reason")
-        service.grow("output", 4)
-        worker.reaches(60)
+    service.grow("output", 4)
+    with service.running() as worker:
+        worker.reaches(20)
         worker.wait(worker.ready, "readiness")
     assert sorted(ids(service.read("output"))) == list(range(60))
 

@@ -43,7 +43,7 @@ class DischargeBench:
             noise_key=compile_path("encounter_id"),
             unit=None if unit is None else compile_path(unit),
         )
-        parameters = parameters or {"alpha": 0.3, "reference": "pair", "rounding": "ceil"}
+        parameters = parameters or {"alpha": 0.3, "reference": "pair", "rounding": "ceil", "candidates": "all"}
         self.mechanism = mechanism(dict.fromkeys(NAMES, self.tau), seed=b"seed............", **parameters)
         self.masker = RecordMasker(self.plan, self.mechanism, b"secret")
         self.sample = self.masker.count(self.values)

@@ -19,7 +19,6 @@ from stream_masker.service.audit import authentic_versions
 from stream_masker.service.calibrator.bootstrap import history_of
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics import ActiveStatistics, VersionBuffer
 
@@ -118,7 +117,7 @@ def test_a_forged_version_changes_nothing_in_a_worker(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refused: Counter[str] = Counter()
-    buffer = VersionBuffer(MessageOpener(seal), lambda cause: refused.update([cause]))
+    buffer = VersionBuffer(seal, lambda cause: refused.update([cause]))
     active = ActiveStatistics(Masking(configuration), None)
     forged = forgeries(genuine[-1], configuration, seal)[kind]
     for message in genuine:
@@ -134,8 +133,8 @@ def test_a_forged_version_changes_nothing_in_a_worker(
     buffer.add(*forged)
     active.consider(buffer.take())
     assert (active.version, active.refused) == (genuine[-1].version, None)
-    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert len(errors) == len(refused), "each cause is logged once"
+    warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) <= len(refused), "each cause is logged once a minute"
     assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
 
 
@@ -178,7 +177,7 @@ def test_a_forged_version_changes_nothing_in_an_audit(
 ) -> None:
     written: list[Any] = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
     forged = Message(*forgeries(genuine[-1], configuration, seal)[kind])
-    versions = authentic_versions([*written, forged], MessageOpener(seal))
+    versions = authentic_versions([*written, forged], seal)
     assert versions == {message.version: encode_statistics(message) for message in genuine}
 
 
@@ -202,4 +201,4 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
     causes = {cause: bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause}
     assert causes == {"plain": 1, "unknown_key": 1, "forged": 2}
     assert bench.metric("blocks_read_total", outcome="refused") == 4
-    assert len(caplog.records) == 3, "each cause is logged once"
+    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 3, "each cause is logged once a minute"

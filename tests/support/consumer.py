@@ -8,8 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.worker.batch import LoadBatcher
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.source import BatchLimits, Source
 
 TOPIC = "in"
 
@@ -126,10 +125,13 @@ class FakeClient:
 
 
 def source_of(client: FakeClient, **more: Any) -> Source:
-    """Return a source that reads from the client, with the client's clock."""
-    parts = {"running": lambda: True, "has_place": lambda _: True, "before_revoke": lambda: None, **more}
-    batcher = LoadBatcher(records=4, size=10_000, delay=1.0)
-    return Source(client, batcher, clock=lambda: client.now, **parts)
+    """Return a source that reads from the client, with the client's clock, and has joined the group."""
+    nothing = lambda *_: None  # noqa: E731
+    hooks = {"running": lambda: True, "has_place": lambda _: True, "before_revoke": nothing, "forget": nothing}
+    limits = more.pop("limits", BatchLimits(records=4, size=10_000, delay=1.0))
+    source = Source(client, [TOPIC], limits, clock=lambda: client.now, **{**hooks, **more})
+    source.join()
+    return source
 
 
 def part(number: int) -> Partition:

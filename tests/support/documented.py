@@ -24,25 +24,27 @@ from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
 from stream_masker.service.kafka.clients import (
     FETCH_BACKOFF_MS,
     LONGEST_RETRY_BACKOFF_MS,
+    MAX_VERSION_BYTES,
+    PRODUCER_BYTES,
     QUEUED_MESSAGES,
+    RECONNECT_MS,
     RETRY_BACKOFF_MS,
 )
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.requirements import (
+    DEFAULT_PARTITIONS,
     MAX_BLOCK_BYTES,
-    MAX_VERSION_BYTES,
-    PRODUCER_BYTES,
     WEEK_MS,
     masked_bytes,
+    required_topics,
 )
-from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, required_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
-from stream_masker.service.worker.batch import OVERLAPPED_RECORDS
 from stream_masker.service.worker.groups import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
-from stream_masker.service.worker.run import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.run import LINGER_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.source import OVERLAPPED_RECORDS
 from stream_masker.service.worker.worker import FENCING_SECONDS, MAX_FENCINGS
 
 __all__ = [

@@ -21,7 +21,7 @@ from support.documentation import ROOT, blocks
 
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.simulate import SimulationOptions
+from stream_masker.service.events.synthetic import synthetic_discharges
 
 FOLDER = ROOT / "examples"
 HEADINGS = {
@@ -61,7 +61,7 @@ def events(name: str) -> Iterator[dict[str, Any]]:
         yield from synthea.bundles(RECORDS[name] - 1)
         return
     nested = parse_configuration(documented_configuration("nested"))
-    generated = SimulationOptions(records=RECORDS[name] - 1, seed=17).events(nested)
+    generated = synthetic_discharges(nested, seed=17).events(RECORDS[name] - 1)
     yield from map({"flat": _flat, "nested": dict, "fhir": _encounter}[name], generated)
 
 

@@ -76,14 +76,13 @@ def worker_metrics() -> RecordingMetrics:
     report.refused_message(RefusalCause.FORGED)
     active = SimpleNamespace(version=3, refusals=1, refused="version 4")
     report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
-    topics = SimpleNamespace(refused=None, place_missing=lambda waiting: None)
     source = {
         "unreadable": dict,
         "take_skipped": lambda: 2,
-        "waiting": set,
+        "waiting": frozenset(),
         "lag": lambda: dict.fromkeys(PARTITIONS, 7),
     }
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source), topics)
+    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     counts = TransactionCounts(
         masked=8,
         tombstones=1,

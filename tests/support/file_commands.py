@@ -25,7 +25,7 @@ def write_configuration(folder):
         {**dict.fromkeys(ROOT, "R"), **links},
         attributes=attributes,
         fields={"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
-        mechanism={"rounding": "ceil"},
+        mechanism={"name": "semantic_noise", "preset": "paper"},
         calibration={"window_records": 50, "min_records": 10},
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import fcntl
 import os
 import random
 import shutil
@@ -24,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -52,6 +53,8 @@ appender.stdout.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n%throwable{1}
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 _ports = iter(random.SystemRandom().sample(PORTS, k=len(PORTS)))
+_taken: list[IO[str]] = []
+"""The locks of the ports that this process has taken."""
 _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker-launcher")
 
 
@@ -120,11 +123,24 @@ def copy_dependencies(maven: str, folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on, and that this process has not returned before."""
-    return list(islice(filter(is_free, _ports), count))
+    """Return ports that nothing listens on, and that no process of a test run has been given before and still has."""
+    return list(islice(filter(take_port, _ports), count))
 
 
-def is_free(port: int) -> bool:
+def take_port(port: int) -> bool:
+    """Take a port until this process ends; return False if another one has it, or something listens on it.
+
+    A broker listens seconds after its port was chosen, so the port is locked on this machine meanwhile.
+    """
+    folder = Path(tempfile.gettempdir(), f"stream-masker-ports-{os.getuid()}")
+    folder.mkdir(exist_ok=True)
+    lock = (folder / str(port)).open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        return False
+    _taken.append(lock)
     with socket.socket() as probe:
         return probe.connect_ex((LOOPBACK, port)) != 0
 
@@ -283,11 +299,6 @@ class Cluster:
         """Let a frozen broker continue, and wait until every running one has joined."""
         self.brokers[broker_id].thaw()
         self.wait()
-
-    def restart(self, broker_id: int) -> None:
-        """Stop a broker cleanly and start it again."""
-        self.stop(broker_id)
-        self.start(broker_id)
 
     def destroy(self) -> None:
         """Kill every broker."""

@@ -52,7 +52,7 @@ def running_demo(
         children.start("calibrator", config)
         children.start("worker", [*config, "--http-port", str(environment.worker_port)])
         await_served(demo)
-        events = ["--synthetic", str(EVENTS), "--rate", str(rate), "--drift-after", str(drift_after)]
+        events = ["--synthetic", str(EVENTS), "--rate", str(rate), "--outbreak-after", str(drift_after)]
         children.start("produce", [*config, *events])
         yield demo
 

@@ -1,26 +1,20 @@
 """A real Apache Kafka that authenticates its clients and authorises every request.
 
-Listeners: SASL over plaintext (SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens), TLS with certificates of
+Listeners: SASL over plaintext (SCRAM-SHA-512), TLS with certificates of
 clients, and plaintext for administrators, who are anonymous super users.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime
 import ipaddress
-import json
 import re
 import shlex
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import parse_qs
 
 from confluent_kafka.admin import (
     AclBinding,
@@ -72,18 +66,6 @@ class SecuredKafka:
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": user,
             "sasl.password": secret or password(user),
-        }
-
-    def oauth(self, user: str, endpoint: str) -> dict[str, str]:
-        """The properties of a client that obtains tokens from an endpoint."""
-        return {
-            "bootstrap.servers": self.sasl,
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.oauthbearer.method": "oidc",
-            "sasl.oauthbearer.client.id": user,
-            "sasl.oauthbearer.client.secret": password(user),
-            "sasl.oauthbearer.token.endpoint.url": endpoint,
         }
 
     def mutual_tls(self, user: str) -> dict[str, str]:
@@ -149,9 +131,8 @@ def settings(folder: Path, ports: Ports, sasl: int, tls: int) -> dict[str, objec
         "advertised.listeners": addresses(**listeners),
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        "listener.name.sasl.sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.sasl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
-        "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required;",
         "listener.name.tls.ssl.client.auth": "required",
         "listener.name.tls.ssl.keystore.type": "PEM",
         "listener.name.tls.ssl.keystore.location": folder / "broker.both",
@@ -216,47 +197,3 @@ def certificate(
 
 def pem(signed: x509.Certificate) -> bytes:
     return signed.public_bytes(serialization.Encoding.PEM)
-
-
-@contextmanager
-def token_endpoint(users: Mapping[str, str]) -> Iterator[str]:
-    """Serve unsigned tokens to clients with these ids and secrets; yield the address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            length = int(self.headers["Content-Length"])
-            grant = parse_qs(self.rfile.read(length).decode())["grant_type"]
-            scheme, _, credentials = self.headers["Authorization"].partition(" ")
-            user, _, secret = base64.b64decode(credentials).decode().partition(":")
-            if (scheme, grant) != ("Basic", ["client_credentials"]) or users.get(user) != secret:
-                self.answer(401, {"error": "invalid_client"})
-            else:
-                self.answer(200, {"access_token": unsigned_token(user), "expires_in": 300, "token_type": "Bearer"})
-
-        def answer(self, status: int, content: object) -> None:
-            body = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Write no log."""
-
-    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://{LOOPBACK}:{server.server_port}/token"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def unsigned_token(user: str) -> str:
-    """A JSON Web Token without a signature, which the broker of these tests accepts."""
-    now = int(time.time())
-    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 300})
-    return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), ""])

@@ -1,8 +1,8 @@
 """A worker on a simulated group and broker: rebalances, failed, lost and stuck transactions at random, in one thread.
 
-The worker's sessions, source and batchers are the real ones. The broker keeps committed offsets and committed output by
-partition, and checks them whenever a transaction is committed. Another member of the group processes records of the
-partitions that the worker does not own.
+The worker's sessions, source and micro-windows are the real ones. The broker keeps committed offsets and committed
+output by partition, and checks them whenever a transaction is committed. Another member of the group processes records
+of the partitions that the worker does not own.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.batch import Batcher, LoadBatcher
-from stream_masker.service.worker.groups import GroupBatcher, GroupLimits
+from stream_masker.service.worker.groups import GroupLimits, MicroWindows
 from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.source import BatchLimits, Source
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
@@ -270,14 +269,13 @@ class SimulatedTransactions:
         self.broker.resolve()
         self.opened = True
 
-    def write(
-        self, results: Mapping[Partition, Result], offsets: Mapping[Partition, int], group: object
-    ) -> Future[TransactionCounts]:
+    def write(self, results: Mapping[Partition, Result], group: object) -> Future[TransactionCounts]:
         assert self.opened
         assert not self.lost, "written on a lost producer"
         assert self.simulation.pending is None, "two transactions at a time"
         records = [(p.number, offset) for p, result in results.items() for offset in result.offsets]
-        transaction = Transaction(records, {p.number: offset for p, offset in offsets.items()}, group)
+        offsets = {p.number: result.offsets[-1] + 1 for p, result in results.items()}
+        transaction = Transaction(records, offsets, group)
         self.simulation.pending, self.stuck = transaction, self.fails(0.05)
         return transaction.future
 
@@ -381,22 +379,21 @@ class Simulation:
         """A metric of the worker."""
         return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
 
-    def connect(self, batcher: Batcher, before_revoke: Callable[[], None]) -> Source:
+    def connect(self, **hooks: Callable[..., None]) -> Source:
         self.consumers.append(SimulatedConsumer(self))
         return Source(
             self.consumers[-1],  # type: ignore[arg-type]
-            batcher,
+            ["in"],
+            BatchLimits(records=6, size=1_000, delay=0.2),
             running=self.liveness.beat,
             has_place=lambda _: True,
-            before_revoke=before_revoke,
             clock=lambda: self.now,
+            **hooks,
         )
 
-    def _batcher(self) -> Batcher:
-        limits = GroupLimits(records=4, size=1_000, delay=0.5, short="hold", batch=8)
-        if self.grouped:
-            return GroupBatcher(limits, lambda: 2 if self.faulty else 1)
-        return LoadBatcher(records=6, size=1_000, delay=0.2)
+    def _windows(self) -> MicroWindows | None:
+        limits = GroupLimits(records=4, size=1_000, delay=0.0, short="hold")
+        return MicroWindows(limits, lambda: 2 if self.faulty else 1) if self.grouped else None
 
     def _transactions(self) -> SimulatedTransactions:
         self.transactions.append(SimulatedTransactions(self))
@@ -412,9 +409,8 @@ class Simulation:
             WorkerParts(
                 connect=self.connect,
                 transactions=self._transactions,  # type: ignore[arg-type]
-                batcher=self._batcher,
+                windows=self._windows,
                 statistics=SimpleNamespace(active=active, held=None, age=0.0, poll=nothing, close=nothing),  # type: ignore[arg-type]
-                topics=SimpleNamespace(names=["in"], refused=None, refresh=nothing, place_missing=lambda _: None),  # type: ignore[arg-type]
                 liveness=self.liveness,
                 health=health,
                 report=WorkerReport(self.metrics, health, lambda: self.now),

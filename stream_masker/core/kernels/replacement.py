@@ -1,4 +1,4 @@
-"""The compiled functions of replacements and of the risk of semantic noise."""
+"""The compiled draw of replacements (``core.replacement``)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,17 @@ SCANNED = 16
 NO_LEVEL = int32(1 << 30)
 """A level beyond all others."""
 
-ATTEMPTS = 2
-"""Draws from a whole level before a pass over its admissible classes. Both give the same law."""
-
 
 class Orders(NamedTuple):
-    """Candidate classes as k + e concepts see them, nearest first: k anchors of a table, and e other concepts.
+    """Candidate classes as k concepts see them, nearest first.
 
-    * ``rows``: (k, c) the level of every class of the table from each anchor. ``others``: (e, c) from the others.
-    * ``order``: (k + e, n) the candidate classes by level, those of one level by their first candidate.
-    * ``starts``: (k + e, L + 1) int32, the first place in ``order`` of each level; n at the end.
-    * ``sums``: (k + e, n // STRIDE + 1) int64, the weight of all places before each ``STRIDE``-th.
+    * ``rows``: (k, c) the level of every class of the table from each concept.
+    * ``order``: (k, n) the candidate classes by level, those of one level by their first candidate.
+    * ``starts``: (k, L + 1) int32, the first place in ``order`` of each level; n at the end.
+    * ``sums``: (k, n // STRIDE + 1) int64, the weight of all places before each ``STRIDE``-th.
     """
 
     rows: IndexMatrix
-    others: IndexMatrix
     order: IndexMatrix
     starts: Int32Matrix
     sums: Int64Matrix
@@ -58,8 +54,7 @@ class Orders(NamedTuple):
 class ClassMembers(NamedTuple):
     """The candidates of each of c classes.
 
-    * ``weights``: (c,) int64, the weight of a class in draws; 0 without candidates.
-    * ``used``: (c,) bool, whether a class has candidates.
+    * ``weights``: (c,) int64, the weight of a class in draws. ``used``: (c,) bool, whether it has candidates.
     * ``members``: int32 positions; those of class j are ``members[starts[j]:starts[j + 1]]``.
     """
 
@@ -70,10 +65,12 @@ class ClassMembers(NamedTuple):
 
 
 class View(NamedTuple):
-    """The classes around one value.
+    """The classes around one value, with the levels that meet the condition of its sign.
 
     * ``row``: (c,) their levels from the value. ``beside``: (c,) from its reference.
     * ``order``, ``starts``, ``sums``: its rows of ``Orders``.
+    * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
+    * ``first``, ``end``: it is drawn, if the level that is taken has any, at the levels ``first`` … ``end - 1``.
     """
 
     row: IndexArray
@@ -81,15 +78,6 @@ class View(NamedTuple):
     order: IndexArray
     starts: Int32Array
     sums: Int64Array
-
-
-class Sides(NamedTuple):
-    """The sign condition of one value, as levels from its reference.
-
-    * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
-    * ``first``, ``end``: it is drawn, if the level that is taken has any, at the levels ``first`` … ``end - 1``.
-    """
-
     low: int
     high: int
     first: int
@@ -97,126 +85,86 @@ class Sides(NamedTuple):
 
 
 @inlined
-def sides_of(own: int, sign: int, weak: bool) -> Sides:
-    """Return the condition of a value.
-
-    * ``own``: the level of the value from the reference. ``sign``: 1 for farther, -1 for nearer, 0 for none.
-    * ``weak``: whether classes as far from the reference as the value are admissible, too.
-    """
-    low = own + 1 if sign > 0 else int64(0)
-    high = own if sign < 0 else int64(NO_LEVEL)
-    equal = int64(1) if weak and sign != 0 else int64(0)
-    return Sides(low - equal * int64(sign > 0), high + equal * int64(sign < 0), low, high)
-
-
-@inlined
-def level_above(view: View, classes: ClassMembers, sides: Sides, place: int) -> int:
-    """Return the least level with an admissible class from a place on, or -1."""
+def level_above(view: View, used: BoolArray, place: int) -> int:
+    """Return the least level with an admissible class from a place of the order on, or -1."""
     stop = min(place + view.row.size // SCANNED, int64(view.order.size))
     for p in range(place, stop):
-        if sides.low <= int64(view.beside[view.order[p]]) < sides.high:
+        if view.low <= int64(view.beside[view.order[p]]) < view.high:
             return int64(view.row[view.order[p]])
     if stop == view.order.size:
         return int64(-1)
-    least, found, low, high = int32(view.row[view.order[stop]]), NO_LEVEL, int32(sides.low), int32(sides.high)
+    least, found, low, high = int32(view.row[view.order[stop]]), NO_LEVEL, int32(view.low), int32(view.high)
     for j in range(view.row.size):
         level, other = int32(view.row[j]), int32(view.beside[j])
-        fits = (level >= least) & (other >= low) & (other < high) & classes.used[j]
+        fits = (level >= least) & (other >= low) & (other < high) & used[j]
         found = min(found, level if fits else NO_LEVEL)
     return int64(found) if found < NO_LEVEL else int64(-1)
 
 
 @inlined
-def level_below(view: View, classes: ClassMembers, sides: Sides, place: int) -> int:
-    """Return the greatest level above 0 with an admissible class before a place, or -1."""
+def level_below(view: View, used: BoolArray, place: int) -> int:
+    """Return the greatest level above 0 with an admissible class before a place of the order, or -1."""
     nearest = int64(view.starts[1])
     stop = max(place - view.row.size // SCANNED, nearest)
     for p in range(place - 1, stop - 1, -1):
-        if sides.low <= int64(view.beside[view.order[p]]) < sides.high:
+        if view.low <= int64(view.beside[view.order[p]]) < view.high:
             return int64(view.row[view.order[p]])
     if stop <= nearest:
         return int64(-1)
-    most, found, low, high = int32(view.row[view.order[stop - 1]]), int32(0), int32(sides.low), int32(sides.high)
+    most, found, low, high = int32(view.row[view.order[stop - 1]]), int32(0), int32(view.low), int32(view.high)
     for j in range(view.row.size):
         level, other = int32(view.row[j]), int32(view.beside[j])
-        fits = (level <= most) & (other >= low) & (other < high) & classes.used[j]
+        fits = (level <= most) & (other >= low) & (other < high) & used[j]
         found = max(found, level if fits else int32(0))
     return int64(found) if found > 0 else int64(-1)
 
 
 @inlined
-def first_level_from(levels: Float64Array, target: float) -> int:
-    """Return the first level at a distance of at least ``target``."""
-    low, high = int64(0), int64(levels.size)
-    while low < high:
-        middle = (low + high) >> 1
-        if levels[middle] < target:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
-def weight_before(view: View, classes: ClassMembers, place: int) -> int:
-    """Return the weight of all places before ``place``."""
+def weight_before(view: View, weights: Int64Array, place: int) -> int:
+    """Return the weight of all places of the order before one."""
     total = int64(view.sums[place // STRIDE])
     for p in range(place // STRIDE * STRIDE, place):
-        total += classes.weights[view.order[p]]
+        total += weights[view.order[p]]
     return total
 
 
 @inlined
-def member_of(classes: ClassMembers, j: int, rest: int) -> int:
-    """Return the candidate of class j that a rest in 0 … weight - 1 selects."""
-    size = classes.starts[j + 1] - classes.starts[j]
-    return int64(classes.members[classes.starts[j] + rest % size])
-
-
-@inlined
-def class_by_weight(view: View, classes: ClassMembers, weight: int) -> tuple[int, int]:
-    """Return (class, rest): the class at which the sum of the weights in order exceeds ``weight``, and by how much
-    ``weight`` exceeds the sum before it."""
-    low, high = int64(0), int64(view.sums.size - 1)
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if view.sums[middle] <= weight:
-            low = middle
-        else:
-            high = middle - 1
+def class_at(view: View, weights: Int64Array, weight: int) -> tuple[int, int]:
+    """Return the class at which the sum of the weights in order exceeds ``weight``, and what is left of it there."""
+    low = int64(np.searchsorted(view.sums, weight, side="right")) - 1
     rest, place = weight - view.sums[low], low * STRIDE
-    while rest >= classes.weights[view.order[place]]:
-        rest -= classes.weights[view.order[place]]
+    while rest >= weights[view.order[place]]:
+        rest -= weights[view.order[place]]
         place += 1
     return int64(view.order[place]), rest
 
 
 @inlined
-def draw_candidate(view: View, classes: ClassMembers, sides: Sides, level: int, tie: np.uint64) -> int:
-    """Draw an admissible candidate of a level by weight: those that are preferred, if there is one."""
-    start, end = int64(view.starts[level]), int64(view.starts[level + 1])
-    before = weight_before(view, classes, start)
-    total = weight_before(view, classes, end) - before
-    for _ in range(ATTEMPTS):
-        j, rest = class_by_weight(view, classes, before + index_below(tie, total))
-        if sides.first <= int64(view.beside[j]) < sides.end:
-            return member_of(classes, j, rest)
-        tie = mixed_word(tie)
-    preferred, admissible = int64(0), int64(0)
-    for p in range(start, end):
-        j = int64(view.order[p])
-        other = int64(view.beside[j])
-        preferred += classes.weights[j] if sides.first <= other < sides.end else int64(0)
-        admissible += classes.weights[j] if sides.low <= other < sides.high else int64(0)
-    low, high = (sides.first, sides.end) if preferred > 0 else (sides.low, sides.high)
-    rest = index_below(tie, preferred if preferred > 0 else admissible)
-    for p in range(start, end):
-        j = int64(view.order[p])
-        if low <= int64(view.beside[j]) < high:
-            if rest < classes.weights[j]:
-                return member_of(classes, j, rest)
-            rest -= classes.weights[j]
-    return int64(-1)
+def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64) -> int:
+    """Draw an admissible candidate of a level by weight: those that are preferred, if there is one.
+
+    The first draw is from the whole level; only if it is not preferred, the level is visited class by class.
+    """
+    weights, start, end = classes.weights, int64(view.starts[level]), int64(view.starts[level + 1])
+    before = weight_before(view, weights, start)
+    j, rest = class_at(view, weights, before + index_below(tie, weight_before(view, weights, end) - before))
+    if not view.first <= int64(view.beside[j]) < view.end:
+        preferred, admissible = int64(0), int64(0)
+        for p in range(start, end):
+            j = int64(view.order[p])
+            other = int64(view.beside[j])
+            preferred += weights[j] if view.first <= other < view.end else int64(0)
+            admissible += weights[j] if view.low <= other < view.high else int64(0)
+        low, high = (view.first, view.end) if preferred > 0 else (view.low, view.high)
+        rest = index_below(mixed_word(tie), preferred if preferred > 0 else admissible)
+        for p in range(start, end):
+            j = int64(view.order[p])
+            if low <= int64(view.beside[j]) < high:
+                if rest < weights[j]:
+                    break
+                rest -= weights[j]
+    size = classes.starts[j + 1] - classes.starts[j]
+    return int64(classes.members[classes.starts[j] + rest % size])
 
 
 @inlined
@@ -254,49 +202,51 @@ def replace_values(
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
-) -> tuple[Int32Array, Float64Array, UInt8Array, tuple[int, float, float, int, int, int]]:
-    """Return the masks, distances and flags of k values, and the sums of ``Distortion`` over those that are present.
+) -> tuple[Int32Array, Float64Array, UInt8Array, Float64Array]:
+    """Return the masks, distances and flags of n values, and the (6,) sums of ``Distortion``, in the order of its
+    fields, over those that are present.
 
-    * ``farthest``: (k + e,) the level of the farthest candidate from each concept of ``orders``.
-    * ``indices``, ``references``: (k,) the values and their references among the concepts of ``orders``; -1 for none.
-    * ``own_levels``: (k,) the level of each value from its reference, or -1 for that of its class; (0,) if all are -1.
-    * ``codes``: (k,) positions. ``noise``: (k,) ε. ``rounding``, ``ties``: (k,) random words.
+    * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
+    * ``weak``: whether classes as far from the reference as the value are admissible, too.
+    * ``indices``, ``references``: (n,) the values and their references among the concepts of ``orders``; -1 for none.
+    * ``own_levels``: (n,) the level of each value from its reference, or -1 for that of its class.
+    * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
     """
-    masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
-    present, squares, noises, truncated, unsigned, unchanged = int64(0), 0.0, 0.0, int64(0), int64(0), int64(0)
+    masks, distances, flags, sums = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8), np.zeros(6)
     for k in range(codes.size):
         if codes[k] < 0:
             continue
-        present += 1
+        sums[0] += 1.0
         if noise[k] == 0.0:
-            unchanged += 1
+            sums[5] += 1.0
             continue
-        i, r, sign = int64(indices[k]), int64(references[k]), int64(1) if noise[k] > 0.0 else int64(-1)
+        i, r, farther, nearer = int64(indices[k]), int64(references[k]), noise[k] > 0.0, noise[k] < 0.0
         if r < 0 or r == i:
-            r, sign = i, int64(0)
-        row = orders.rows[i] if i < len(orders.rows) else orders.others[i - len(orders.rows)]
-        beside = orders.rows[r] if r < len(orders.rows) else orders.others[r - len(orders.rows)]
-        view, target = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i]), abs(noise[k])
-        own = int64(beside[class_of[codes[k]]])
-        if own_levels.size and own_levels[k] >= 0:
-            own = int64(own_levels[k])
-        split = int64(view.starts[first_level_from(levels, target)])
-        sides, above, below, dropped = sides_of(own, sign, weak), int64(-1), int64(-1), 0
-        if sign == 0 or sides.low <= farthest[r]:
-            above = level_above(view, classes, sides, split)
+            r, farther, nearer = i, False, False
+        row, beside, target = orders.rows[i], orders.rows[r], abs(noise[k])
+        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
+        first, end = own + 1 if farther else int64(0), own if nearer else int64(NO_LEVEL)
+        low, high = first - int64(weak and farther), end + int64(weak and nearer)
+        view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
+        split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
+        if not (farther or nearer) or low <= farthest[r]:
+            above = level_above(view, classes.used, split)
             if calibrated or above < 0:
-                below = level_below(view, classes, sides, split)
+                below = level_below(view, classes.used, split)
         if above < 0 and below < 0:
-            sides, dropped = sides_of(int64(0), int64(0), False), SIGN_DROPPED
-            above, below = level_above(view, classes, sides, split), level_below(view, classes, sides, split)
+            free = int64(NO_LEVEL)
+            view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
+            above, below = level_above(view, classes.used, split), level_below(view, classes.used, split)
+            flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
         hi = levels[above] if above >= 0 else np.inf
         lo = levels[below] if below >= 0 else -1.0
         distance, flag = choose_distance(target, lo, hi, is_candidate[codes[k]], calibrated, rounding[k])
-        distances[k], flags[k] = distance, flag | (dropped if above >= 0 or below >= 0 else 0)
+        distances[k], flags[k] = distance, flags[k] | flag
         if distance > 0.0:
-            level = above if distance == hi else below
-            masks[k] = draw_candidate(view, classes, sides, level, ties[k])
-        squares, noises = squares + distance * distance, noises + noise[k] * noise[k]
-        truncated, unsigned = truncated + int64(flags[k] & TRUNCATED), unsigned + int64(flags[k] & SIGN_DROPPED != 0)
-        unchanged += int64(masks[k] == codes[k])
-    return masks, distances, flags, (present, squares, noises, truncated, unsigned, unchanged)
+            masks[k] = draw_candidate(view, classes, above if distance == hi else below, ties[k])
+        sums[1] += distance * distance
+        sums[2] += target * target
+        sums[3] += int64(flags[k] & TRUNCATED != 0)
+        sums[4] += int64(flags[k] & SIGN_DROPPED != 0)
+        sums[5] += int64(masks[k] == codes[k])
+    return masks, distances, flags, sums

@@ -11,8 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -29,25 +28,19 @@ from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import require_mapping
+from stream_masker.core.validation import number_between, require_mapping
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORDS = WordLayout(width=2, first=6)
 """Two random words of each value: whether it stays, and what it becomes."""
 
 
-class TransitionDrawer(Protocol):
-    """Draws new values of one attribute."""
-
-    def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
-        """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random ones."""
-
-
-AnyDrawer = TypeVar("AnyDrawer", bound=TransitionDrawer)
+AnyDrawer = TypeVar("AnyDrawer")
+"""What draws the masks of an attribute, such as a ``MarkovMatrix``."""
 
 
 class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDrawer]):
-    """A mechanism that masks with one ``TransitionDrawer`` per attribute."""
+    """A mechanism whose ``_prepare`` returns what draws the masks of each attribute."""
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
@@ -55,7 +48,7 @@ class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDraw
         There is no noise, so the distortions' ``squared_noise`` is 0. Raises StatisticsError before the first
         statistics, and ParameterError if the batch has other attributes, or another size than the keys.
         """
-        drawers = self._prepared_statistics()
+        drawers: tuple[Any, ...] = self._prepared_statistics()
         self._check(batch, keys)
         words = draw_words(keys, batch, CHOICE_WORDS)
         columns = zip(drawers, batch.columns, words, strict=True)
@@ -143,8 +136,8 @@ class MarkovMechanism(DrawingMechanism[MarkovMatrix]):
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the values and counts of each attribute."""
-        columns = zip(self._attributes, counts.values, strict=True)
-        return {name: pack_counts(self._counted(name, column)) for name, column in columns}
+        columns = [self._counted(*each) for each in zip(self._attributes, counts.values, strict=True)]
+        return {a: pack_counts(c.keys, c.counts) for a, c in zip(self._attributes, columns, strict=True)}
 
     def _counted(self, attribute: str, column: SparseCounts) -> SparseCounts:
         """Return the values of the matrix and their counts: by default those of the window."""
@@ -315,35 +308,30 @@ def checked_matrix(attribute: str, named: object, taxonomy: Taxonomy) -> tuple[I
 
     Raises ParameterError, which names attribute and value, unless the matrix is square and row-stochastic.
     """
+    where = f"the matrix of {attribute!r}"
     if not isinstance(named, Mapping) or not 2 <= len(named) <= MAX_MATRIX_VALUES:
         raise ParameterError(
-            f"the matrix of {attribute!r} is not allowed: "
-            f"use a mapping of 2 to {MAX_MATRIX_VALUES} values, each to its row"
+            f"{where} is not allowed: use a mapping of 2 to {MAX_MATRIX_VALUES} values, each to its row"
         )
     unknown = [value for value, position in zip(named, taxonomy.find(list(named)), strict=True) if position < 0]
     if unknown:
-        raise ParameterError(f"the matrix of {attribute!r} has a row for {unknown[0]!r}, which is not in its taxonomy")
+        raise ParameterError(f"{where} has a row for {unknown[0]!r}, which is not in its taxonomy")
     values = np.sort(taxonomy.encode(list(named)))
     index_of = {concept: i for i, concept in enumerate(taxonomy.decode(values))}
     rows = np.zeros((values.size, values.size))
     for value, row in named.items():
-        rows[index_of[value]] = _checked_row(f"the matrix of {attribute!r}, row {value!r}", row, index_of)
+        if not isinstance(row, Mapping) or not row.keys() <= index_of.keys():
+            raise ParameterError(
+                f"{where}, row {value!r}: use a mapping of values that have a row, so that it is square"
+            )
+        for target, probability in row.items():
+            name = f"{where}, row {value!r}: the probability of {target!r}"
+            rows[index_of[value], index_of[target]] = number_between(name, probability, 0, 1)
+        total = math.fsum(rows[index_of[value]])
+        if abs(total - 1.0) > ROW_SUM_TOLERANCE:
+            raise ParameterError(
+                f"{where}, row {value!r} is not stochastic: it sums to {total:.10g}, and must sum to 1"
+            )
     if (rows.diagonal() >= 1.0).all():
-        raise ParameterError(f"the matrix of {attribute!r} changes no value, so nothing would be masked")
+        raise ParameterError(f"{where} changes no value, so nothing would be masked")
     return values, rows / rows.sum(axis=1, keepdims=True)
-
-
-def _checked_row(where: str, row: object, index_of: Mapping[str, int]) -> Float64Array:
-    if not isinstance(row, Mapping):
-        raise ParameterError(f"{where} is a {type(row).__name__}: use a mapping of values to probabilities")
-    probabilities = np.zeros(len(index_of))
-    for target, probability in row.items():
-        if target not in index_of:
-            raise ParameterError(f"{where} leads to {target!r}, which has no row: the matrix must be square")
-        if isinstance(probability, bool) or not isinstance(probability, Real) or not 0 <= float(probability) <= 1:
-            raise ParameterError(f"{where} gives {target!r} the probability {probability!r}: use a number from 0 to 1")
-        probabilities[index_of[target]] = probability
-    total = math.fsum(probabilities)
-    if abs(total - 1.0) > ROW_SUM_TOLERANCE:
-        raise ParameterError(f"{where} is not stochastic: it sums to {total:.10g}, and must sum to 1")
-    return probabilities

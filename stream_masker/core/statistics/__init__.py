@@ -3,11 +3,11 @@
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up.
 * ``statistics``: sMean, sVar, sdCov, sdVar, sdCor and Σ (equations 13 to 22), and versioned ``Statistics`` of a window.
 * ``summary``: the form of versioned statistics.
-* ``observed``: the concepts that have occurred, and their shares at one depth.
+* ``packing``: arrays and counts in the form of versioned statistics.
 """
 
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, merge
-from stream_masker.core.statistics.observed import roll_up, unpack_observed
+from stream_masker.core.statistics.packing import unpack_observed
 from stream_masker.core.statistics.statistics import (
     compute_statistics,
     distance_correlation,
@@ -15,6 +15,7 @@ from stream_masker.core.statistics.statistics import (
     distance_variance,
     is_positive_semidefinite,
     nearest_psd,
+    roll_up,
     semantic_mean,
     semantic_variance,
 )

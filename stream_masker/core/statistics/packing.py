@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
 from stream_masker.errors import StatisticsError
 
 MAX_ELEMENTS = 1 << 22
@@ -59,9 +58,9 @@ def read_array(
     return array
 
 
-def pack_counts(column: SparseCounts) -> dict[str, Any]:
-    """Pack an attribute's values and the count of each, by ascending position."""
-    return {"values": pack_array(column.keys.astype(np.int32)), "counts": pack_array(column.counts)}
+def pack_counts(values: NDArray[np.integer], counts: Int64Array) -> dict[str, Any]:
+    """Pack an attribute's values, ascending positions, and the count of each."""
+    return {"values": pack_array(values.astype(np.int32)), "counts": pack_array(counts)}
 
 
 def unpack_counts(model: object, concepts: int) -> tuple[Int32Array, Int64Array]:
@@ -74,3 +73,13 @@ def unpack_counts(model: object, concepts: int) -> tuple[Int32Array, Int64Array]
     if (np.diff(values) <= 0).any() or not counts.any():
         raise StatisticsError("the model's values are not ascending, or none of them has a count")
     return values, counts
+
+
+def pack_observed(observed: BoolArray) -> str:
+    """Return the text of a mask; the first concept is the highest bit of the first byte."""
+    return pack_array(np.packbits(observed))
+
+
+def unpack_observed(text: str, size: int) -> BoolArray:
+    """Return (size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
+    return np.unpackbits(unpack_array(text, np.uint8, (size + 7) // 8), count=size).astype(np.bool_)

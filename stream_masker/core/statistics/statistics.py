@@ -21,13 +21,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.numeric import Moments, NumericStatistics
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, marginals, pair_counts, same_counts
-from stream_masker.core.statistics.observed import observed_concepts, pack_observed, roll_up, unpack_observed
+from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DistanceTable
+from stream_masker.core.table import DistanceTable, table_of
 from stream_masker.errors import ParameterError, StatisticsError
 
 HELD_CELLS = 1 << 22
@@ -97,33 +99,29 @@ class Marginal:
     """k distinct values of an attribute, and how many of n rows have each. Immutable; statistics are cached.
 
     * ``positions``: (k,) int32, ascending. ``weights``: (k,) float64, their rows.
+    * ``table``: a table of distances whose anchors include the values.
     * ``distances``: (k, k), between the values, as indices into ``levels``, (L,) float64.
     """
 
-    def __init__(self, counts: SparseCounts, d: Distance, distances: Levels) -> None:
-        """Take the counts, and the distances of ``of``."""
-        self.counts = counts
-        self.d = d
+    def __init__(self, counts: SparseCounts, table: DistanceTable) -> None:
+        """Raises StatisticsError for counts without a value."""
+        if not counts.keys.size:
+            raise StatisticsError("statistics need at least one value")
+        self.counts, self.table, self.d, self.levels = counts, table, table.distance, table.levels
         self.positions: Int32Array = counts.keys.astype(np.int32)
         self.weights = counts.counts.astype(np.float64)
         self.rows = float(counts.rows)
-        self.distances = distances
-        self.levels = d.levels
+        self._anchors = table.index_of(self.positions)
 
     @classmethod
     def of(cls, counts: SparseCounts, d: Distance) -> Marginal:
-        """Compute the distances of the values of an attribute. Raises StatisticsError if there are none."""
-        if not counts.keys.size:
-            raise StatisticsError("statistics need at least one value")
-        positions = counts.keys.astype(np.int32)
-        return cls(counts, d, d.level_matrix(positions, positions))
+        """Return the marginal of some counts, on a table of their values. Raises StatisticsError without a value."""
+        return cls(counts, table_of(d, counts.keys))
 
-    def within(self, counts: SparseCounts) -> Marginal:
-        """Return the marginal of some of the rows."""
-        if same_counts(self.counts, counts):
-            return self
-        some = np.searchsorted(self.positions, counts.keys)
-        return Marginal(counts, self.d, self.distances[np.ix_(some, some)])
+    @cached_property
+    def distances(self) -> Levels:
+        """See above."""
+        return np.asarray(self.table.rows[np.ix_(self._anchors, self.table.class_of[self.positions])])
 
     def blocks(self) -> Iterator[Float64Array]:
         """Yield (r, k) float64: the distances of r values to all, of one block of values after another."""
@@ -146,15 +144,14 @@ class Marginal:
     @cached_property
     def mean(self) -> int:
         """The position of sMean (2017: equation 13)."""
-        table = DistanceTable.build(self.d, self.positions)
-        weights = np.zeros(table.anchors.size)
-        weights[table.index_of(self.positions)] = self.weights
-        return table.mean(weights)
+        weights = np.zeros(self.table.anchors.size)
+        weights[self._anchors] = self.weights
+        return self.table.mean(weights)
 
     @cached_property
     def variance(self) -> float:
         """sVar (2017: equation 14)."""
-        distances = self.d.between(np.array([self.mean]), self.positions)[0]
+        distances = self.levels[self.table.rows[self._anchors, self.table.class_of[self.mean]]]
         return float(self.weights @ distances**2) / self.rows
 
     @cached_property
@@ -253,11 +250,14 @@ def compute_statistics(
     """
     names = tuple(attributes)
     _check(counts, names, distances, rollup_depth)
-    columns = [Marginal.of(column, d) for column, d in zip(counts.values, distances, strict=True)]
+    parts = list(zip(counts.values, distances, strict=True))
+    keys = {d: [column.keys for column, other in parts if other == d] for d in distances}
+    tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}
+    columns = [Marginal(column, tables[d]) for column, d in parts]
     of = dict(zip(names, columns, strict=True))
     covariance, correlation = _matrices(counts, columns)
     covariance, projection = nearest_psd(covariance)
-    observed = {name: observed_concepts(m.counts, len(m.d.taxonomy)) for name, m in of.items()}
+    observed = {name: np.isin(np.arange(len(m.d.taxonomy)), m.positions) for name, m in of.items()}
     before = {name: _observed_before(previous, name, mask) for name, mask in observed.items()}
     shares = zip(names, counts.unknown, counts.given, strict=True)
     return Statistics(
@@ -294,6 +294,23 @@ def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> Numeric
     return NumericStatistics(tuple(names), np.diag(moments.mean).copy(), covariance, projection)
 
 
+def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, float]:
+    """Return the share, in (0, 1], of the values that each concept of the given depth subsumes; the shares sum to 1.
+
+    Depth is that of the longest path from the root. A value below several concepts of that depth is divided equally
+    among them. A value above that depth counts for itself. Concepts without a value are omitted. Empty if there are no
+    values.
+    """
+    closure, starts = taxonomy.closure, taxonomy.closure.offsets[counts.keys]
+    lengths = closure.offsets[counts.keys + 1] - starts
+    owner, concept = np.repeat(np.arange(lengths.size), lengths), closure.ancestors[ranges(starts, lengths)]
+    level = taxonomy.depth[concept] == np.minimum(taxonomy.depth[counts.keys], depth)[owner]
+    owner, concept = owner[level], concept[level]
+    mass = counts.counts / np.bincount(owner, minlength=lengths.size) / max(counts.rows, 1)
+    shares = np.bincount(concept, mass[owner], minlength=len(taxonomy))
+    return {taxonomy.ids[c]: float(shares[c]) for c in np.flatnonzero(shares)}
+
+
 def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance], rollup_depth: int) -> None:
     if not len(names) == len(distances) == len(counts.values):
         raise ParameterError(
@@ -316,8 +333,8 @@ def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array
     covariance, correlation = np.diag(variances), np.diag((variances > 0.0).astype(np.float64))
     for (i, j), pair in counts.pairs.items():
         if pair.keys.size:
-            of_i, of_j = marginals(pair, len(columns[j].d.taxonomy))
-            both = columns[i].within(of_i), columns[j].within(of_j)
+            sides = zip(marginals(pair, len(columns[j].d.taxonomy)), (columns[i], columns[j]), strict=True)
+            both = [m if same_counts(m.counts, own) else Marginal(own, m.table) for own, m in sides]
             covariance[i, j], correlation[i, j] = covariance_and_correlation(pair, *both)
             covariance[j, i], correlation[j, i] = covariance[i, j], correlation[i, j]
     return covariance, correlation

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import tempfile
 import time
 from collections.abc import AsyncIterable, Mapping
@@ -18,21 +17,19 @@ from contextlib import suppress
 from typing import Any, cast
 
 import faust
-from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka import KafkaException
-from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
+from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP, AppT, EventT
 from faust.types.auth import CredentialsT
 from yarl import URL
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator.calibration import Calibration, Task
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import PropertyValue
-from stream_masker.service.kafka.credentials import ssl_context
+from stream_masker.service.kafka.credentials import credentials
 from stream_masker.service.kafka.names import calibrator_group
-from stream_masker.service.kafka.tokens import ClientTokens
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
@@ -65,7 +62,6 @@ class Driver:
         self._health = health
         self._computing = SerialExecutor("computing", niceness=NICENESS)
         self.is_computing = False
-        self._used = 0.0
         self._calibration: Calibration | None = None
         self._active = False
         self._generation = 0
@@ -112,11 +108,8 @@ class Driver:
             self._fail(error)
 
     def beat(self) -> None:
-        """Record a heartbeat, unless a computation gets no processor time."""
-        used, before = self._computing.processor_seconds(), self._used
-        self._used = used
-        if not self.is_computing or used > before:
-            self._health.beat()
+        """Record a heartbeat of the event loop."""
+        self._health.beat()
         if self._calibration is not None:
             self._calibration.show(time.time())
 
@@ -173,8 +166,6 @@ class Driver:
         self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
 
     def _drop(self) -> None:
-        if self._calibration is not None:
-            self._calibration.close()
         self._calibration = None
         self._components.publisher.close()
 
@@ -226,57 +217,14 @@ def build_app(configuration: Configuration, driver: Driver) -> faust.App:
     return app
 
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-
-KafkaProperties = Mapping[str, PropertyValue]
-
-
-def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
+def faust_credentials(properties: Mapping[str, PropertyValue]) -> CredentialsT | None:
     """Return the credentials for ``security.protocol`` and its related properties; None for plaintext.
 
     Raises ConfigurationError for a protocol or mechanism that Faust does not support, or an unreadable certificate.
     """
-    given = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-    protocol = _one_of("security.protocol", given, SECURITY_PROTOCOLS)
-    context = ssl_context(properties) if protocol.endswith("SSL") else None
-    if protocol.startswith("SASL"):
-        return _sasl(properties, context)
-    return None if context is None else SSLCredentials(context)
-
-
-def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
-    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
-    mechanism = _one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS)
-    if mechanism == "OAUTHBEARER":
-        return OAuthCredentials(oauth_cb=_Tokens(properties), ssl_context=context)
+    given = credentials(properties)
+    if given.mechanism is None:
+        return None if given.context is None else SSLCredentials(given.context)
     return SASLCredentials(
-        username=str(properties.get("sasl.username", "")),
-        password=str(properties.get("sasl.password", "")),
-        ssl_context=context,
-        mechanism=mechanism,
+        username=given.username, password=given.password, ssl_context=given.context, mechanism=given.mechanism
     )
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """The tokens of OAUTHBEARER, as aiokafka takes them. Its client tries to connect again after an OSError."""
-
-    def __init__(self, properties: KafkaProperties) -> None:
-        self._tokens = ClientTokens(properties)
-
-    async def token(self) -> str:
-        try:
-            return await asyncio.to_thread(self._tokens.token)
-        except ServiceError as error:
-            raise ConnectionError(str(error)) from None
-
-    def extensions(self) -> dict[str, str]:
-        return self._tokens.extensions
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise ConfigurationError(
-            f"kafka.properties.{name} is not supported by the calibrator: use one of {', '.join(allowed)}"
-        )
-    return value

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,18 +20,17 @@ from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.versions import History
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.failures import NoBrokerError, require_broker
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
+    SINGLE_PARTITION,
     connect_reader,
     is_partition_end,
-    offset_range,
+    new_reader,
+    partition_counts,
     read_to_end,
-    require_topics_of,
+    require_topics,
 )
 from stream_masker.service.observability.logs import describe
 
@@ -42,20 +39,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SAMPLE_BATCH_RECORDS = 1_000
+SAMPLE_BATCH_RECORDS = 5_000
 SAMPLE_BATCH_BYTES = 16_777_216
 """The number of records, and about the size of their values, that are counted at a time."""
 
-SAMPLE_RETRY_SECONDS = 5.0
-
-SAMPLE_READ_SECONDS = 0.5
-"""The maximum time that one read of a sample waits."""
-
-SAMPLE_AGAIN_SECONDS = 30.0
-"""The time after which a sample that is not complete is taken again, from topics that are new too."""
-
 SAMPLE_SECONDS = 2.0
-"""The maximum time that a sample of at least ``min_records`` records still grows."""
+"""The time after which a read of a sample ends although more records wait."""
+
+SAMPLE_IDLE_SECONDS = 0.5
+"""The time after which no more records wait."""
 
 
 def publish_snapshot(
@@ -72,7 +64,7 @@ def publish_snapshot(
     from stream_masker.service.calibrator.components import build_components, now_milliseconds
 
     components = build_components(configuration)
-    require_topics(configuration)
+    require_topics(configuration, configuration.topics.internal.values())
     components.publisher.open()
     try:
         with connect_reader(configuration) as consumer:
@@ -82,19 +74,6 @@ def publish_snapshot(
     publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles)
     components.publisher.publish(publish)
     return publish.message.version
-
-
-def require_topics(configuration: Configuration) -> None:
-    """Raise NoBrokerError if no broker is reachable.
-
-    Raises ServiceError if it refuses the credentials, or a topic that the calibrator needs is missing or not allowed.
-    """
-    topics = configuration.topics
-    require_broker(confluent_properties(configuration))
-    try:
-        require_topics_of(configuration, [topics.calibration, topics.statistics, topics.drift])
-    except KafkaException as error:
-        raise NoBrokerError(describe(error)) from error
 
 
 def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
@@ -136,115 +115,76 @@ def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> 
     """Return the offset to read the calibration topic from, and the published range if it belongs to this topic."""
     if windowed is None:
         return OFFSET_BEGINNING, None
-    offsets = offset_range(consumer, topic)
-    if windowed.last >= offsets.high:
+    partition = TopicPartition(topic, SINGLE_PARTITION)
+    low, high = consumer.get_watermark_offsets(partition, timeout=POLL_TIMEOUT_SECONDS, cached=False)
+    if windowed.last >= high:
         log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
         return OFFSET_BEGINNING, None
-    if windowed.first < offsets.low:
+    if windowed.first < low:
         log.warning("%s no longer has the first blocks of the window; its retention is too short", topic)
-    return max(windowed.first, offsets.low), windowed
+    return max(windowed.first, low), windowed
 
 
-class Sampler:
-    """Samples the input topics from their beginning, in its own thread. It only reads: no group, no commits.
+class Sample:
+    """Records from the beginning of the input topics, for the first statistics. It only reads: no group, no commits.
 
-    A sample is complete with ``window_records`` records. With ``min_records`` records it is complete as soon as each
-    partition was read to its end, or ``SAMPLE_SECONDS`` later.
+    It is complete with ``window_records`` records; with ``min_records`` when a read ends before that.
     """
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-        self._result: SampleCounts | None = None
-        self._error: Exception | None = None
+        self._masker = RecordMasker(
+            build_plan(configuration),
+            build_mechanism(configuration),
+            secrets.token_bytes(32),
+            record_format=wire_format(configuration),
+        )
+        self._consumer: Consumer | None = None
+        self._parts: list[SampleCounts] = []
         self.records = 0
         """The number of records counted so far."""
 
-    def start(self) -> None:
-        self._thread.start()
+    def read(self) -> SampleCounts | None:
+        """Read until no more records wait, or for about ``SAMPLE_SECONDS``; return the counts if they are complete.
 
-    def stop(self) -> None:
-        """Signal the thread to end; does not wait for it."""
-        self._stopping.set()
+        Raises KafkaException; ServiceError if the records' format is not available.
+        """
+        section, until = self._configuration.calibration, time.monotonic() + SAMPLE_SECONDS
+        while (wanted := min(SAMPLE_BATCH_RECORDS, section.window_records - self.records)) > 0:
+            values = self._values(wanted)
+            if values:
+                self._count(values)
+            if not values or time.monotonic() > until:
+                break
+        return SampleCounts.joined(self._parts) if self.records >= section.min_records else None
 
-    def result(self) -> SampleCounts | None:
-        """Return the counts of the complete sample, None before. Raises the exception that ended the thread."""
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-    def _run(self) -> None:
+    def _count(self, values: list[bytes]) -> None:
         try:
-            self._result = self._sample_with_retries()
-        except Exception as error:  # noqa: BLE001 - raised again in result()
-            self._error = error
+            self._parts.append(self._masker.count(values))
+        except FormatUnavailableError as error:
+            raise ServiceError(f"the input cannot be sampled: {error}") from None
+        self.records += self._parts[-1].counts.records
 
-    def _sample_with_retries(self) -> SampleCounts | None:
-        masker = RecordMasker(
-            build_plan(self._configuration),
-            build_mechanism(self._configuration),
-            secrets.token_bytes(32),
-            record_format=wire_format(self._configuration),
-        )
-        while not self._stopping.is_set():
-            try:
-                if (sample := self._read_sample(masker)) is not None:
-                    return sample
-            except (KafkaException, FormatUnavailableError) as error:
-                log.warning("failed to sample the input: %s", describe(error))
-                self._stopping.wait(SAMPLE_RETRY_SECONDS)
-        return None
+    def _values(self, wanted: int) -> list[bytes]:
+        """Read at most ``wanted`` values, or about ``SAMPLE_BATCH_BYTES``, as long as records wait."""
+        consumer, values, size = self._consumer or self._connect(), list[bytes](), 0
+        while len(values) < wanted and size < SAMPLE_BATCH_BYTES:
+            messages = consumer.consume(min(READ_MESSAGES, wanted - len(values)), SAMPLE_IDLE_SECONDS)
+            if not messages:
+                break
+            read = list(message_values(messages))
+            values += read
+            size += sum(map(len, read))
+        return values
 
-    def _read_sample(self, masker: RecordMasker) -> SampleCounts | None:
-        """Return a complete sample; None when stopping, or when it is time to look for new topics."""
-        topics, section = self._configuration.topics, self._configuration.calibration
-        parts: list[SampleCounts] = []
-        self.records, enough_at = 0, math.inf
-        again = math.inf if topics.expression is None else time.monotonic() + SAMPLE_AGAIN_SECONDS
-        with connect_reader(self._configuration) as consumer:
-            unread = assign_all(consumer, topics)
-            while not self._stopping.is_set() and time.monotonic() < again:
-                values, ended = read_values(consumer, min(SAMPLE_BATCH_RECORDS, section.window_records - self.records))
-                parts.append(masker.count(values))
-                self.records += parts[-1].counts.records
-                unread -= ended
-                if self.records >= section.min_records:
-                    enough_at = min(enough_at, time.monotonic())
-                is_grown = not unread or time.monotonic() - enough_at >= SAMPLE_SECONDS
-                if self.records >= section.window_records or (self.records >= section.min_records and is_grown):
-                    return SampleCounts.joined(parts)
-        return None
-
-
-def assign_all(consumer: Consumer, topics: TopicsSection) -> set[tuple[str, int]]:
-    """Assign all partitions of the input topics, from their beginning, and return them. Raises KafkaException."""
-    names = [*topics.names] or filter(topics.is_input, consumer.list_topics(timeout=POLL_TIMEOUT_SECONDS).topics)
-    partitions = []
-    for name in names:
-        metadata = consumer.list_topics(name, timeout=POLL_TIMEOUT_SECONDS).topics[name]
-        if metadata.error is not None:
-            raise KafkaException(metadata.error)
-        partitions += [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in metadata.partitions]
-    consumer.assign(partitions)
-    return {(partition.topic, partition.partition) for partition in partitions}
-
-
-def read_values(consumer: Consumer, wanted: int) -> tuple[list[bytes], set[tuple[str, int]]]:
-    """Read at most ``wanted`` messages, or about ``SAMPLE_BATCH_BYTES``, for about ``SAMPLE_READ_SECONDS``.
-
-    Returns the values without tombstones, and the partitions that have been read to their end. Raises KafkaException.
-    """
-    values: list[bytes] = []
-    ended: set[tuple[str, int]] = set()
-    size, until = 0, time.monotonic() + SAMPLE_READ_SECONDS
-    while wanted > 0 and size < SAMPLE_BATCH_BYTES and (left := until - time.monotonic()) > 0:
-        messages = consumer.consume(min(READ_MESSAGES, wanted), left)
-        read = list(message_values(messages))
-        values += read
-        ended |= {(message.topic(), message.partition()) for message in messages if is_partition_end(message)}
-        wanted, size = wanted - len(messages), size + sum(map(len, read))
-    return values, ended
+    def _connect(self) -> Consumer:
+        """Connect, and assign all partitions of the input topics from their beginning."""
+        names, consumer = self._configuration.topics.names, new_reader(self._configuration)
+        counts = partition_counts(consumer, self._configuration, names, seconds=POLL_TIMEOUT_SECONDS)
+        partitions = [(name, number) for name, count in counts.items() for number in range(count)]
+        consumer.assign([TopicPartition(*partition, OFFSET_BEGINNING) for partition in partitions])
+        self._consumer = consumer
+        return consumer
 
 
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:

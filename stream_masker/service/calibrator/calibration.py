@@ -8,13 +8,12 @@ from collections.abc import Callable
 from functools import partial
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.messages import decode_block
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
-from stream_masker.service.calibrator.bootstrap import Sampler, read_history, resume_from
+from stream_masker.service.calibrator.bootstrap import Sample, read_history, resume_from
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
     describe_risk,
@@ -25,15 +24,16 @@ from stream_masker.service.calibrator.metrics import (
     set_window_metrics,
     unchanged_share,
 )
-from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
-from stream_masker.service.observability.logs import describe
+from stream_masker.service.kafka.topic_reader import connect_reader, read_to_end
+from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.summary import unchanged_warning
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
-MAX_LOGGED_BLOCKS = 10
-"""The number of refused blocks that are logged individually; further ones are only counted."""
+SAMPLE_PAUSE_SECONDS = 0.5
+"""The time between two reads of a sample that is not complete."""
 
 Task = Callable[[], None]
 
@@ -52,11 +52,10 @@ class Calibration:
         self._metrics = metrics
         self._planner = planner
         self._window = window
-        self._sampler: Sampler | None = None
+        self._sample: Sample | None = None
         self._sample_at = 0.0
         self._open_at = 0.0
         self._computed = 0
-        self._refused = 0
         self._said = False
         self.crossed: tuple[str, ...] = ()
 
@@ -104,7 +103,7 @@ class Calibration:
     @property
     def sampled(self) -> int | None:
         """The number of sampled records; None if no sample is needed."""
-        return None if self._sampler is None else self._sampler.records
+        return None if self._sample is None else self._sample.records
 
     @property
     def withholds(self) -> bool:
@@ -122,20 +121,16 @@ class Calibration:
             self._window.add(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:
+            log.warning("refused a message on %s: %s", self._components.blocks.topic, error)
             self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
             self._metrics.add("blocks_read_total", outcome="refused")
         except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
-            self._refuse_block(offset, error)
+            log.warning(
+                "refused the block at %s, offset %d: %s", self._components.blocks.topic, offset, describe(error)
+            )
+            self._metrics.add("blocks_read_total", outcome="refused")
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
-
-    def _refuse_block(self, offset: int, error: Exception) -> None:
-        self._refused += 1
-        self._metrics.add("blocks_read_total", outcome="refused")
-        if self._refused <= MAX_LOGGED_BLOCKS:
-            topic = self._components.configuration.topics.calibration
-            place = f"{topic}, partition {SINGLE_PARTITION}, offset {offset}"
-            log.warning("refused the block at %s: %s", place, describe(error))
 
     def show(self, now: float) -> None:
         """Set the version and its age; ``now`` in seconds since the epoch."""
@@ -151,31 +146,24 @@ class Calibration:
             return self._publish_secret
         if now >= self._open_at and (window := self._window.due(now)) is not None:
             return partial(self._publish_window, window)
-        if self.history.latest is None:
-            return self._sample_task(now)
-        self.close()
+        if self.history.latest is not None:
+            self._sample = None
+        elif now >= self._sample_at:
+            return self._read_sample
         return None
 
-    def close(self) -> None:
-        """Stop sampling."""
-        if self._sampler is not None:
-            self._sampler.stop()
-            self._sampler = None
+    def _read_sample(self) -> None:
+        """Read on for the first version, and publish it when the sample is complete.
 
-    def _sample_task(self, now: float) -> Task | None:
-        if self._sampler is None:
-            if now >= self._sample_at:
-                self._sampler = Sampler(self._components.configuration)
-                self._sampler.start()
-            return None
-        sample = self._sampler.result()
-        return None if sample is None else partial(self._publish_sample, sample)
-
-    def _publish_sample(self, sample: SampleCounts) -> None:
-        """Publish the first version. If it cannot be computed, or is withheld, another sample is taken later."""
-        self._sample_at = time.time() + self._components.settings.every_seconds
-        self.close()
-        self._compute(lambda now: self._planner.on_sample(sample.counts, now, sample.styles), "the sample")
+        If it cannot be computed, or is withheld, another sample is taken later.
+        """
+        if self._sample is None:
+            self._sample = Sample(self._components.configuration)
+        sample = self._sample.read()
+        self._sample_at = time.time() + SAMPLE_PAUSE_SECONDS
+        if sample is not None:
+            self._sample, self._sample_at = None, time.time() + self._components.settings.every_seconds
+            self._compute(lambda now: self._planner.on_sample(sample.counts, now, sample.styles), "the sample")
 
     def _publish_window(self, window: Window) -> None:
         self._compute(lambda now: self._planner.on_window(window, now), f"the blocks up to offset {window.range.last}")

@@ -9,6 +9,7 @@ from functools import partial
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.pipeline.risk import RiskLimits
+from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.pipeline.versions import History, Subject, VersionPlanner
 from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
@@ -17,17 +18,16 @@ from stream_masker.service.configuration.build import (
     build_mechanism,
     build_risk_limits,
     build_taxonomies,
-    variance_growth,
+    noise_levels,
 )
 from stream_masker.service.configuration.secret import required_secret_id, topic_seal
-from stream_masker.service.kafka.messages import MessageOpener
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratorComponents:
     """The objects of a calibrator; ``new_mechanism`` returns a new mechanism without statistics.
 
-    ``blocks``, ``versions``: they open the messages of the calibration and the statistics topic.
+    ``blocks``, ``versions``: the seals of the messages of the calibration and the statistics topic.
     """
 
     configuration: Configuration
@@ -35,8 +35,8 @@ class CalibratorComponents:
     settings: CalibrationSettings
     risk_limits: RiskLimits
     publisher: StatisticsPublisher
-    blocks: MessageOpener
-    versions: MessageOpener
+    blocks: TopicSeal
+    versions: TopicSeal
     new_mechanism: Callable[[], Mechanism]
 
     def planner(self, history: History) -> VersionPlanner:
@@ -57,8 +57,8 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         settings=build_settings(configuration),
         risk_limits=build_risk_limits(configuration),
         publisher=StatisticsPublisher(configuration),
-        blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
-        versions=MessageOpener(topic_seal(configuration, topics.statistics)),
+        blocks=topic_seal(configuration, topics.calibration),
+        versions=topic_seal(configuration, topics.statistics),
         new_mechanism=partial(build_mechanism, configuration),
     )
 
@@ -71,7 +71,7 @@ def build_subject(configuration: Configuration, secret_id: str | None = None) ->
         configuration=configuration.hash,
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
-        alpha=variance_growth(configuration),
+        alpha=noise_levels(configuration),
         numeric=tuple(configuration.numeric),
         secret_id=secret_id,
         context=mechanism.context,

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import cast
 
 import faust
 
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.calibrator.application import Driver, build_app
-from stream_masker.service.calibrator.bootstrap import require_topics
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import warn_about_plain_topics
-from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
-from stream_masker.service.kafka.broker_watch import watched_brokers
+from stream_masker.service.kafka.clients import BROKERS, watched_brokers
 from stream_masker.service.kafka.failures import NoBrokerError
+from stream_masker.service.kafka.topic_reader import require_topics
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
 from stream_masker.service.observability.runbooks import runbook_pages
-from stream_masker.service.runtime.process import exit_at_once, exit_within
+from stream_masker.service.runtime.process import exit_at_once, stop_on_signals
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
 STALE_SECONDS = 300.0
-"""The time without progress after which the process is not alive: a computation without processor time is stuck."""
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""The time without a heartbeat of the event loop after which the process is not alive."""
 
 WATCH_SECONDS = 0.5
 BROKER_RETRY_SECONDS = 5.0
@@ -55,7 +51,8 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
     or the calibrator failed. If no broker is reachable, it retries.
     """
-    http, health = configuration.http, Health(stale_after=STALE_SECONDS)
+    http, health, stop = configuration.http, Health(stale_after=STALE_SECONDS), threading.Event()
+    stop_on_signals(stop)
     registry = process_registry("calibrator", health)
     server = HttpServer(
         host=http.host,
@@ -65,49 +62,27 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         pages=runbook_pages(),
         access=http_access(configuration),
     )
-    with server, unexpected_errors_hidden(), exit_on_signals():
+    with server, unexpected_errors_hidden():
         limit_client_logs()
         warn_about_plain_topics(configuration)
         metrics = Metrics(registry, "calibrator")
         metrics.forget_gauges()
         initialise_counters(metrics)
         components = build_components(configuration)
-        asyncio.run(_run(components, metrics, health))
+        with watched_brokers(configuration, health):
+            if _await_topics(configuration, health, stop):
+                asyncio.run(_run(components, metrics, health, stop))
 
 
-async def _run(components: CalibratorComponents, metrics: Metrics, health: Health) -> None:
-    """Run the application until a signal. Raises its error."""
-    stop = asyncio.Event()
-    handle_signals(stop)
-    driver = Driver(components, metrics, health)
-    with watched_brokers(components.configuration, health):
-        if not await _broker_reachable(components.configuration, health, stop):
-            return
-        app = build_app(components.configuration, driver)
-        starting = asyncio.create_task(app.start())
-        while not stop.is_set() and _crash_cause(app, starting) is None:
-            await _pause(stop, WATCH_SECONDS)
-        error = _crash_cause(app, starting)
-        health.reason("stop", "stopping")
-        driver.revoked()
-        exit_within()
-        stopped = await _stop_app(app, starting)
-    log.info("stopped")
-    if error is not None and not stop.is_set():
-        raise error
-    if driver.is_computing or not stopped:
-        exit_at_once()
-
-
-async def _broker_reachable(configuration: Configuration, health: Health, stop: asyncio.Event) -> bool:
+def _await_topics(configuration: Configuration, health: Health, stop: threading.Event) -> bool:
     """Wait for a broker that has the topics; return False when stopping. Raises ServiceError if one is missing."""
     while not stop.is_set():
         try:
-            await asyncio.to_thread(require_topics, configuration)
+            require_topics(configuration, configuration.topics.internal.values())
         except NoBrokerError as error:
             log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
             health.reason(BROKERS, str(error))
-            await _pause(stop, BROKER_RETRY_SECONDS)
+            stop.wait(BROKER_RETRY_SECONDS)
         else:
             health.reason(BROKERS, None)
             health.reason("start", "joining the group")
@@ -115,9 +90,23 @@ async def _broker_reachable(configuration: Configuration, health: Health, stop: 
     return False
 
 
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
+async def _run(components: CalibratorComponents, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+    """Run the application until the process stops. Raises its error."""
+    driver = Driver(components, metrics, health)
+    app = build_app(components.configuration, driver)
+    starting = asyncio.create_task(app.start())
+    while not stop.is_set() and _crash_cause(app, starting) is None:
+        await asyncio.sleep(WATCH_SECONDS)
+    error = _crash_cause(app, starting)
+    health.reason("stop", "stopping")
+    driver.revoked()
+    stopping = asyncio.ensure_future(app.stop())
+    _, running = await asyncio.wait([stopping, starting], timeout=STOP_SECONDS, return_when=asyncio.ALL_COMPLETED)
+    log.info("stopped")
+    if error is not None and not stop.is_set():
+        raise error
+    if driver.is_computing or running:
+        exit_at_once()
 
 
 def _crash_cause(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
@@ -125,25 +114,6 @@ def _crash_cause(app: faust.App, starting: asyncio.Task[None]) -> BaseException 
     if app.crashed:
         return cast(BaseException, app.crash_reason)
     return starting.exception() if starting.done() else None
-
-
-async def _stop_app(app: faust.App, starting: asyncio.Task[None]) -> bool:
-    """Stop an application; return False if it did not stop in time. Without a broker, Faust cannot leave its group."""
-    stopping = asyncio.ensure_future(app.stop())
-    await asyncio.wait([stopping, starting], timeout=STOP_SECONDS, return_when=asyncio.ALL_COMPLETED)
-    return stopping.done() and starting.done()
-
-
-def handle_signals(stop: asyncio.Event) -> None:
-    """Stop on SIGTERM and SIGINT; only in the main thread."""
-
-    def on_signal(number: signal.Signals) -> None:
-        log.info("%s: stopping", number.name)
-        stop.set()
-
-    if threading.current_thread() is threading.main_thread():
-        for number in STOP_SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
 
 
 def limit_client_logs() -> None:
@@ -177,21 +147,3 @@ def unexpected_errors_hidden() -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - reported without its text
         raise ServiceError(f"the calibrator failed: {describe(error)}") from None
-
-
-@contextmanager
-def exit_on_signals() -> Iterator[None]:
-    """End the process with exit code 0 on SIGTERM and SIGINT during start, before the event loop handles them."""
-
-    def exit_process(*_: object) -> None:
-        raise SystemExit(0)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = {number: signal.signal(number, exit_process) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -14,6 +14,7 @@ from stream_masker.pipeline.versions import Publish
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import (
+    MAX_VERSION_BYTES,
     RETRY_PROPERTIES,
     confluent_properties,
     connect_producer,
@@ -23,9 +24,6 @@ from stream_masker.service.kafka.clients import (
 from stream_masker.service.kafka.names import publisher_id
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.observability.logs import describe
-
-MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
-"""The largest version: ``stream-masker topics`` gives the statistics topic this ``max.message.bytes``."""
 
 TRANSACTION_MS: Final = 30_000
 """The transaction timeout: how long readers wait for a publisher that died during a transaction."""

@@ -78,9 +78,9 @@ class AttributeSection(Section):
         default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
     alpha: Alpha = Field(
-        default=0.3,
+        default=1.0,
         description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10].",
+        "in [0.01, 10]. With `preset: paper` the default is 0.3.",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",

@@ -112,20 +112,14 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
-    """Return each attribute's noise level; 0 if the mechanism has none."""
-    known = takes_alpha(configuration.mechanism)
-    levels = {name: attribute.alpha if known else 0.0 for name, attribute in configuration.nominal.items()}
-    return levels | dict.fromkeys(configuration.numeric, 0.0)
-
-
-def variance_growth(configuration: Configuration) -> dict[str, float]:
-    """Return by which share of sVar masking is to increase each attribute's variance (2017: equation 4).
+    """Return by which share of sVar the noise is to increase each attribute's variance (2017: equation 4).
 
     That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
     """
+    levels = dict.fromkeys(configuration.attributes, 0.0)
     if takes_record_alpha(configuration.mechanism):
-        return noise_levels(configuration)
-    return dict.fromkeys(configuration.attributes, 0.0)
+        levels |= {name: attribute.alpha for name, attribute in configuration.nominal.items()}
+    return levels
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:

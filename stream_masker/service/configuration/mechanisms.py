@@ -31,13 +31,6 @@ TYPES: Mapping[str, Any] = {
 }
 """The types of parameters whose form in a configuration is another one than in Python."""
 
-BY_ATTRIBUTES = {"candidates"}
-"""Parameters whose default depends on the attributes (``defaults``), so that the schema has none."""
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    del schema["default"]
-
 
 class MechanismSection(Section):
     """The section of one mechanism: its name and its parameters."""
@@ -74,10 +67,7 @@ def section_of(kind: type[Mechanism], *, default: bool = False) -> type[Mechanis
         allowed = TYPES.get(each.name) or (Annotated[own, Field(**limits)] if limits else own)
         if each.default is None:
             allowed = Union[allowed, None]  # noqa: UP007 - computed
-        extra = _without_default if each.name in BY_ATTRIBUTES else None
-        description = each.metadata["description"]
-        field = Field(each.default, description=description, json_schema_extra=extra)
-        definitions[each.name] = allowed, field
+        definitions[each.name] = allowed, Field(each.default, description=each.metadata["description"])
     first_line = (kind.__doc__ or "").partition("\n")[0]
     return create_model(f"{kind.__name__}Section", __base__=MechanismSection, __doc__=first_line, **definitions)
 
@@ -122,8 +112,7 @@ class SemanticTransportSection(MechanismSection):
     alpha: Alpha | dict[NameText, Alpha] | None = Field(
         default=None,
         description="The noise level: the mean squared distance of an attribute is alpha·sdVar, more where the promise "
-        "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute if one has "
-        "any, otherwise 1.",
+        "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute.",
     )
     certainty: Certainty = Field(
         default=0.5,

@@ -28,7 +28,7 @@ from stream_masker.service.configuration.base import (
     Section,
 )
 from stream_masker.service.configuration.fields.sections import FieldsSection, ProduceSection
-from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
+from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
 from stream_masker.service.configuration.sections import (
     CalibrationSection,
     FormatSection,
@@ -69,11 +69,11 @@ class Configuration(Section):
     message: MessageSection = Field(default=MessageSection())
     format: FormatSection = Field(default=FormatSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticTransportSection(),
+        default=SemanticNoiseSection(name="semantic_noise"),
         json_schema_extra=_without_default,
-        description="The masking mechanism: its name and its parameters. Default: `semantic_transport`; "
-        "`microaggregation` if an attribute is numeric; `semantic_noise` if records bring their own `alpha`, or if "
-        "only that mechanism has the given parameters",
+        description="The masking mechanism: its name and its parameters. Default: `semantic_noise`; "
+        "`microaggregation` if an attribute is numeric; `semantic_transport` if only that mechanism has the given "
+        "parameters.",
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
@@ -136,7 +136,7 @@ class Configuration(Section):
 
         Raises ConfigurationError if it is no input topic.
         """
-        if not self.topics.is_input(topic):
+        if topic not in self.topics.names:
             raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
         return self.model_copy(update={"topics": self.topics.of(topic)})
 

@@ -101,10 +101,10 @@ class GroupsSection(Section):
         default=10.0,
         description="The maximum time that a group waits for more records, in seconds or with a unit such as `10s`.",
     )
-    short: Literal["hold", "suppress", "merge"] = Field(
+    short: Literal["hold", "suppress"] = Field(
         default="hold",
         description="A group with too few records after the delay: wait until it has just enough "
-        "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
+        "(`hold`), or reject its records (`suppress`).",
     )
     unit: FieldPath | None = Field(
         default=None,
@@ -228,7 +228,7 @@ class RiskSection(Section):
         "and by all masks of its record; above 0, at most 1; 1 means no limit.",
     )
     max_certain: float = Field(
-        default=0.05,
+        default=0.15,
         ge=0,
         le=1,
         description="The maximum share of an attribute's values that are guessed from their masks with a probability "

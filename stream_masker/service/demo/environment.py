@@ -14,7 +14,7 @@ import yaml
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.demo.feed import MAX_LEAD
-from stream_masker.service.files.proposal.source import NESTED_EVENTS
+from stream_masker.service.events.synthetic import NESTED_EVENTS
 
 TOPIC_PREFIX = "stream-masker-demo"
 
@@ -35,7 +35,7 @@ class DemoEnvironment:
 
 
 def prepare_demo(
-    folder: Path, *, bootstrap_servers: str, records: int, port: int, mechanism: str = "semantic_transport"
+    folder: Path, *, bootstrap_servers: str, records: int, port: int, mechanism: str = "semantic_noise"
 ) -> DemoEnvironment:
     """Write the configuration and a new secret to ``folder``; uses ``port`` and the next one, or free ports."""
     secret = folder / "secret"
@@ -49,7 +49,7 @@ def prepare_demo(
 
 
 def demo_configuration(
-    bootstrap_servers: str, records: int, port: int, run: str, mechanism: str = "semantic_transport"
+    bootstrap_servers: str, records: int, port: int, run: str, mechanism: str = "semantic_noise"
 ) -> dict[str, Any]:
     """Return the demonstration's configuration: a nested event, a mechanism, a window of all ``records``."""
     topics = ("input", "output", "rejected", "calibration", "statistics", "drift")

@@ -12,15 +12,11 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
-import orjson
-
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.demo.options import DemoOptions
-from stream_masker.service.events.files import FileEvent, key_getter
-from stream_masker.service.events.publishing import publish
-from stream_masker.service.events.simulate import SimulationOptions
-from stream_masker.service.events.synthetic import PATIENT_PATH
+from stream_masker.service.events.publishing import Event, publish, synthetic_events
+from stream_masker.service.events.synthetic import synthetic_discharges
 
 MAX_LEAD = 8_000
 """The most events that are published and not yet masked: less than 5 MB, even if one partition has all of them."""
@@ -65,25 +61,23 @@ class EventFeed:
 
     def _publish(self) -> None:
         try:
-            publish(
-                self._events(), configuration=self._configuration, rate=self._options.rate or None, show=lambda _: None
-            )
+            publish(self._events(), self._configuration, rate=self._options.rate or None, show=lambda _: None)
         except StreamMaskerError as error:
             self._error = error
 
-    def _events(self) -> Iterator[FileEvent]:
-        options, key = self._options, key_getter(PATIENT_PATH)
-        simulation = SimulationOptions(
-            records=options.records,
+    def _events(self) -> Iterator[Event]:
+        options = self._options
+        discharges = synthetic_discharges(
+            self._configuration,
             correlation=options.correlation,
-            drift_after=options.records // 2,
+            outbreak_after=options.records // 2,
             seed=options.seed,
         )
-        for number, event in enumerate(simulation.events(self._configuration)):
+        for number, event in enumerate(synthetic_events(discharges, options.records)):
             while not self._is_due(number):
                 if self._stopped.wait(WAIT_SECONDS):
                     return
-            yield FileEvent(orjson.dumps(event), key(event))
+            yield event
 
     def _is_due(self, number: int) -> bool:
         is_open = self._second_half.is_set() or number < self._options.records // 2

@@ -20,4 +20,4 @@ class DemoOptions:
     seed: int = 1
     bootstrap_servers: str = ""
     port: int = 9464
-    mechanism: str = "semantic_transport"
+    mechanism: str = "semantic_noise"

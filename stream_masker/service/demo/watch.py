@@ -23,7 +23,6 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.worker.statistics import VersionBuffer
 
 MAX_REMEMBERED_EVENTS = 20_000
@@ -138,8 +137,8 @@ class TopicWatcher:
     """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
-        self.observations = Observations(VersionBuffer(opener))
+        seal = topic_seal(configuration, configuration.topics.statistics)
+        self.observations = Observations(VersionBuffer(seal))
         self._handlers = _handlers(configuration.topics, self.observations)
         self._consumer = Consumer({**confluent_properties(configuration), **READER_PROPERTIES})
         self._partitions(configuration.topics.calibration)

@@ -1,6 +1,4 @@
 """Events for the input topic: read from files, or synthetic.
 
-``produce`` publishes the events of a file, which ``files`` reads; ``simulate`` publishes or writes those of
-``synthetic``, whose codes ``synthetic_codes`` draws. ``publishing`` sends events to Kafka, and ``event_builder`` builds
-events from columns for both.
+``publishing`` sends the events of a file, or those that ``synthetic`` makes of the codes that ``codes`` draws.
 """

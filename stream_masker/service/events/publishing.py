@@ -1,30 +1,37 @@
-"""Publishing of events to the input topic, with batching, backpressure, a rate limit and counts of failures."""
+"""Publishing of events of a file, or of synthetic ones, with a rate, backpressure and counts of failures."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
-from typing import TextIO
+from typing import Final, NamedTuple, TextIO, TypeAlias
 
+import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.errors import ParameterError
+from stream_masker.pipeline import paths
+from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
+from stream_masker.pipeline.paths import JsonValue, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.events.files import FileEvent, MalformedLine, file_events
+from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischarges
+from stream_masker.service.files.columns import keys
+from stream_masker.service.files.csv_table import BAD_ROW
 from stream_masker.service.files.events import open_events
+from stream_masker.service.files.outputs import open_output
+from stream_masker.service.files.text import NumberedLine
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
 from stream_masker.service.kafka.failures import check_topics, explained, require_broker
 from stream_masker.service.kafka.topic_reader import BROKER_PROBE_SECONDS
 from stream_masker.service.observability.progress import ReportProgress, progress
 
-PRODUCER_DEFAULTS = {
+PRODUCER_DEFAULTS: Final = {
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 20,
@@ -33,135 +40,179 @@ PRODUCER_DEFAULTS = {
 """Defaults that ``kafka.properties`` can override. A key goes to the partition that Kafka's own clients choose for it.
 Compression is off: near the broker it costs more than it saves."""
 
-DELIVERY_WAIT_SECONDS = 0.1
+DELIVERY_WAIT_SECONDS: Final = 0.1
 """The time of one wait for delivery reports; signals are handled in between."""
 
-CREATION_SECONDS = 2.0
+CREATION_SECONDS: Final = 2.0
 """The time limit until a broker that creates topics by itself knows a new one."""
 
-MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
+MISSING: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 
-FLUSH_SECONDS = 10.0
+FLUSH_SECONDS: Final = 10.0
 """The time limit for the records of a run that ended early."""
 
-
-class RateLimiter:
-    """Limits a run to ``rate`` records per second; None is full speed. It catches up after delays."""
-
-    def __init__(
-        self,
-        rate: float | None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        if rate is not None and not rate > 0:
-            raise ParameterError(f"rate must be above 0 records/s, not {rate}")
-        self._interval = 1 / rate if rate else 0.0
-        self._clock, self._sleep = clock, sleep
-        self._start = clock()
-
-    def wait(self, sent: int) -> None:
-        """Wait until the next record is due, given the number of records sent."""
-        if self._interval and (early := self._start + sent * self._interval - self._clock()) > 0:
-            self._sleep(early)
+MAX_REPORTED_LINES: Final = 10
+"""The number of malformed lines that are reported individually; the summary counts all of them."""
 
 
-class EventPublisher:
-    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by cause.
+class Event(NamedTuple):
+    """An event to publish, or a malformed line of a file: ``problem`` then says why, without its content."""
 
-    encoder: encodes events that are not JSON on the topic. Those that do not fit its schema are undelivered too.
+    number: int
+    value: bytes
+    key: bytes | None = None
+    problem: str = ""
 
-    A topic with a small ``max.message.bytes`` refuses a whole batch for one event of it. The events of such a batch are
-    sent again one by one, so that no event fails for its neighbour.
+
+GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
+
+
+def file_events(lines: Iterable[NumberedLine], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
+    """Yield the events of a file with their message keys.
+
+    key: the path of the message key, None for no key; hl7: whether the lines are HL7 v2 messages. Raises
+    ConfigurationError for a path that selects several values.
     """
+    path = None if key is None else compile_path(key)
+    if hl7:
+        get = key_getter(None if path is None else hl7_path(path, first=True))
+        yield from (Event(number, message, _hl7_key(message, get)) for number, message in lines)
+        return
+    get = key_getter(path)
+    for number, line in lines:
+        try:
+            event = orjson.loads(text := line.strip())
+        except orjson.JSONDecodeError:
+            problem = "its cells do not fit the header" if line.startswith(BAD_ROW) else "not JSON"
+            yield Event(number, line, problem=problem)
+            continue
+        is_object = isinstance(event, dict)
+        yield Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
 
-    def __init__(self, producer: Producer, topic: str, encoder: EventEncoder | None = None) -> None:
-        self._producer, self._topic, self._encoder = producer, topic, encoder
-        self._refused: deque[FileEvent] = deque()
-        self.sent = 0
-        self.failed: Counter[str] = Counter()
+
+def key_getter(path: paths.Path | None) -> GetKey:
+    """Return a function that reads an event's message key; None if the event has no value there, or without a path.
+
+    Raises ConfigurationError if the path selects several values.
+    """
+    if path is None:
+        return lambda _: None
+    steps = keys(path)
+
+    def get(event: JsonValue) -> bytes | None:
+        for step in steps:
+            try:
+                event = event[step]
+            except (LookupError, TypeError):
+                return None
+        return event.encode() if isinstance(event, str) else None if event is None else orjson.dumps(event)
+
+    return get
+
+
+def _hl7_key(message: bytes, get: GetKey) -> bytes | None:
+    try:
+        return get(Hl7Format().decode(message)[0])
+    except RecordRejectedError:
+        return None
+
+
+def synthetic_events(discharges: SyntheticDischarges, records: int, key: str | None = None) -> Iterator[Event]:
+    """Yield synthetic events, keyed by the path ``key``, by default the patient's id."""
+    get = key_getter(compile_path(key or PATIENT_PATH))
+    for number, event in enumerate(discharges.events(records), start=1):
+        yield Event(number, orjson.dumps(event), get(event))
+
+
+@dataclass(slots=True)
+class PublishingSummary:
+    """The result of a run: records sent, failures by cause, malformed lines, and seconds."""
+
+    topic: str
+    sent: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    malformed: int = 0
+    seconds: float = 0.0
 
     @property
     def delivered(self) -> int:
-        """The number of records that the broker has acknowledged; final after ``flush``."""
+        """The number of records that the broker has acknowledged."""
         return self.sent - self.failed.total()
 
-    def send(self, event: FileEvent) -> None:
-        """Send an event; waits while the producer's queue is full."""
-        self._send_refused()
-        self.sent += 1
-        try:
-            encoded = self._encoded(event)
-        except RecordRejectedError as error:
-            self.failed[error.reason.value] += 1
-        else:
-            self._produce(encoded, self._on_delivery)
-
-    def _encoded(self, event: FileEvent) -> FileEvent:
-        if self._encoder is None:
-            return event
-        key = None if event.key is None else self._encoder.key(event.key)
-        return FileEvent(self._encoder.value(event.value), key)
-
-    def _produce(self, event: FileEvent, on_delivery: Callable[[KafkaError | None, Message | None], None]) -> None:
-        while True:
-            try:
-                self._producer.produce(self._topic, event.value, event.key, on_delivery=on_delivery)
-            except BufferError:
-                self._producer.poll(DELIVERY_WAIT_SECONDS)
-            except KafkaException as failure:
-                self._count(failure.args[0])
-                return
-            else:
-                self._producer.poll(0)
-                return
-
-    def flush(self) -> None:
-        """Wait until every record is delivered or has failed."""
-        self._wait()
-        self._send_refused()
-
-    def _wait(self) -> None:
-        while self._producer.flush(DELIVERY_WAIT_SECONDS):
-            pass
-
-    def _send_refused(self) -> None:
-        while self._refused:
-            self._wait()
-            self._produce(self._refused.popleft(), self._on_last_delivery)
-            self._wait()
-
-    def _on_delivery(self, error: KafkaError | None, message: Message | None) -> None:
-        if error is not None and message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            self._refused.append(FileEvent(message.value() or b"", message.key()))
-        else:
-            self._on_last_delivery(error, message)
-
-    def _on_last_delivery(self, error: KafkaError | None, _: Message | None) -> None:
+    def count(self, error: KafkaError | None, _: Message | None = None) -> None:
+        """Count a delivery that failed, if there is an error."""
         if error is not None:
-            self._count(error)
+            self.failed[explained(error)] += 1
 
-    def _count(self, error: KafkaError) -> None:
-        self.failed[explained(error)] += 1
+    def __str__(self) -> str:
+        rate = self.delivered / max(self.seconds, 1e-9)
+        parts = [f"produced {self.delivered:,} records to {self.topic} in {self.seconds:.1f} s ({rate:,.0f} records/s)"]
+        parts += [f"{self.malformed:,} malformed lines left out"] if self.malformed else []
+        parts += [f"{count:,} not delivered ({reason})" for reason, count in self.failed.items()]
+        return "; ".join(parts)
 
 
-@contextmanager
-def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
-    """Open a publisher to the input topic.
+def paced(events: Iterable[Event], rate: float | None, clock: Callable[[], float] = time.monotonic) -> Iterator[Event]:
+    """Yield events at ``rate`` a second, None for full speed; catches up after delays. Raises ParameterError."""
+    if rate is not None and not rate > 0:
+        raise ParameterError(f"rate must be above 0 records/s, not {rate}")
+    start = clock()
+    for sent, event in enumerate(events):
+        if rate and (early := start + sent / rate - clock()) > 0:
+            time.sleep(early)
+        yield event
 
-    Raises ServiceError if there is no broker or the topic does not exist, ConfigurationError if the settings of the
-    schema registry cannot be used.
+
+def publish(
+    events: Iterable[Event], configuration: Configuration, *, rate: float | None, show: ReportProgress
+) -> PublishingSummary:
+    """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
+
+    Malformed events, and those that do not fit the schema of the topic, are counted. Raises ServiceError if there is no
+    broker or the topic does not exist, ConfigurationError if the settings of the schema registry cannot be used,
+    ParameterError for a rate that is not positive, FormatUnavailableError if the registry does not have the schema.
     """
     topic, properties = configuration.topics.single, confluent_properties(configuration)
     encoder = event_encoder(configuration)
     require_broker(properties)
     producer = connect_producer({**PRODUCER_DEFAULTS, **properties})
+    summary = PublishingSummary(topic)
     try:
         _require_topic(producer, topic, str(properties.get("sasl.username", "")))
-        yield EventPublisher(producer, topic, encoder)
+        start = time.monotonic()
+        for event in paced(events, rate):
+            if event.problem:
+                summary.malformed += 1
+                continue
+            summary.sent += 1
+            _send(producer, event, encoder, summary)
+            show(summary.sent)
+        while producer.flush(DELIVERY_WAIT_SECONDS):
+            pass
+        summary.seconds = time.monotonic() - start
     finally:
         producer.flush(FLUSH_SECONDS)
+    return summary
+
+
+def _send(producer: Producer, event: Event, encoder: EventEncoder | None, summary: PublishingSummary) -> None:
+    """Send an event; waits while the producer's queue is full."""
+    value, key = event.value, event.key
+    try:
+        if encoder is not None:
+            value, key = encoder.value(value), None if key is None else encoder.key(key)
+        while True:
+            try:
+                producer.produce(summary.topic, value, key, on_delivery=summary.count)
+            except BufferError:
+                producer.poll(DELIVERY_WAIT_SECONDS)
+            else:
+                break
+    except RecordRejectedError as error:
+        summary.failed[error.reason.value] += 1
+    except KafkaException as failure:
+        summary.count(failure.args[0])
+    producer.poll(0)
 
 
 def _require_topic(producer: Producer, topic: str, user: str) -> None:
@@ -173,84 +224,6 @@ def _require_topic(producer: Producer, topic: str, user: str) -> None:
         time.sleep(DELIVERY_WAIT_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishingSummary:
-    """The result of a run: records delivered, failures by cause, malformed lines, and seconds."""
-
-    topic: str
-    delivered: int
-    failed: Mapping[str, int]
-    malformed: int
-    seconds: float
-
-    @property
-    def complete(self) -> bool:
-        """Whether every record that was sent was delivered."""
-        return not self.failed
-
-    def __str__(self) -> str:
-        rate = self.delivered / max(self.seconds, 1e-9)
-        parts = [f"produced {self.delivered:,} records to {self.topic} in {self.seconds:.1f} s ({rate:,.0f} records/s)"]
-        parts += [f"{self.malformed:,} malformed lines left out"] if self.malformed else []
-        parts += [f"{count:,} not delivered ({reason})" for reason, count in self.failed.items()]
-        return "; ".join(parts)
-
-
-def publish(
-    events: Iterable[FileEvent],
-    *,
-    configuration: Configuration,
-    rate: float | None,
-    show: ReportProgress,
-    malformed: Callable[[], int] = lambda: 0,
-) -> PublishingSummary:
-    """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
-
-    Raises ParameterError for a rate that is not positive, FormatUnavailableError if the schema registry does not have
-    the schema to encode events with or cannot be asked, and like ``publisher``.
-    """
-    pace = RateLimiter(rate)
-    with publisher(configuration) as target:
-        start = time.monotonic()
-        for event in events:
-            pace.wait(target.sent)
-            target.send(event)
-            show(target.sent)
-        target.flush()
-        seconds = time.monotonic() - start
-    return PublishingSummary(configuration.topics.single, target.delivered, dict(target.failed), malformed(), seconds)
-
-
-MAX_REPORTED_LINES = 10
-"""The number of malformed lines that are reported individually; the summary counts all of them."""
-
-
-class MalformedLineFilter:
-    """Filters out, reports and counts malformed lines; with ``strict``, raises ServiceError at the first one."""
-
-    def __init__(self, *, name: str, strict: bool, report: Callable[[str], None]) -> None:
-        self._name, self._strict, self._report = name, strict, report
-        self.malformed = 0
-
-    def events(self, lines: Iterable[FileEvent | MalformedLine]) -> Iterator[FileEvent]:
-        """Yield the events among the lines."""
-        for line in lines:
-            if isinstance(line, FileEvent):
-                yield line
-            else:
-                self._reject(line)
-
-    def _reject(self, line: MalformedLine) -> None:
-        message = f"{self._name}, event {line.line}: {line.reason}"
-        if self._strict:
-            raise ServiceError(message)
-        self.malformed += 1
-        if self.malformed <= MAX_REPORTED_LINES:
-            self._report(message)
-        elif self.malformed == MAX_REPORTED_LINES + 1:
-            self._report(f"{self._name}: further malformed lines are only counted")
-
-
 def produce(
     configuration: Configuration,
     file: Path,
@@ -258,24 +231,30 @@ def produce(
     stream: TextIO,
     rate: float | None = None,
     limit: int | None = None,
-    strict: bool = False,
 ) -> PublishingSummary:
-    """Publish the events of a file, at most ``limit``; writes progress and malformed lines to ``stream``.
+    """Publish the events of a file, at most ``limit``; writes progress and the first malformed lines to ``stream``.
 
-    Raises ServiceError for a file or broker that cannot be used, and with ``strict`` for a malformed line;
-    ConfigurationError if the settings of ``produce`` do not fit the file.
+    Raises like ``publish``, and like ``open_events`` for a file that cannot be read.
     """
-    section = configuration.produce
+    section, problems = configuration.produce, count(1)
+
+    def reported(event: Event) -> Event:
+        if event.problem and next(problems) <= MAX_REPORTED_LINES:
+            print(f"{file.name}, event {event.number}: {event.problem}", file=stream, flush=True)
+        return event
+
     with open_events(str(file), section, configuration.records) as source:
-        lines = file_events(source.lines, section.key, hl7=source.kind == "hl7")
-        line_filter = MalformedLineFilter(
-            name=file.name, strict=strict, report=lambda line: print(line, file=stream, flush=True)
-        )
+        events = islice(map(reported, file_events(source.lines, section.key, hl7=source.kind == "hl7")), limit)
         with progress("produced", done=lambda _: source.file.share_read, stream=stream) as show:
-            return publish(
-                islice(line_filter.events(lines), limit),
-                configuration=configuration,
-                rate=rate,
-                show=show,
-                malformed=lambda: line_filter.malformed,
-            )
+            return publish(events, configuration, rate=rate, show=show)
+
+
+def write_events(events: Iterable[Event], out: str, *, rate: float | None, show: ReportProgress) -> None:
+    """Write events as JSON lines to a file, or to standard output for ``-``; needs no broker.
+
+    Raises ServiceError for a file that cannot be written.
+    """
+    with open_output(out, private=False) as file:
+        for written, event in enumerate(paced(events, rate), start=1):
+            file.write(event.value + b"\n")
+            show(written)

@@ -10,16 +10,33 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ConfigurationError, ParameterError
-from stream_masker.pipeline.paths import FilterStep, JsonValue, Path, compile_path
-from stream_masker.service.configuration.attributes import AttributeSection
-from stream_masker.service.configuration.build import build_taxonomies, numeric_range
+from stream_masker.pipeline.paths import JsonValue, Path, compile_path
+from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.field_paths import POSITION, label_path
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.events.event_builder import event_tree, row_builder
-from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
+from stream_masker.service.events.codes import CompanionCodes, Popularity
+from stream_masker.service.files.columns import check_writable, row_builder
+
+NESTED_EVENTS: Mapping[str, Any] = {
+    "ontologies": {"icd": {"source": "icd10cm"}},
+    "attributes": {
+        "principal": {
+            "path": "diagnoses.principal.code",
+            "label": "diagnoses.principal.display",
+            "ontology": "icd",
+        },
+        "secondary": {
+            "path": "diagnoses.secondary[*].code",
+            "label": "diagnoses.secondary[*].display",
+            "ontology": "icd",
+        },
+    },
+    "fields": {"keep": ["encounter_id", "age", "sex", "stay_days"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+    "noise_key": "patient.id",
+}
+"""The configuration of the events that `config init` shows and the demonstration generates."""
 
 BLOCK_EVENTS = 8_192
 """The number of events that are generated together."""
@@ -30,6 +47,9 @@ ELEMENT_COUNT_SHARES = np.array([0.18, 0.22, 0.25, 0.20, 0.15])
 RETURNING_SHARE = 0.3
 """The share of events that are another visit of an earlier patient."""
 
+OUTBREAK_SHARE = 0.15
+"""The share of principal diagnoses that an outbreak takes."""
+
 LONGEST_STAY = 60
 PATIENT_PATH = "patient.id"
 
@@ -37,12 +57,6 @@ IDENTITY_PATHS = {
     name: compile_path(name) for name in ("encounter_id", PATIENT_PATH, "patient.name", "age", "sex", "stay_days")
 }
 """The fields of every event besides its attributes."""
-
-
-NO_NUMERIC_PATHS: Mapping[Path, Numeric] = {}
-
-UNBOUNDED_SPAN = 100.0
-"""The range of numbers without bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +85,12 @@ class SyntheticDischarges:
     """Discharge events as JSON objects. The first scalar attribute is the principal diagnosis.
 
     The popularity of codes is Zipf-like over the leaves of each taxonomy. The codes of all other attributes depend on
-    the principal code with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), there
-    is an epidemic of respiratory diseases (in other ontologies than ICD-10-CM, the chapters exchange their popularity),
-    and the correlation is halved. Patients return with the same name, age and sex.
+    the principal code with probability ``correlation`` in [0, 1]. From event ``outbreak_after`` on (None: never),
+    ``OUTBREAK_SHARE`` of the principal diagnoses are influenza (in another ontology than ICD-10-CM: codes of its rarest
+    block). Patients return with the same name, age and sex.
 
-    ``patient_paths``: further paths of the patient's id. ``numbers``: paths of numbers, with their ranges. Raises
-    ParameterError for parameters out of range, ConfigurationError for paths that cannot be written (filters).
+    ``patient_path``: another path of the patient's id. Raises ParameterError for parameters out of range,
+    ConfigurationError for paths that cannot be written.
     """
 
     def __init__(
@@ -84,30 +98,33 @@ class SyntheticDischarges:
         attributes: Sequence[SyntheticAttribute],
         *,
         correlation: float = 0.6,
-        drift_after: int | None = None,
+        outbreak_after: int | None = None,
         seed: int = 0,
-        patient_paths: Sequence[Path] = (),
-        numbers: Mapping[Path, Numeric] = NO_NUMERIC_PATHS,
+        patient_path: Path | None = None,
     ) -> None:
-        _require_range(correlation, drift_after, attributes)
-        rng = np.random.default_rng(seed)
-        self._seed, self._correlation, self._drift_after = seed, correlation, drift_after
+        if not 0 <= correlation <= 1:
+            raise ParameterError(f"correlation must be in [0, 1], not {correlation}")
+        if outbreak_after is not None and outbreak_after < 0:
+            raise ParameterError(f"outbreak_after must be at least 0, not {outbreak_after}")
         self._attributes = sorted(attributes, key=lambda a: a.is_array)
+        if not self._attributes or self._attributes[0].is_array:
+            raise ParameterError("synthetic events need an attribute with one value, as the principal diagnosis")
+        rng = np.random.default_rng(seed)
+        self._seed, self._correlation, self._outbreak_after = seed, correlation, outbreak_after
         known: dict[Taxonomy, Popularity] = {}
-        self._codes = [_popularity(a.taxonomy, known, rng) for a in self._attributes]
+        for attribute in self._attributes:
+            if attribute.taxonomy not in known:
+                known[attribute.taxonomy] = Popularity(attribute.taxonomy, rng=rng)
+        self._codes = [known[attribute.taxonomy] for attribute in self._attributes]
         self._companions = [CompanionCodes(self._codes[0], codes, rng=rng) for codes in self._codes[1:]]
         self._ids = [np.array(a.taxonomy.ids, dtype=object) for a in self._attributes]
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
-        self._patient_columns = [f"{PATIENT_PATH} {i}" for i, _ in enumerate(patient_paths)]
-        self._numbers = {f"number {i}": kind for i, kind in enumerate(numbers.values())}
-        tree = event_tree(
-            IDENTITY_PATHS
-            | dict(zip(self._numbers, numbers, strict=True))
-            | dict(zip(self._patient_columns, patient_paths, strict=True))
-            | {column: path for a in attributes for column, path in a.columns.items()}
-        )
-        self._columns = list(tree.columns())
-        self._build = row_builder(tree, self._columns, lists=True)
+        paths = IDENTITY_PATHS | {column: path for a in attributes for column, path in a.columns.items()}
+        if patient_path is not None and patient_path not in paths.values():
+            paths = paths | {"patient": patient_path}
+        check_writable(paths.values())
+        self._columns = list(paths)
+        self._build = row_builder(paths, self._columns)
 
     def events(self, records: int | None = None) -> Iterator[JsonValue]:
         """Yield this number of events (None: unlimited), always from the first one."""
@@ -116,37 +133,24 @@ class SyntheticDischarges:
     def _blocks(self) -> Iterator[list[JsonValue]]:
         patients = 0
         for number in count():
-            patients_of_block, patients = _patients(
-                BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1])
-            )
-            yield self._block(number, patients_of_block)
+            ids, patients = _patients(BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1]))
+            rng = np.random.default_rng([self._seed, number, 2])
+            columns = self._identity(ids, number * BLOCK_EVENTS, rng) | self._code_columns(number, rng)
+            yield list(map(self._build, zip(*(columns[name] for name in self._columns), strict=True)))
 
-    def _block(self, number: int, patients_of_block: Int64Array) -> list[JsonValue]:
-        """Return a block of events, which may contain the beginning of the drift."""
-        start = number * BLOCK_EVENTS
-        cut = BLOCK_EVENTS if self._drift_after is None else max(0, min(self._drift_after - start, BLOCK_EVENTS))
-        before = self._generate(number, patients_of_block, BEFORE_DRIFT, self._correlation)[:cut] if cut else []
-        return before + (
-            self._generate(number, patients_of_block, AFTER_DRIFT, self._correlation / 2)[cut:]
-            if cut < BLOCK_EVENTS
-            else []
-        )
-
-    def _generate(self, number: int, patients_of_block: Int64Array, period: int, correlation: float) -> list[JsonValue]:
-        rng = np.random.default_rng([self._seed, number, 2])
-        identity = self._identity(patients_of_block, number * BLOCK_EVENTS, rng)
-        columns = identity | self._code_columns(len(patients_of_block), period, correlation, rng)
-        return list(map(self._build, zip(*(columns[name] for name in self._columns), strict=True)))
-
-    def _code_columns(
-        self, size: int, period: int, correlation: float, rng: np.random.Generator
-    ) -> dict[str, list[Any]]:
-        counts = rng.choice(len(ELEMENT_COUNT_SHARES), size, p=ELEMENT_COUNT_SHARES) + 1
-        principal = self._codes[0].draw(rng.random(size), period)
+    def _code_columns(self, number: int, rng: np.random.Generator) -> dict[str, list[Any]]:
+        """Return the columns of codes and labels of a block of events."""
+        counts = rng.choice(len(ELEMENT_COUNT_SHARES), BLOCK_EVENTS, p=ELEMENT_COUNT_SHARES) + 1
+        principal = self._codes[0].draw(rng.random(BLOCK_EVENTS))
+        if self._outbreak_after is not None:
+            ill = np.random.default_rng([self._seed, number, 3])
+            events = number * BLOCK_EVENTS + np.arange(BLOCK_EVENTS)
+            is_ill = (events >= self._outbreak_after) & (ill.random(BLOCK_EVENTS) < OUTBREAK_SHARE)
+            principal = np.where(is_ill, ill.choice(self._codes[0].outbreak, BLOCK_EVENTS), principal)
         columns = self._attribute_columns(0, principal[:, None], counts)
         for i, companions in enumerate(self._companions, 1):
             width = len(ELEMENT_COUNT_SHARES) if self._attributes[i].is_array else 1
-            codes = companions.draw(principal, width, correlation=correlation, period=period, rng=rng)
+            codes = companions.draw(principal, width, correlation=self._correlation, rng=rng)
             columns |= self._attribute_columns(i, codes, counts)
         return columns
 
@@ -170,98 +174,35 @@ class SyntheticDischarges:
         return {
             "encounter_id": [f"enc-{number:09d}" for number in range(first, first + len(ids))],
             PATIENT_PATH: ids,
+            "patient": ids,
             "patient.name": [f"Synthetic Patient {number}" for number in patients.tolist()],
             "age": age.tolist(),
             "sex": np.where(female, "female", "male").tolist(),
             "stay_days": stay.tolist(),
-            **dict.fromkeys(self._patient_columns, ids),
-            **{column: _numbers(kind, len(ids), rng) for column, kind in self._numbers.items()},
         }
 
 
 def synthetic_discharges(
-    configuration: Configuration, *, correlation: float = 0.6, drift_after: int | None = None, seed: int = 0
+    configuration: Configuration, *, correlation: float = 0.6, outbreak_after: int | None = None, seed: int = 0
 ) -> SyntheticDischarges:
     """Return events for a configuration, with the patient's id also at its ``noise_key``. Loads the ontologies.
 
-    Raises like ``SyntheticDischarges``, and ConfigurationError for FHIR, or a path with a filter.
+    Raises like ``SyntheticDischarges``, and ConfigurationError for FHIR resources and HL7 v2 messages.
     """
-    _check_writable(configuration)
-    taxonomies = build_taxonomies(configuration)
-    attributes = [_attribute(configuration, name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
-    used_paths = {*IDENTITY_PATHS.values(), *(path for a in attributes for path in a.columns.values())}
+    if configuration.records != "json":
+        raise ConfigurationError(
+            f"records: synthetic events are JSON, not {configuration.records}: publish events of your own with "
+            "stream-masker produce FILE"
+        )
+    taxonomies, attributes = build_taxonomies(configuration), []
+    for name, section in configuration.nominal.items():
+        path = compile_path(section.path)
+        label, copies = label_path(configuration, section, path), tuple(map(compile_path, section.copies))
+        attributes.append(SyntheticAttribute(name, taxonomies[name], path, label, copies))
     key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
     return SyntheticDischarges(
-        attributes,
-        correlation=correlation,
-        drift_after=drift_after,
-        seed=seed,
-        patient_paths=[key] if key is not None and key not in used_paths else [],
-        numbers={path: kind for path, kind in _numeric_ranges(configuration).items() if path not in used_paths},
+        attributes, correlation=correlation, outbreak_after=outbreak_after, seed=seed, patient_path=key
     )
-
-
-def _check_writable(configuration: Configuration) -> None:
-    if configuration.records == "fhir":
-        raise ConfigurationError(
-            "records: synthetic events are no FHIR resources: publish Bundles, such as those of Synthea, with "
-            "stream-masker produce, or generate events without `records: fhir`"
-        )
-    if configuration.records == "hl7v2":
-        raise ConfigurationError(
-            "records: synthetic events are no HL7 v2 messages: publish messages with stream-masker produce"
-        )
-    for name, attribute in configuration.attributes.items():
-        if any(isinstance(step, FilterStep) for step in compile_path(attribute.path).steps):
-            raise ConfigurationError(
-                f"attributes.{name}.path: {attribute.path!r} has a filter, and synthetic events have only names, [0] "
-                "and [*]: publish events of your own with stream-masker produce"
-            )
-
-
-def _numeric_ranges(configuration: Configuration) -> dict[Path, Numeric]:
-    """Return the ranges of the configuration's numeric attributes, by path."""
-    return {
-        compile_path(attribute.path): numeric_range(configuration, name)
-        for name, attribute in configuration.numeric.items()
-    }
-
-
-def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
-    """Draw numbers in the attribute's range, mostly small; the range is ``UNBOUNDED_SPAN`` wide if it is unbounded."""
-    low = kind.minimum if kind.minimum is not None else (kind.maximum or UNBOUNDED_SPAN) - UNBOUNDED_SPAN
-    high = kind.maximum if kind.maximum is not None else low + UNBOUNDED_SPAN
-    values = low + (high - low) * rng.beta(2, 5, size)
-    numbers: list[float] = (np.floor(values).astype(np.int64) if kind.integer else values).tolist()
-    return numbers
-
-
-def _attribute(
-    configuration: Configuration, name: str, attribute: AttributeSection, taxonomy: Taxonomy
-) -> SyntheticAttribute:
-    path = compile_path(attribute.path)
-    return SyntheticAttribute(
-        name,
-        taxonomy,
-        path,
-        label=label_path(configuration, attribute, path),
-        copies=tuple(compile_path(copy) for copy in attribute.copies),
-    )
-
-
-def _require_range(correlation: float, drift_after: int | None, attributes: Sequence[SyntheticAttribute]) -> None:
-    if not 0 <= correlation <= 1:
-        raise ParameterError(f"correlation must be in [0, 1], not {correlation}")
-    if drift_after is not None and drift_after < 0:
-        raise ParameterError(f"drift_after must be at least 0, not {drift_after}")
-    if not any(not a.is_array for a in attributes):
-        raise ParameterError("synthetic events need an attribute with one value per event, as the principal diagnosis")
-
-
-def _popularity(taxonomy: Taxonomy, known: dict[Taxonomy, Popularity], rng: np.random.Generator) -> Popularity:
-    if taxonomy not in known:
-        known[taxonomy] = Popularity(taxonomy, rng=rng)
-    return known[taxonomy]
 
 
 def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Array, int]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
+from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.files.treatments import Action, Treatments
@@ -31,10 +30,18 @@ def column_paths(header: Sequence[str], settings: ProduceSection, used: Sequence
     paths = {column: compile_path(text) for column, text in settings.columns.items()}
     for path in paths.values():
         keys(path)
-        clashing = [other.text for other in paths.values() if other is not path and _clash(path, other)]
-        if clashing:
-            raise ConfigurationError(f"produce.columns: {path.text!r} and {clashing[0]!r} cannot both be written")
+    check_writable(paths.values())
     return paths
+
+
+def check_writable(paths: Collection[Path]) -> None:
+    """Raise ConfigurationError for a path with a filter, and for two paths that cannot both be written."""
+    for path in paths:
+        if any(isinstance(step, FilterStep) for step in path.steps):
+            raise ConfigurationError(f"{path.text!r} has a filter, which cannot be written: use names and indices")
+        clashing = [other.text for other in paths if other is not path and _clash(path, other)]
+        if clashing:
+            raise ConfigurationError(f"{path.text!r} and {clashing[0]!r} cannot both be written: use another path")
 
 
 def keys(path: Path) -> tuple[str | int, ...]:
@@ -57,22 +64,36 @@ def _clash(path: Path, other: Path) -> bool:
 def row_builder(paths: Mapping[str, Path], header: Sequence[str]) -> Callable[[Sequence[Any]], JsonValue]:
     """Return a function from a row of cells, in the order of ``header``, to an event.
 
-    Fields with ``NO_FIELD`` cells and empty objects are left out; a list keeps its remaining elements.
+    The cell of a path with ``[*]`` is a list, with a value for each element. Fields with ``NO_FIELD`` cells and empty
+    objects are left out; a list keeps its remaining elements.
     """
-    places = [(header.index(column), keys(path)) for column, path in paths.items()]
+    places = [(header.index(column), tuple(map(_key, path.steps))) for column, path in paths.items()]
+    is_flat = all(len(keys) == 1 for _, keys in places)
 
     def build(cells: Sequence[Any]) -> JsonValue:
-        event: dict[str | int, Any] = {}
-        for index, path in places:
-            node = event
-            for key, after in pairwise(path):
-                node = node.setdefault(key, _Elements() if isinstance(after, int) else {})
-            if cells[index] is not NO_FIELD:
-                node[path[-1]] = cells[index]
+        event: dict[str, Any] = {}
+        for index, keys in places:
+            _put(event, keys, cells[index])
         return event if is_flat else _with_lists(event)
 
-    is_flat = all(len(keys) == 1 for _, keys in places)
     return build
+
+
+def _key(step: Any) -> str | int | None:
+    """Return a name or a position; None for each element of a list."""
+    return None if isinstance(step, EachStep) else step.key if isinstance(step, NameStep) else step.position
+
+
+def _put(node: dict[Any, Any], keys: tuple[str | int | None, ...], value: Any) -> None:
+    """Write a value at the keys below a node; nothing if it is ``NO_FIELD``."""
+    key, rest = keys[0], keys[1:]
+    if key is None:
+        for position, element in enumerate(value):
+            _put(node, (position, *rest), element)
+    elif rest:
+        _put(node.setdefault(key, {} if isinstance(rest[0], str) else _Elements()), rest, value)
+    elif value is not NO_FIELD:
+        node[key] = value
 
 
 class _Elements(dict[Any, Any]):

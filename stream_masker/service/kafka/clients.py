@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -12,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.failures import CHECK_ADDRESS, explained
+from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger("stream_masker.kafka")
@@ -47,6 +49,15 @@ OFFSETS_RETRY_MS = 500
 RETRY_JITTER = 0.2
 """The share by which librdkafka varies the delay."""
 
+RECONNECT_MS = 1_000
+"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a process would
+resume long after a broker is back."""
+
+PRODUCER_BYTES: Final = 1_000_000
+"""librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
+
+MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
+"""The largest statistics version, which is one message."""
 
 COMMITTED_READS: Final[ClientProperties] = {
     "enable.auto.commit": False,
@@ -58,7 +69,7 @@ COMMITTED_READS: Final[ClientProperties] = {
 nothing by itself."""
 
 
-def confluent_properties(configuration: Configuration, **extra: PropertyValue) -> dict[str, Any]:
+def confluent_properties(configuration: Configuration, **extra: PropertyValue) -> ClientProperties:
     """Return the properties of a confluent-kafka client: the configuration's, overridden by ``extra``.
 
     ``extra`` may use underscores instead of dots: ``group_id="x"`` is ``group.id``.
@@ -66,6 +77,37 @@ def confluent_properties(configuration: Configuration, **extra: PropertyValue) -
     overrides = {name.replace("_", "."): value for name, value in extra.items()}
     servers = configuration.kafka.bootstrap_servers
     return {**configuration.kafka.properties, "bootstrap.servers": servers, **overrides}
+
+
+def retry_delay(properties: ClientProperties) -> float:
+    """Return the least seconds that a producer with these properties waits before it sends a request again."""
+    backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
+    return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000
+
+
+def connect_consumer(properties: ClientProperties) -> Consumer:
+    """Make a consumer, whose queue is bounded. Raises ConfigurationError for properties that librdkafka refuses."""
+    bounds = {"queued.min.messages": QUEUED_MESSAGES, "fetch.queue.backoff.ms": FETCH_BACKOFF_MS}
+    return _client(Consumer, {**bounds, **properties})
+
+
+def connect_producer(properties: ClientProperties) -> Producer:
+    """Make a producer without delivery reports: a failed delivery fails its transaction, and the error names the topic.
+
+    Raises ConfigurationError for properties that librdkafka refuses.
+    """
+    return _client(Producer, properties)
+
+
+def _client(kind: type[Any], properties: ClientProperties) -> Any:
+    try:
+        return kind({"error_cb": _log_error, **properties}, logger=log)
+    except KafkaException as failure:
+        raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
+
+
+def _log_error(error: KafkaError) -> None:
+    log.warning("%s", explained(error))
 
 
 @contextmanager
@@ -79,63 +121,63 @@ def fatal_errors(client: Producer) -> Iterator[None]:
     try:
         yield
     except SystemError:
-        _raise_fatal(client)
+        try:
+            client.begin_transaction()
+        except KafkaException as failure:
+            if failure.args[0].fatal():
+                raise
         raise
 
 
-def _raise_fatal(client: Producer) -> None:
-    """Raise the client's fatal error, if it has one."""
-    try:
-        client.begin_transaction()
-    except KafkaException as failure:
-        if failure.args[0].fatal():
-            raise
+ANSWER_SECONDS = 2.0
+"""Seconds in which a broker has to answer a request of ``watched_brokers``."""
+
+WATCH_SECONDS = 1.0
+"""Seconds between an answer and the next request."""
+
+LOST_REQUESTS = 2
+"""The process is not ready after this many requests in a row without an answer. A reconnection takes less."""
+
+NO_TOPIC = "?"
+"""A name that no topic can have, so that a request about it creates none, and needs no access to any."""
+
+BROKERS = "brokers"
+"""The component of ``Health`` whose reason says that no broker answers."""
 
 
-def connect_consumer(properties: ClientProperties) -> Consumer:
-    """Make a consumer, whose queue is bounded. Raises ConfigurationError for properties that librdkafka refuses."""
-    bounds = {"queued.min.messages": QUEUED_MESSAGES, "fetch.queue.backoff.ms": FETCH_BACKOFF_MS}
-    return _client(Consumer, {"error_cb": _log_error, **bounds, **properties})
+@contextmanager
+def watched_brokers(configuration: Configuration, health: Health) -> Iterator[None]:
+    """Report in ``health`` whether a broker answers, from a small request at intervals on a thread.
 
-
-def connect_producer(properties: ClientProperties) -> Producer:
-    """Make a producer without delivery reports: a failed delivery fails its transaction, and the error names the topic.
-
-    Raises ConfigurationError for properties that librdkafka refuses.
+    The state of a connection does not tell: that to a broker that hangs stays open, and librdkafka gives up a request
+    only after ``socket.timeout.ms``, which is a minute by default. Raises ConfigurationError for properties that
+    librdkafka refuses.
     """
-    return _client(Producer, {"error_cb": _log_error, **properties})
+    quiet = {"log_level": 0, "error_cb": lambda _: None}
+    client: AdminClient = _client(AdminClient, {**confluent_properties(configuration), **quiet})
+    reason = f"no broker answers at {configuration.kafka.bootstrap_servers}: {CHECK_ADDRESS}"
+    stop = threading.Event()
 
+    def watch() -> None:
+        lost = 0
+        while not stop.wait(WATCH_SECONDS):
+            lost = 0 if _answers(client) else lost + 1
+            health.reason(BROKERS, reason if lost >= LOST_REQUESTS else None)
 
-def connect_admin(properties: ClientProperties) -> AdminClient:
-    """Make an admin client. Raises ConfigurationError for properties that librdkafka refuses."""
-    client: AdminClient = _client(AdminClient, {"error_cb": _log_error, **properties})
-    return client
-
-
-def _client(kind: type[Any], properties: ClientProperties) -> Any:
+    thread = threading.Thread(target=watch, name="brokers", daemon=True)
+    thread.start()
     try:
-        return kind(properties, logger=log)
-    except KafkaException as failure:
-        raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
+        yield
+    finally:
+        stop.set()
+        thread.join(ANSWER_SECONDS)
 
 
-def _log_error(error: KafkaError) -> None:
-    log.warning("%s", explained(error))
-
-
-def retry_delay(properties: ClientProperties) -> float:
-    """Return the least seconds that a producer with these properties waits before it sends a request again."""
-    backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
-    return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000
-
-
-REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
-"""The property of ``kafka.properties`` that sets how often topics are looked at, as in Kafka's own clients."""
-
-REFRESH_MS = 30_000
-"""Its default, in milliseconds."""
-
-
-def refresh_seconds(properties: Mapping[str, object], default: int = REFRESH_MS) -> float:
-    """Return the seconds between two requests about topics; ``default``: in milliseconds."""
-    return float(str(properties.get(REFRESH_PROPERTY, default))) / 1000
+def _answers(client: AdminClient) -> bool:
+    """Request metadata from any broker. Other requests wait for the controller, which not every cluster names."""
+    client.poll(0)
+    try:
+        client.list_topics(NO_TOPIC, timeout=ANSWER_SECONDS)
+    except KafkaException:
+        return False
+    return True

@@ -1,16 +1,17 @@
-"""Addresses, TLS and passwords of the clients that do not use librdkafka, from librdkafka's properties."""
+"""TLS and passwords of the clients that do not use librdkafka (kafka-python and Faust's), from its properties."""
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.kafka.clients import PropertyValue
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _UNSUPPORTED: Final = (
     *("ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location"),
@@ -18,32 +19,38 @@ _UNSUPPORTED: Final = (
 )
 
 
-def security(properties: Mapping[str, PropertyValue]) -> tuple[str, str | None]:
-    """Return ``security.protocol``, and the mechanism of SASL, None without SASL.
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """``security.protocol`` with what it needs: ``context`` of TLS, and ``mechanism`` of SASL with user and password.
 
-    Raises ConfigurationError for a protocol or mechanism of librdkafka that other clients do not have.
+    None stands for what the protocol does not use.
     """
-    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-    mechanism = str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))).upper()
-    for name, value, allowed in (("security.protocol", protocol, PROTOCOLS), ("sasl.mechanism", mechanism, MECHANISMS)):
-        if value not in allowed and (name == "security.protocol" or protocol.startswith("SASL")):
-            raise ConfigurationError(f"kafka.properties.{name} is {value}; supported are {', '.join(allowed)}")
-    return protocol, mechanism if protocol.startswith("SASL") else None
+
+    protocol: str
+    context: ssl.SSLContext | None = None
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = None
 
 
-def kafka_python_credentials(properties: Mapping[str, PropertyValue]) -> dict[str, Any]:
-    """Return the arguments of kafka-python's clients for ``security.protocol``, ``sasl.*`` and ``ssl.*``.
+def credentials(properties: Mapping[str, PropertyValue]) -> Credentials:
+    """Return the credentials of ``security.protocol``, ``sasl.*`` and ``ssl.*``.
 
     Raises ConfigurationError for a protocol, a mechanism or a certificate that cannot be used.
     """
-    protocol, mechanism = security(properties)
-    given: dict[str, Any] = {"security_protocol": protocol}
-    if protocol.endswith("SSL"):
-        given["ssl_context"] = ssl_context(properties)
-    if mechanism is not None:
-        user, password = properties.get("sasl.username"), properties.get("sasl.password")
-        given |= {"sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
-    return given
+    protocol = _one_of("security.protocol", properties.get("security.protocol", "PLAINTEXT"), PROTOCOLS)
+    context = ssl_context(properties) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Credentials(protocol, context)
+    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
+    user, password = (str(properties.get(f"sasl.{name}", "")) for name in ("username", "password"))
+    return Credentials(protocol, context, _one_of("sasl.mechanism", given, MECHANISMS), user, password)
+
+
+def _one_of(name: str, value: PropertyValue, allowed: tuple[str, ...]) -> str:
+    if (text := str(value).upper()) not in allowed:
+        raise ConfigurationError(f"kafka.properties.{name} is {text}; supported are {', '.join(allowed)}")
+    return text
 
 
 def ssl_context(properties: Mapping[str, PropertyValue]) -> ssl.SSLContext:

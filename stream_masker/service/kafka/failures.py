@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError, ServiceError
 
 PROBE_STEP_SECONDS = 1.0
 
 CHECK_CREDENTIALS = "check sasl.username, sasl.password and sasl.mechanism in kafka.properties"
-CHECK_CLIENT = (
-    "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.token.endpoint.url in "
-    "kafka.properties"
-)
 CHECK_TLS = (
     "check security.protocol, ssl.ca.location, and the client's ssl.certificate.location and ssl.key.location in "
     "kafka.properties"
@@ -44,17 +39,6 @@ REMEDIES: Mapping[int, str] = {
 }
 """What to do about an error, by librdkafka's code."""
 
-REFUSALS = frozenset(
-    {
-        KafkaError._AUTHENTICATION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError._SSL,
-    }
-)
-"""Errors that last until somebody changes the configuration or the broker."""
-
-
 TLS_ALERT = "SSL routines"
 """Part of the text of a transport error that is one of TLS: a broker that refuses a certificate ends the connection."""
 
@@ -69,6 +53,14 @@ def explained(error: KafkaError) -> str:
     return str(error.str()) + (f": {remedy}" if remedy else "")
 
 
+def is_refusal(error: KafkaError, *remedies: str) -> bool:
+    """Return whether an error lasts until somebody changes the configuration or the broker.
+
+    ``remedies``: those of further errors that last, besides the ones of credentials and TLS.
+    """
+    return REMEDIES.get(error.code()) in {CHECK_CREDENTIALS, CHECK_TLS, *remedies} or TLS_ALERT in error.str()
+
+
 def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
     """Return the error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
     servers = properties["bootstrap.servers"]
@@ -76,23 +68,8 @@ def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> Serv
         return NoBrokerError(f"no broker answers at {servers}: {CHECK_ADDRESS} ({error.str()})")
     if error.code() == KafkaError._SSL or TLS_ALERT in error.str():
         return ServiceError(f"the broker at {servers} cannot be reached by TLS: {CHECK_TLS} ({error.str()})")
-    if "sasl.oauthbearer.client.id" in properties:
-        client = properties["sasl.oauthbearer.client.id"]
-        return ServiceError(
-            f"the broker at {servers} or its token endpoint refuses the client {client!r}: {CHECK_CLIENT}"
-        )
     user = properties.get("sasl.username", "")
     return ServiceError(f"the broker at {servers} refuses the user {user!r}: {CHECK_CREDENTIALS}")
-
-
-def is_refusal(error: KafkaError) -> bool:
-    """Return whether an error lasts until somebody changes the configuration or the broker."""
-    return error.code() in REFUSALS or TLS_ALERT in error.str()
-
-
-def is_access_refusal(error: KafkaError) -> bool:
-    """Return whether the broker refuses the user or an access."""
-    return is_refusal(error) or REMEDIES.get(error.code()) is ALLOW
 
 
 class ConnectionErrors:
@@ -119,13 +96,10 @@ def require_broker(properties: Mapping[str, Any], *, seconds: float = 10.0) -> N
     properties that librdkafka refuses.
     """
     errors = ConnectionErrors()
-    client = _probe({"group.id": "stream-masker.probe", **properties, "error_cb": errors})
+    client = _probe({**properties, "error_cb": errors})
     deadline = time.monotonic() + seconds
     try:
-        while True:
-            failure = _answer(client)
-            if failure is None:
-                return
+        while (failure := _answer(client)) is not None:
             if errors.refused or time.monotonic() > deadline:
                 raise connection_problem(errors.cause or failure, properties)
     finally:
@@ -134,12 +108,12 @@ def require_broker(properties: Mapping[str, Any], *, seconds: float = 10.0) -> N
 
 def check_properties(properties: Mapping[str, Any]) -> None:
     """Raise ConfigurationError for properties that librdkafka does not know or accept."""
-    _probe({"group.id": "stream-masker.probe", **properties}).close()
+    _probe(properties).close()
 
 
-def _probe(properties: dict[str, Any]) -> Consumer:
+def _probe(properties: Mapping[str, Any]) -> Consumer:
     try:
-        return Consumer({**properties, "log_level": 0}, logger=_silent)
+        return Consumer({"group.id": "stream-masker.probe", **properties, "log_level": 0}, logger=_silent)
     except KafkaException as failure:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
 
@@ -160,52 +134,15 @@ def _answer(client: Consumer) -> KafkaError | None:
     return None
 
 
-def missing_topics_text(missing: Collection[str]) -> str:
-    """Return the message about topics that do not exist."""
-    return f"topics do not exist: {', '.join(missing)}: {CREATE_TOPICS}"
-
-
 def check_topics(errors: Mapping[str, KafkaError | None], user: str = "") -> None:
     """Raise ServiceError for topics that do not exist, or that the user may not describe.
 
     ``errors``: the error of each topic in the metadata, None for a topic that is there.
     """
-    refused = [name for name, error in errors.items() if error and error.code() in _REFUSED_TOPIC]
+    refused = [name for name, error in errors.items() if error and REMEDIES.get(error.code()) is ALLOW]
     if refused:
         name = user or "ANONYMOUS"
         raise ServiceError(f"the user {name!r} may not use the topics {', '.join(refused)}: {ALLOW}")
     missing = [name for name, error in errors.items() if error]
     if missing:
-        raise ServiceError(missing_topics_text(missing))
-
-
-_REFUSED_TOPIC = {KafkaError.TOPIC_AUTHORIZATION_FAILED}
-
-
-COMPRESSION_TYPE, UNCOMPRESSED = "compression.type", "uncompressed"
-"""The input's compression. Otherwise a producer could send batches of some kilobytes that take gigabytes when a worker
-decompresses them; this way the broker decompresses each batch and refuses it if it is larger than the topic allows."""
-
-
-def require_controller(admin: AdminClient, *, seconds: float) -> None:
-    """Raise KafkaException if the cluster's controller is none of its brokers, or if no broker answers.
-
-    An AdminClient waits for the controller until its request times out. librdkafka's in-memory broker names one that
-    does not exist. A cluster that is choosing its controller names none, which is not an error.
-    """
-    cluster = admin.list_topics(timeout=seconds)
-    if cluster.controller_id >= 0 and cluster.controller_id not in cluster.brokers:
-        raise KafkaException(KafkaError(KafkaError._STATE, "the cluster has no controller"))
-
-
-def alter_command(topic: str, name: str, value: object) -> str:
-    """Return the command that changes a setting of a topic."""
-    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
-
-
-def compression_advice(topic: str, compression: str) -> str:
-    """Return why an input topic should not be compressed, and the remedy."""
-    return (
-        f"{COMPRESSION_TYPE}={compression}: a producer can send some kilobytes that take more memory than the worker "
-        f"has when they are decompressed: {alter_command(topic, COMPRESSION_TYPE, UNCOMPRESSED)}"
-    )
+        raise ServiceError(f"topics do not exist: {', '.join(missing)}: {CREATE_TOPICS}")

@@ -1,8 +1,7 @@
-"""Messages as Kafka's client returns them, their partitions, and the opening of sealed ones."""
+"""Messages as Kafka's client returns them, and their partitions."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import methodcaller
@@ -11,7 +10,6 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import TopicPartition
 
 from stream_masker.pipeline.records import Header
-from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 
 
 class Partition(NamedTuple):
@@ -97,27 +95,3 @@ def bytes_of(messages: Sequence[KafkaMessage]) -> int:
 
 _read_headers: Callable[[KafkaMessage], list[Header] | None] = methodcaller("headers")
 _read_key: Callable[[KafkaMessage], bytes | None] = methodcaller("key")
-
-
-log = logging.getLogger(__name__)
-
-
-class MessageOpener:
-    """Opens the messages of one topic. It logs the first refusal of each cause; callers count all of them."""
-
-    def __init__(self, seal: TopicSeal) -> None:
-        self._seal = seal
-        self._logged: set[RefusalCause] = set()
-
-    def open(self, key: bytes | None, sealed: bytes) -> bytes:
-        """Return the message. Raises SealError if it is not authentic."""
-        try:
-            return self._seal.open(key, sealed)
-        except SealError as error:
-            self._log_once(error)
-            raise
-
-    def _log_once(self, error: SealError) -> None:
-        if error.cause not in self._logged:
-            self._logged.add(error.cause)
-            log.error("refused a message on %s: %s; further ones are only counted", self._seal.topic, error)

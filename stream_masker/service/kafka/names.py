@@ -6,13 +6,13 @@ Kafka's authorizer implies Describe by Read and Write, and IdempotentWrite by Wr
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics import TOPIC_PLACEHOLDER, TopicsSection, literal_prefix
+from stream_masker.service.configuration.topics import TopicsSection
 
 READER_GROUP = "stream-masker-reader"
 """The name that consumers of single partitions give as their group; they join none."""
@@ -28,11 +28,6 @@ def consumer_group_id(configuration: Configuration) -> str:
     if configured is not None:
         return str(configured)
     return f"{topics.calibration}.workers" if topics.several else f"stream-masker.{topics.single}"
-
-
-def statistics_group_id(configuration: Configuration) -> str:
-    """Return the name that the statistics topic's consumer gives as its group; it joins none."""
-    return f"{consumer_group_id(configuration)}.statistics"
 
 
 def transactional_id_prefix(configuration: Configuration) -> str:
@@ -63,20 +58,8 @@ class PrincipalRole(StrEnum):
 
 DEFAULT_PRINCIPALS: Mapping[PrincipalRole, str] = {role: f"User:stream-masker-{role}" for role in PrincipalRole}
 
-
-EVERY_TOPIC = "*"
-"""The name that stands for all topics in an access control list."""
-
-TopicPattern: TypeAlias = tuple[str, bool]
-"""The name of a topic, or the beginning of names, and whether it is one."""
-
-
-class Resource(StrEnum):
-    """The kinds of resources, as kafka-acls.sh names their options."""
-
-    TOPIC = "topic"
-    GROUP = "group"
-    TRANSACTIONAL_ID = "transactional-id"
+Resource: TypeAlias = Literal["topic", "group", "transactional-id"]
+"""The kinds of resources, as kafka-acls.sh names their options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,55 +82,31 @@ class AccessRule:
 
 
 def required_access(configuration: Configuration) -> list[AccessRule]:
-    """Return all rules of a configuration.
+    """Return all rules of a configuration, each once.
 
     A reader of masked records also needs Read on its own consumer group.
     """
-    return list(_rules(configuration))
+    topics, group = configuration.topics, consumer_group_id(configuration)
+    worker, calibrator = PrincipalRole.WORKER, PrincipalRole.CALIBRATOR
+    rules = [
+        *_topic_rules(topics, "input", {PrincipalRole.PRODUCER: "Write", worker: "Read", calibrator: "Read"}),
+        *_topic_rules(topics, "output", {worker: "Write", PrincipalRole.READER: "Read"}),
+        *_topic_rules(topics, "rejected", {worker: "Write"}),
+        *_topic_rules(topics, "calibration", {worker: "Write", calibrator: "Read"}),
+        *_topic_rules(topics, "statistics", {worker: "Read", calibrator: "Read Write"}),
+        *_topic_rules(topics, "drift", {calibrator: "Write"}),
+        AccessRule(worker, "group", group, ("Read",)),
+        AccessRule(worker, "group", READER_GROUP, ("Describe",)),
+        AccessRule(worker, "transactional-id", transactional_id_prefix(configuration), ("Write",), prefixed=True),
+        AccessRule(calibrator, "group", calibrator_group(configuration), ("Read",)),
+        AccessRule(calibrator, "group", READER_GROUP, ("Describe",)),
+        AccessRule(calibrator, "transactional-id", publisher_id(topics), ("Write",)),
+    ]
+    return list(dict.fromkeys(rules))
 
 
-def _rules(configuration: Configuration) -> Iterator[AccessRule]:
-    topics = configuration.topics
-    group, prefix = consumer_group_id(configuration), transactional_id_prefix(configuration)
-    inputs, outputs, rejected = (_patterns(topics, role) for role in ("input", "output", "rejected"))
-    yield from _topics(PrincipalRole.PRODUCER, inputs, "Write")
-    yield from _topics(PrincipalRole.WORKER, inputs, "Read", "DescribeConfigs")
-    yield from _topics(PrincipalRole.WORKER, [*outputs, *rejected], "Write", "DescribeConfigs")
-    yield _topic(PrincipalRole.WORKER, topics.calibration, "Write", "DescribeConfigs")
-    yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
-    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
-    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
-    yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
-    yield from _topics(PrincipalRole.CALIBRATOR, inputs, "Read")
-    yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")
-    yield _topic(PrincipalRole.CALIBRATOR, topics.statistics, "Read", "Write", "DescribeConfigs")
-    yield _topic(PrincipalRole.CALIBRATOR, topics.drift, "Write")
-    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, calibrator_group(configuration), ("Read",))
-    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, READER_GROUP, ("Describe",))
-    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
-    yield from _topics(PrincipalRole.READER, outputs, "Read")
-    internal = [(name, False) for name in topics.internal.values()]
-    everything = [*inputs, *outputs, *rejected, *internal]
-    yield from _topics(PrincipalRole.ADMINISTRATOR, everything, "Create", "Describe", "DescribeConfigs")
-
-
-def _patterns(topics: TopicsSection, role: str) -> list[TopicPattern]:
-    """Return the names of the topics of a role; for a regular expression, the text that they begin with.
-
-    Without such a text, the name is that of all topics.
-    """
-    if topics.expression is None:
-        return [(name, False) for name in dict.fromkeys(getattr(topics.of(name), role) for name in topics.names)]
-    template = TOPIC_PLACEHOLDER if role == "input" else getattr(topics, role)
-    before, placeholder, _ = template.partition(TOPIC_PLACEHOLDER)
-    prefix = before + literal_prefix(topics.expression) if placeholder else before
-    return [(prefix or EVERY_TOPIC, bool(placeholder and prefix))]
-
-
-def _topics(role: PrincipalRole, patterns: Iterable[TopicPattern], *operations: str) -> Iterator[AccessRule]:
-    for name, prefixed in dict.fromkeys(patterns):
-        yield AccessRule(role, Resource.TOPIC, name, operations, prefixed)
-
-
-def _topic(role: PrincipalRole, name: str, *operations: str) -> AccessRule:
-    return AccessRule(role, Resource.TOPIC, name, operations)
+def _topic_rules(topics: TopicsSection, role: str, access: Mapping[PrincipalRole, str]) -> Iterator[AccessRule]:
+    """Yield the rules of the topics of a role; ``access``: operations of each principal, separated by spaces."""
+    for name in (str(getattr(names, role)) for names in map(topics.of, topics.names)):
+        for principal, operations in {**access, PrincipalRole.ADMINISTRATOR: "Create Describe DescribeConfigs"}.items():
+            yield AccessRule(principal, "topic", name, tuple(operations.split()))

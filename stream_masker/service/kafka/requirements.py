@@ -1,123 +1,122 @@
-"""What each topic must be: the rules for existing topics, and the settings of new ones."""
+"""What each topic must be: the settings of new ones, and the problems of existing ones with their remedies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
+from stream_masker.errors import ParameterError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.failures import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
+from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES
 
-CLEANUP, RETENTION, MESSAGE_BYTES = "cleanup.policy", "retention.ms", "max.message.bytes"
-IN_SYNC: Final = "min.insync.replicas"
-SETTINGS: Final = (CLEANUP, RETENTION, MESSAGE_BYTES, IN_SYNC, COMPRESSION_TYPE)
-"""The settings that rules are about."""
-
+DEFAULT_PARTITIONS: Final = 4
 WEEK_MS: Final = 7 * 24 * 3600 * 1000
 MAX_BLOCK_BYTES: Final = 8 * 1024 * 1024
 """The size that a new calibration topic allows for a block."""
 
-MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
-"""The size that a new statistics topic allows for a version, which is one message."""
+CLEANUP, RETENTION, MESSAGE_BYTES, COMPRESSION = (
+    "cleanup.policy",
+    "retention.ms",
+    "max.message.bytes",
+    "compression.type",
+)
+SETTINGS: Final = dict.fromkeys((CLEANUP, RETENTION, MESSAGE_BYTES, COMPRESSION))
+"""The settings that are looked at."""
 
-PRODUCER_BYTES: Final = 1_000_000
-"""librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
+NO_TOPICS: Mapping[str, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRule:
-    """The rule of a role.
+@dataclass(frozen=True, slots=True)
+class ExistingTopic:
+    """A topic on the broker: its number of partitions, and its settings by name."""
 
-    partitions: of the topic, None for any number from that of the input on, if follows_input, or from 1 on; cleanup:
-    the policy, None for any; retention_ms: the least time that records are kept; message_bytes: the least size of a
-    message that the topic must allow; settings: of a new topic.
+    partitions: int
+    settings: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredTopic:
+    """A topic that the configuration needs.
+
+    ``partitions``: of a new topic; an existing one has as many or more, and exactly one if it is the calibration topic.
+    ``settings``: of a new topic. An existing one needs its ``cleanup.policy`` if that is given here, and keeps and
+    takes at least ``kept_ms`` and ``message_bytes``.
     """
 
-    partitions: int | None = None
-    follows_input: bool = False
-    cleanup: str | None = None
-    retention_ms: int = 0
+    role: str
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+    kept_ms: int = 0
     message_bytes: int = 0
-    settings: Mapping[str, str] = field(default_factory=dict)
 
-    def problems(self, name: str, settings: Mapping[str, str | None], replicas: int | None = None) -> list[str]:
-        """Return what is wrong with the settings of a topic of this name, each with its remedy.
+    def problems(self, existing: ExistingTopic) -> Iterator[str]:
+        """Yield the problems of an existing topic of this name, each with its remedy."""
+        found, settings = existing.partitions, existing.settings
+        if self.role == "calibration" and found != 1:
+            yield f"{found} partitions instead of 1: delete the topic, or use another name in topics.calibration"
+        if self.role == "output" and found < self.partitions:
+            remedy = f"kafka-topics.sh --alter --topic {self.name} --partitions {self.partitions}"
+            yield f"{found} partitions, fewer than the {self.partitions} of the input: {remedy}"
+        if (policy := settings.get(CLEANUP)) and self.settings.get(CLEANUP, policy) != policy:
+            yield self._change(CLEANUP, policy, self.settings[CLEANUP])
+        if 0 <= int(settings.get(RETENTION) or -1) < self.kept_ms:
+            yield self._change(RETENTION, settings[RETENTION], self.kept_ms)
+        if int(settings.get(MESSAGE_BYTES) or self.message_bytes) < self.message_bytes:
+            yield self._change(MESSAGE_BYTES, settings[MESSAGE_BYTES], self.message_bytes)
 
-        settings: those that are known, by name; replicas: the topic's replication factor, None if it is not known.
+    def advice(self, existing: ExistingTopic) -> str:
+        """Return what should be changed in a topic without problems; empty if nothing should.
+
+        An input is stored uncompressed, so that the broker refuses a batch of some kilobytes that would take gigabytes
+        when a worker decompresses it.
         """
-        found = []
-        if self.cleanup not in (None, policy := settings.get(CLEANUP) or self.cleanup):
-            found.append(f"{CLEANUP}={policy}: {alter_command(name, CLEANUP, self.cleanup)}")
-        kept = int(settings.get(RETENTION) or -1)
-        if 0 <= kept < self.retention_ms:
-            found.append(f"{RETENTION}={kept}: {alter_command(name, RETENTION, self.retention_ms)}")
-        largest = int(settings.get(MESSAGE_BYTES) or self.message_bytes)
-        if largest < self.message_bytes:
-            remedy = alter_command(name, MESSAGE_BYTES, self.message_bytes)
-            found.append(
-                f"{MESSAGE_BYTES}={largest}, less than the {self.message_bytes} of the producer: {remedy}, or set "
-                "message.max.bytes in kafka.properties"
-            )
-        in_sync = int(settings.get(IN_SYNC) or 1)
-        if replicas is not None and in_sync > replicas:
-            found.append(
-                f"{IN_SYNC}={in_sync}, more than its {replicas} replicas, so that nothing can be written: "
-                f"{alter_command(name, IN_SYNC, replicas)}"
-            )
-        return found
-
-    def partition_problem(self, role: str, name: str, partitions: int, inputs: int) -> str:
-        """Return what is wrong with the number of partitions; empty if nothing is. inputs: the partitions of the
-        input."""
-        if self.partitions is not None and partitions != self.partitions:
-            return (
-                f"{partitions} partitions instead of exactly {self.partitions}: "
-                f"delete the topic, or use another name in topics.{role}"
-            )
-        if self.follows_input and partitions < inputs:
-            return (
-                f"{partitions} partitions, fewer than the {inputs} of the input: "
-                f"kafka-topics.sh --alter --topic {name} --partitions {inputs}"
-            )
-        return ""
-
-    def advice(self, name: str, settings: Mapping[str, str | None]) -> str:
-        """Return what should be changed in a topic that meets the rule; empty if nothing should."""
-        compression = settings.get(COMPRESSION_TYPE)
-        if compression is None or self.settings.get(COMPRESSION_TYPE, compression) == compression:
+        given = existing.settings.get(COMPRESSION)
+        if given is None or self.settings.get(COMPRESSION, given) == given:
             return ""
-        return compression_advice(name, compression)
+        reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
+        return self._change(COMPRESSION, given, self.settings[COMPRESSION], reason)
+
+    def _change(self, name: str, found: str | None, needed: object, reason: str = "") -> str:
+        command = f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name}"
+        return f"{name}={found}: {reason}{command} --add-config {name}={needed}"
 
 
-def topic_rules(configuration: Configuration) -> dict[str, TopicRule]:
-    """Return the rules of a configuration's topics by role.
+def required_topics(
+    configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS, inputs: Mapping[str, int] = NO_TOPICS
+) -> tuple[RequiredTopic, ...]:
+    """Return the topics of a configuration.
 
-    A masked record keeps its partition and may be twice as long as the input, because of labels. The output may be
-    compacted unless its records have no keys; rejections have none. The calibration topic has one partition, whose
-    order is the order of the window, and keeps blocks at least twice as long as the window. A new input is not
-    compressed.
+    ``inputs``: the number of partitions of each input topic that exists. ``partitions``: that of a new one. The output
+    may be compacted unless its records have no keys; rejections have none. The calibration topic keeps blocks at least
+    twice as long as the window.
     """
-    kept = round(2_000 * configuration.calibration.window_age)
+    if partitions < 1:
+        raise ParameterError(f"partitions must be at least 1, not {partitions}")
+    names, kept = configuration.topics, round(2_000 * configuration.calibration.window_age)
     written = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_BYTES))
-    output_bytes = max(masked_bytes(configuration), written)
-    blocks = {CLEANUP: "delete", RETENTION: str(max(kept, WEEK_MS)), MESSAGE_BYTES: str(max(MAX_BLOCK_BYTES, written))}
-    versions = {CLEANUP: "compact", MESSAGE_BYTES: str(MAX_VERSION_BYTES)}
-    return {
-        "input": TopicRule(settings={COMPRESSION_TYPE: UNCOMPRESSED}),
-        "output": TopicRule(
-            follows_input=True,
-            cleanup="delete" if configuration.message.key == "drop" else None,
-            message_bytes=written,
-            settings={MESSAGE_BYTES: str(output_bytes)},
-        ),
-        "rejected": TopicRule(cleanup="delete", message_bytes=written, settings={MESSAGE_BYTES: str(written)}),
-        "calibration": TopicRule(
-            partitions=1, cleanup="delete", retention_ms=kept, message_bytes=written, settings=blocks
-        ),
-        "statistics": TopicRule(cleanup="compact", settings=versions),
-        "drift": TopicRule(cleanup="delete", settings={CLEANUP: "delete"}),
-    }
+    output = {MESSAGE_BYTES: str(max(masked_bytes(configuration), written))}
+    delete, compact = {CLEANUP: "delete"}, {CLEANUP: "compact", MESSAGE_BYTES: str(MAX_VERSION_BYTES)}
+    output |= delete if configuration.message.key == "drop" else {}
+    rejected = {**delete, MESSAGE_BYTES: str(written)}
+    blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), MESSAGE_BYTES: str(max(MAX_BLOCK_BYTES, written))}
+    needed: dict[str, RequiredTopic] = {}
+    for input_name in names.names:
+        topic, count = names.of(input_name), inputs.get(input_name, partitions)
+        for one in (
+            RequiredTopic("input", input_name, count, {COMPRESSION: "uncompressed"}),
+            RequiredTopic("output", topic.output, count, output, message_bytes=written),
+            RequiredTopic("rejected", topic.rejected, count, rejected, message_bytes=written),
+        ):
+            needed.setdefault(one.name, one)
+    return (
+        *needed.values(),
+        RequiredTopic("calibration", names.calibration, 1, blocks, kept, written),
+        RequiredTopic("statistics", names.statistics, 1, compact),
+        RequiredTopic("drift", names.drift, 1, delete),
+    )
 
 
 def masked_bytes(configuration: Configuration) -> int:

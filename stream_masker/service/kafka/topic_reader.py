@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import COMMITTED_READS, confluent_properties, connect_consumer
-from stream_masker.service.kafka.failures import check_topics
+from stream_masker.service.kafka.clients import COMMITTED_READS, RECONNECT_MS, confluent_properties, connect_consumer
+from stream_masker.service.kafka.failures import NoBrokerError, check_topics, explained, require_broker
 from stream_masker.service.kafka.names import READER_GROUP
 
 SINGLE_PARTITION = 0
@@ -30,7 +29,6 @@ READ_MESSAGES = 100
 READ_POLL_SECONDS = 0.05
 """The timeout of one poll for records, in seconds."""
 
-
 FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
 
@@ -45,33 +43,24 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
 
     Raises ConfigurationError for properties that librdkafka rejects.
     """
-    overrides = {
-        **COMMITTED_READS,
-        "group.id": READER_GROUP,
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": FETCH_WAIT_MS,
-    }
-    consumer = connect_consumer(confluent_properties(configuration) | overrides)
+    consumer = new_reader(configuration)
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The offsets of a partition: ``low`` is the first one, ``high`` is the offset of the next record."""
-
-    low: int
-    high: int
-
-
-def offset_range(consumer: Consumer, topic: str) -> OffsetRange:
-    """Return the offset range of the topic's single partition. Raises KafkaException."""
-    low, high = consumer.get_watermark_offsets(
-        TopicPartition(topic, SINGLE_PARTITION), timeout=POLL_TIMEOUT_SECONDS, cached=False
+def new_reader(configuration: Configuration) -> Consumer:
+    """Make the consumer of ``connect_reader``, which nobody has to close."""
+    overrides = {
+        **COMMITTED_READS,
+        "group.id": READER_GROUP,
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
+    }
+    return connect_consumer(
+        {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **overrides}
     )
-    return OffsetRange(low, high)
 
 
 def read_to_end(
@@ -133,8 +122,24 @@ def is_partition_end(message: Message) -> bool:
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 
 
-def require_topics_of(configuration: Configuration, names: list[str]) -> None:
-    """Raise ServiceError if a topic does not exist or may not be described, and KafkaException if no broker answers."""
-    with connect_reader(configuration) as consumer:
-        errors = {name: consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error for name in names}
-    check_topics(errors, str(configuration.kafka.properties.get("sasl.username", "")))
+def partition_counts(
+    client: Consumer, configuration: Configuration, names: Iterable[str], *, seconds: float = BROKER_PROBE_SECONDS
+) -> dict[str, int]:
+    """Return the number of partitions of each topic.
+
+    Raises ServiceError if a topic does not exist or may not be described, and KafkaException if no broker answers.
+    """
+    found = {name: client.list_topics(name, timeout=seconds).topics[name] for name in names}
+    user = str(configuration.kafka.properties.get("sasl.username", ""))
+    check_topics({name: topic.error for name, topic in found.items()}, user)
+    return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+def require_topics(configuration: Configuration, names: Iterable[str]) -> None:
+    """Raise NoBrokerError if no broker answers, and ServiceError if it refuses the user, or a topic is not there."""
+    require_broker(confluent_properties(configuration))
+    try:
+        with connect_reader(configuration) as consumer:
+            partition_counts(consumer, configuration, names)
+    except KafkaException as failure:
+        raise NoBrokerError(explained(failure.args[0])) from failure

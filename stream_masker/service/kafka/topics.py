@@ -8,30 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from operator import itemgetter
-from types import MappingProxyType
 from typing import Final
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import (
-    KafkaConfigurationError,
-    KafkaError,
-    NoError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-    for_code,
+from kafka.errors import KafkaConfigurationError, KafkaError, NoError, TopicAlreadyExistsError, for_code
+from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.credentials import credentials
+from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.requirements import (
+    CLEANUP,
+    DEFAULT_PARTITIONS,
+    SETTINGS,
+    ExistingTopic,
+    RequiredTopic,
+    required_topics,
 )
 
-from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
-from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics import input_problems
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.credentials import kafka_python_credentials
-from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.requirements import CLEANUP, IN_SYNC, SETTINGS, TopicRule, topic_rules
-
-DEFAULT_PARTITIONS: Final = 4
 BROKER_DEFAULT_REPLICATION: Final = -1
 """The replication factor that selects the broker's default."""
 
@@ -40,33 +37,6 @@ TOPIC_WAIT_SECONDS: Final = 30.0
 
 BROKER_PROBE_MS: Final = 10_000
 """The time that the client looks for a broker, in milliseconds."""
-
-NO_TOPICS: Mapping[str, int] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class ExistingTopic:
-    """A topic on the broker: its numbers of partitions and replicas, and its settings by name."""
-
-    partitions: int
-    replicas: int
-    settings: Mapping[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class RequiredTopic:
-    """A topic that the configuration needs, with its rule; partitions: of a new topic, and of its input."""
-
-    role: str
-    name: str
-    partitions: int
-    rule: TopicRule
-
-    def problems(self, existing: ExistingTopic) -> list[str]:
-        """Return the problems of an existing topic of this name, each with its remedy."""
-        count = self.rule.partition_problem(self.role, self.name, existing.partitions, self.partitions)
-        settings = self.rule.problems(self.name, existing.settings, existing.replicas)
-        return [*([count] if count else []), *settings]
 
 
 class TopicStatus(StrEnum):
@@ -90,25 +60,23 @@ class TopicLine:
         return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
-def required_topics(
-    configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS, inputs: Mapping[str, int] = NO_TOPICS
-) -> tuple[RequiredTopic, ...]:
-    """Return the topics of a configuration.
+def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
+    """Return the planned status of each topic."""
+    return [_line(topic, existing.get(topic.name)) for topic in required]
 
-    ``inputs``: the number of partitions of each input topic that exists. ``partitions``: that of a new one. A topic of
-    rejections that several input topics share has the largest of their numbers.
-    """
-    if partitions < 1:
-        raise ParameterError(f"partitions must be at least 1, not {partitions}")
-    names, rules = configuration.topics, topic_rules(configuration)
-    counted = {name: inputs.get(name, partitions) for name in [*names.names] or inputs}
-    needed: dict[str, RequiredTopic] = {}
-    for role in ("input", "output", "rejected"):
-        for topic, count in sorted(counted.items(), key=itemgetter(1)):
-            name = str(getattr(names.of(topic), role))
-            needed[name] = RequiredTopic(role, name, count, rules[role])
-    internal = (RequiredTopic(role, name, 1, rules[role]) for role, name in names.internal.items())
-    return (*needed.values(), *internal)
+
+def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
+    if existing is None:
+        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.settings))
+    if problems := "; ".join(topic.problems(existing)):
+        return TopicLine(TopicStatus.WRONG, topic.name, problems)
+    detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
+    return TopicLine(TopicStatus.EXISTS, topic.name, f"{detail} {topic.advice(existing)}".rstrip())
+
+
+def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
+    count = f"{partitions} partition{'s' if partitions > 1 else ''}"
+    return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
 
 
 def prepare_topics(
@@ -124,11 +92,8 @@ def prepare_topics(
     rejects a request, ConfigurationError for properties that cannot be used.
     """
     with closing(_connect(configuration)) as admin, _described():
-        topics = configuration.topics
-        inputs = {name: topic.partitions for name, topic in _existing(admin).items() if topics.is_input(name)}
-        for role, text in input_problems(topics, sorted(inputs)):
-            raise ServiceError(f"topics.{role}: {text}")
-        required = required_topics(configuration, partitions=partitions, inputs=dict(sorted(inputs.items())))
+        found = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
+        required = required_topics(configuration, partitions=partitions, inputs=found)
         names = [topic.name for topic in required]
         existing = _existing(admin, names)
         lines = plan_topics(required, existing)
@@ -136,46 +101,25 @@ def prepare_topics(
             return lines
         new = [topic for topic in required if topic.name not in existing]
         created = {topic.name for topic in new if _create(admin, topic, replication_factor)}
-        return [
-            replace(line, status=TopicStatus.CREATED, detail=before.detail)
-            if line.name in created and line.status is TopicStatus.EXISTS
-            else line
-            for before, line in zip(lines, plan_topics(required, _await(admin, names)), strict=True)
-        ]
-
-
-def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
-    """Return the planned status of each topic."""
-    return [_line(topic, existing.get(topic.name)) for topic in required]
-
-
-def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
-    if existing is None:
-        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.rule.settings))
-    if problems := topic.problems(existing):
-        return TopicLine(TopicStatus.WRONG, topic.name, "; ".join(problems))
-    detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
-    advice = topic.rule.advice(topic.name, existing.settings)
-    return TopicLine(TopicStatus.EXISTS, topic.name, f"{detail} {advice}".rstrip())
-
-
-def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
-    count = f"{partitions} partition{'s' if partitions > 1 else ''}"
-    return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
+        _await(admin, names)
+        return [replace(line, status=TopicStatus.CREATED) if line.name in created else line for line in lines]
 
 
 def _connect(configuration: Configuration) -> KafkaAdminClient:
     properties, servers = configuration.kafka.properties, configuration.kafka.bootstrap_servers
     require_broker(confluent_properties(configuration))
-    given = kafka_python_credentials(properties)
-    client_id = str(properties.get("client.id", "stream-masker"))
+    given = credentials(properties)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs failed attempts, even if a later one succeeds
     try:
         return KafkaAdminClient(
             bootstrap_servers=servers.split(","),
-            client_id=client_id,
+            client_id=str(properties.get("client.id", "stream-masker")),
             api_version_auto_timeout_ms=BROKER_PROBE_MS,
-            **given,
+            security_protocol=given.protocol,
+            ssl_context=given.context,
+            sasl_mechanism=given.mechanism,
+            sasl_plain_username=given.username,
+            sasl_plain_password=given.password,
         )
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
@@ -194,41 +138,33 @@ def _described() -> Iterator[None]:
         raise ServiceError(text) from error
 
 
-def _existing(admin: KafkaAdminClient, names: Iterable[str] | None = None) -> dict[str, ExistingTopic]:
-    """Return the named topics that exist with their settings, or without names all topics without settings."""
-    partitions = {topic["topic"]: topic["partitions"] for topic in admin.describe_topics()}
-    if names is None:
-        return {name: ExistingTopic(len(of_topic), 0, {}) for name, of_topic in partitions.items()}
-    keys = dict.fromkeys(SETTINGS)
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names if name in partitions]
+def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
+    """Return the named topics that exist with their settings."""
+    partitions = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, SETTINGS) for name in names if name in partitions]
     found = {}
     for answer in admin.describe_configs(resources) if resources else []:
         for row in answer.to_object()["resources"]:
             error, name = for_code(row["error_code"]), row["resource_name"]
-            if error is UnknownTopicOrPartitionError:  # the broker is about to learn of it
-                continue
-            if error is not NoError:
+            if error not in (NoError, UnknownTopicError):
                 raise error
-            settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
-            replicas = min(len(partition["replicas"]) for partition in partitions[name])
-            found[name] = ExistingTopic(len(partitions[name]), replicas, settings)
+            if error is NoError:  # otherwise the broker is about to learn of the topic
+                settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
+                found[name] = ExistingTopic(partitions[name], settings)
     return found
 
 
-def _await(admin: KafkaAdminClient, names: Sequence[str]) -> dict[str, ExistingTopic]:
+def _await(admin: KafkaAdminClient, names: Sequence[str]) -> None:
     deadline = time.monotonic() + TOPIC_WAIT_SECONDS
-    while len(existing := _existing(admin, names)) < len(names):
+    while len(_existing(admin, names)) < len(names):
         if time.monotonic() > deadline:
             raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
         time.sleep(0.1)
-    return existing
 
 
 def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
     """Create a topic; return False if another process has created it in the meantime. Raises ServiceError."""
-    settings = dict(topic.rule.settings)
-    if replication_factor >= 3:
-        settings[IN_SYNC] = "2"
+    settings = {**topic.settings, **({"min.insync.replicas": "2"} if replication_factor >= 3 else {})}
     try:
         admin.create_topics([NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)])
     except TopicAlreadyExistsError:

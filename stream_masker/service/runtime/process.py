@@ -8,16 +8,19 @@ import gc
 import logging
 import os
 import resource
+import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class SerialExecutor:
@@ -29,20 +32,13 @@ class SerialExecutor:
     def __init__(self, name: str, *, niceness: int = 0) -> None:
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._niceness = niceness
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
         """Queue a task; the future holds its result or exception."""
         future: Future[T] = Future()
         self._tasks.put((task, future))
         return future
-
-    def processor_seconds(self) -> float:
-        """Return the processor time of the thread, where threads have a clock of their own; else of the process."""
-        if sys.platform == "linux":
-            return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident or 0))
-        return time.process_time()
 
     def _run(self) -> None:
         if self._niceness:
@@ -122,3 +118,20 @@ def exit_within(seconds: float = STOP_LIMIT_SECONDS) -> None:
     error. The watchdog is not a Python thread, because the interpreter's shutdown itself may hang.
     """
     faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Set ``stop`` on SIGTERM and SIGINT; end the process within a time limit, and at once on a second signal.
+
+    Does nothing outside of the main thread, which has no signal handlers.
+    """
+
+    def handle(number: int, _: FrameType | None) -> None:
+        log.info("%s: stopping", signal.Signals(number).name)
+        signal.signal(number, signal.SIG_DFL)
+        exit_within()
+        stop.set()
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handle)
+        signal.signal(signal.SIGINT, handle)

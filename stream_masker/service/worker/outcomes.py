@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from stream_masker.core.ontology import Taxonomy
-from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
-from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
-from stream_masker.pipeline.records import Block, Header, Rejected, Result
-from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.pipeline.messages import encode_rejection
+from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.records import COLUMNS, Block, Header, Rejected, Result
 from stream_masker.service.kafka.messages import Partition
 
 CALIBRATION_PARTITION = 0
@@ -44,18 +42,16 @@ class TransactionCounts:
     def records(self) -> int:
         return self.masked + self.tombstones + self.causes.total()
 
-    @property
-    def rejected(self) -> dict[str, int]:
-        """The numbers of rejected records by reason."""
-        return by_reason(self.causes)
+    def __add__(self, other: TransactionCounts) -> TransactionCounts:
+        return TransactionCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputTopics:
-    """The topics that a worker writes the records of one input topic to, and what it needs to encode their blocks.
+class Outputs:
+    """Where the outcomes of one input topic go.
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``seal``: of the calibration topic. ``secret_id``: of the masking secret. ``configuration``: its hash.
+    this number. ``encode_block``: returns the key and the sealed value of a block.
     """
 
     input: str
@@ -63,60 +59,34 @@ class OutputTopics:
     rejected: str
     calibration: str
     rejected_partitions: int
-    seal: TopicSeal
-    taxonomies: Mapping[str, Taxonomy]
-    secret_id: str
-    configuration: str
-    numeric: Sequence[str] = ()
-    context: str = ""
+    encode_block: Callable[[Block], tuple[bytes, bytes]]
+
+    def send(self, partition: int, result: Result, send: SendMessages) -> TransactionCounts:
+        """Send the outcomes of a partition's records in order, and their blocks; return their numbers."""
+        masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
+        too_large = [masked[k] for k in send(self.output, partition, _messages(result))]
+        rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
+        rejections = [self._rejection(partition, rejected[index]) for index in sorted(rejected)]
+        send(self.rejected, partition % self.rejected_partitions, rejections)
+        blocks: list[OutgoingMessage] = [(value, key, 0, []) for key, value in map(self.encode_block, result.blocks)]
+        left_out = len(send(self.calibration, CALIBRATION_PARTITION, blocks))
+        tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
+        return TransactionCounts(
+            masked=len(result.offsets) - len(rejected) - tombstones,
+            tombstones=tombstones,
+            causes=Counter((str(rejection.reason), rejection.field) for rejection in rejected.values()),
+            blocks=len(blocks) - left_out,
+            blocks_left_out=left_out,
+            emptied=sum(result.emptied.values()),
+            suppressed=Counter(result.suppressed),
+        )
+
+    def _rejection(self, partition: int, rejected: Rejected) -> OutgoingMessage:
+        key = f"{self.input}:{partition}:{rejected.offset}".encode()
+        return encode_rejection(rejected, topic=self.input, partition=partition), key, 0, []
 
 
-def send_outcomes(
-    results: Mapping[Partition, Result], outputs_of: Callable[[str], OutputTopics], send: SendMessages
-) -> TransactionCounts:
-    """Send every outcome in order, and every block; return their numbers. ``outputs_of``: by input topic."""
-    counts = TransactionCounts()
-    for partition, result in results.items():
-        outputs = outputs_of(partition.topic)
-        _send_records(outputs, partition.number, result, counts, send)
-        for block in result.blocks:
-            _send_block(outputs, block, counts, send)
-    return counts
-
-
-def _send_records(
-    outputs: OutputTopics, number: int, result: Result, counts: TransactionCounts, send: SendMessages
-) -> None:
-    masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
-    too_large = [masked[k] for k in send(outputs.output, number, outgoing_messages(result))]
-    rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
-    _send_rejections(outputs, number, [rejected[index] for index in sorted(rejected)], send)
-    tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
-    counts.tombstones += tombstones
-    counts.masked += len(result.offsets) - len(rejected) - tombstones
-    counts.causes.update((str(rejection.reason), rejection.field) for rejection in rejected.values())
-    counts.emptied += sum(result.emptied.values())
-    counts.suppressed.update(result.suppressed)
-
-
-def _send_rejections(outputs: OutputTopics, partition: int, rejected: Sequence[Rejected], send: SendMessages) -> None:
-    topic = outputs.input
-    values = [encode_rejection(rejection, topic=topic, partition=partition) for rejection in rejected]
-    keys = [f"{topic}:{partition}:{rejection.offset}".encode() for rejection in rejected]
-    messages: list[OutgoingMessage] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
-    send(outputs.rejected, partition % outputs.rejected_partitions, messages)
-
-
-def _send_block(outputs: OutputTopics, counted: Block, counts: TransactionCounts, send: SendMessages) -> None:
-    block, names = replace(counted, secret_id=outputs.secret_id), (outputs.configuration, outputs.context)
-    value = encode_block(block, outputs.taxonomies, configuration=names[0], numeric=outputs.numeric, context=names[1])
-    key = block_key(block)
-    too_large = send(outputs.calibration, CALIBRATION_PARTITION, [(outputs.seal.seal(key, value), key, 0, [])])
-    counts.blocks += 1 - len(too_large)
-    counts.blocks_left_out += len(too_large)
-
-
-def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
+def _messages(result: Result) -> Iterable[OutgoingMessage]:
     """Return a result's records as messages, without the rejected ones. A missing timestamp becomes 0 (now)."""
     times = result.timestamps
     if min(times, default=0) < 0:
@@ -126,6 +96,34 @@ def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
     return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages
 
 
-def outgoing_message(result: Result, index: int) -> OutgoingMessage:
-    """Return one record of a result as a message."""
-    return result.values[index], result.keys[index], max(0, result.timestamps[index]), result.headers[index]
+def halves(results: Mapping[Partition, Result]) -> list[dict[Partition, Result]]:
+    """Return the first and the second half of a batch's records; the blocks are with the last records."""
+    middle = sum(len(result.offsets) for result in results.values()) // 2
+    parts: list[dict[Partition, Result]] = [{}, {}]
+    for partition, result in results.items():
+        size = len(result.offsets)
+        cut = min(max(middle, 0), size)
+        middle -= size
+        for part, start, end in ((parts[0], 0, cut), (parts[1], cut, size)):
+            if start < end:
+                part[partition] = _slice(result, start, end)
+    return parts
+
+
+def _slice(result: Result, start: int, end: int) -> Result:
+    """Return the records ``start`` to ``end`` (exclusive) of a result; its last part has the blocks and counts."""
+    changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
+    changes["rejected"] = {index - start: one for index, one in result.rejected.items() if start <= index < end}
+    if end < len(result.offsets):
+        changes |= {"blocks": (), "emptied": {}, "suppressed": {}}
+    return replace(result, **changes)
+
+
+def reduced(results: Mapping[Partition, Result], reason: Reason) -> dict[Partition, Result] | None:
+    """Return a refused batch of one record with less to write: without its blocks, else as a rejection; else None."""
+    [(partition, result)] = results.items()
+    if result.blocks:
+        return {partition: replace(result, blocks=())}
+    if result.rejected:
+        return None
+    return {partition: replace(result, rejected={0: Rejected(result.offsets[0], reason)})}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
-from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
+from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason, causes_text
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
@@ -17,7 +17,6 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.source import ReadError, Source
 from stream_masker.service.worker.statistics import HoldReason, StatisticsSource
-from stream_masker.service.worker.topics import InputTopics
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -29,7 +28,7 @@ UNREADY_FAILURES = 3
 """The worker is not ready after this many failed transactions in a row."""
 
 LATEST_RECORDS = 10_000
-"""The share is that of the latest transactions which together have at least this many records."""
+"""The share of rejections is that of the latest records, of which at most this many count."""
 
 LEAST_RECORDS = 100
 """The share of fewer records than this is not reported."""
@@ -49,24 +48,23 @@ class TransactionOutcome(StrEnum):
 
 
 class RejectionShare:
-    """Counts the records of the latest transactions; ``limit``: the share of rejected ones that is still acceptable."""
+    """The rejections among the latest records; ``limit``: the share of rejected ones that is still acceptable.
+
+    When more than ``LATEST_RECORDS`` have been counted, all numbers are halved.
+    """
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._latest: deque[tuple[int, Counter[RejectionCause]]] = deque()
         self._records = 0
         self._causes: Counter[RejectionCause] = Counter()
 
-    def add(self, written: TransactionCounts) -> None:
-        """Count a committed transaction, and forget old ones."""
-        self._latest.append((written.records, written.causes.copy()))
-        self._records += written.records
-        self._causes.update(written.causes)
-        while self._records - self._latest[0][0] >= LATEST_RECORDS:
-            records, causes = self._latest.popleft()
-            self._records -= records
-            self._causes.subtract(causes)
-            self._causes = +self._causes
+    def add(self, records: int, causes: Mapping[RejectionCause, int]) -> None:
+        """Count the records of a committed transaction."""
+        self._records += records
+        self._causes.update(causes)
+        while self._records > LATEST_RECORDS:
+            self._records //= 2
+            self._causes = Counter({cause: number // 2 for cause, number in self._causes.items() if number > 1})
 
     @property
     def share(self) -> float:
@@ -74,19 +72,13 @@ class RejectionShare:
         return self._causes.total() / self._records if self._records >= LEAST_RECORDS else 0.0
 
     @property
-    def above_limit(self) -> bool:
-        """Whether more records are rejected than the limit allows."""
-        return self.share > self._limit
-
-    @property
     def reason(self) -> str | None:
         """Why the worker is not ready, with causes and paths; None if the share is acceptable."""
-        if not self.above_limit:
+        if self.share <= self._limit:
             return None
-        causes = causes_text(self._causes, MOST_CAUSES)
         return (
-            f"{self._causes.total():,} of the last {self._records:,} records were rejected: {causes}. Check these "
-            f"paths in the configuration, or raise limits.rejected_share ({self._limit:g})"
+            f"{self.share:.0%} of the latest records were rejected: {causes_text(self._causes, MOST_CAUSES)}. Check "
+            f"these paths in the configuration, or raise limits.rejected_share ({self._limit:g})"
         )
 
 
@@ -158,10 +150,10 @@ class WorkerReport:
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
-        self._count_by("records_rejected_total", "reason", written.rejected)
-        self._rejections.add(written)
+        self._count_by("records_rejected_total", "reason", by_reason(written.causes))
+        self._rejections.add(written.records, written.causes)
         self._metrics.set("rejected_share", self._rejections.share)
-        self._metrics.set("rejected_share_above_limit", self._rejections.above_limit)
+        self._metrics.set("rejected_share_above_limit", self._rejections.reason is not None)
         self._health.reason("rejections", self._rejections.reason)
         self._metrics.add("records_in_total", written.records)
 
@@ -174,7 +166,7 @@ class WorkerReport:
         text = f"the last {in_a_row} transactions failed; the log says why"
         self._health.reason("transactions", text if in_a_row >= UNREADY_FAILURES else None)
 
-    def partitions(self, source: Source, topics: InputTopics) -> None:
+    def partitions(self, source: Source) -> None:
         """Report the number of partitions; at most every ``LAG_EVERY_SECONDS``, also their lag and problems."""
         self._metrics.set("assigned_partitions", len(source.assigned))
         if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
@@ -183,8 +175,7 @@ class WorkerReport:
         errors, lag = source.unreadable(), source.lag()
         self._metrics.set("unreadable_partitions", len(errors))
         self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
-        self._health.reason("topics", topics.refused)
-        self._health.reason("outputs", topics.place_missing(source.waiting()))
+        self._health.reason("outputs", waiting_text(source.waiting))
         self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
         self._metrics.forget("consumer_lag")
@@ -201,4 +192,15 @@ def unreadable_text(partition: Partition, error: ReadError) -> str:
     return (
         f"partition {partition.number} of {partition.topic} cannot be read at offset {error.offset}: {error.text}; "
         "to pass it, stop all workers and move the offset of their group with kafka-consumer-groups.sh --reset-offsets"
+    )
+
+
+def waiting_text(waiting: frozenset[Partition]) -> str | None:
+    """Return why partitions are not read because of their output; None if there are none."""
+    if not waiting:
+        return None
+    needed = max(partition.number for partition in waiting) + 1
+    return (
+        f"{', '.join(map(str, sorted(waiting)))} wait: their output needs at least {needed} partitions; "
+        "give it as many, then restart the workers"
     )

@@ -1,43 +1,55 @@
-"""Construction of a mask worker from a configuration."""
+"""Construction of a mask worker from a configuration, and the checks before it starts."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from prometheus_client import CollectorRegistry
 
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import block_key, encode_block
+from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
-from stream_masker.service.kafka.broker_watch import watched_brokers
 from stream_masker.service.kafka.clients import (
+    BROKERS,
     COMMITTED_READS,
+    RECONNECT_MS,
     RETRY_PROPERTIES,
     ClientProperties,
     confluent_properties,
     connect_consumer,
     connect_producer,
     retry_delay,
+    watched_brokers,
 )
-from stream_masker.service.kafka.messages import MessageOpener
-from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
+from stream_masker.service.kafka.failures import ALLOW, NoBrokerError, explained, is_refusal, require_broker
+from stream_masker.service.kafka.messages import Partition
+from stream_masker.service.kafka.names import consumer_group_id, transactional_id_prefix
+from stream_masker.service.kafka.topic_reader import (
+    POLL_TIMEOUT_SECONDS,
+    connect_reader,
+    new_reader,
+    partition_counts,
+    read_to_end,
+)
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.batch import Batcher, LoadBatcher
-from stream_masker.service.worker.groups import GroupBatcher, GroupLimits
-from stream_masker.service.worker.outcomes import OutputTopics
+from stream_masker.service.worker.groups import GroupLimits, MicroWindows
+from stream_masker.service.worker.outcomes import Outputs
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import Source
+from stream_masker.service.worker.source import BatchLimits, Source
 from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
-from stream_masker.service.worker.topics import RESET_PROPERTY, FoundTopics, InputTopics, find_topics, until_answered
 from stream_masker.service.worker.transactions import Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
@@ -47,19 +59,19 @@ log.addFilter(RepeatFilter())
 BROKER_RETRY_PAUSE = 2.0
 """Seconds between two attempts to reach a broker."""
 
+REQUEST_SECONDS = 5.0
+"""Timeout of a request to a broker at the start, in seconds."""
+
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
 LINGER_MS = 5
 """The producer's default delay before it sends a request. A commit sends what is left at once."""
 
-RECONNECT_MS = 1_000
-"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
-resume long after a broker is back."""
-
 FETCH_BYTES = 16_777_216
 """The default size of a broker's response, which stands in memory once more while it is read."""
 
+RESET_PROPERTY = "auto.offset.reset"
 RESETS_TO_END = ("latest", "largest", "end")
 """Values of ``auto.offset.reset`` with which a partition without a committed offset is read from its end."""
 
@@ -75,109 +87,187 @@ def run_worker(
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
     warn_about_plain_topics(configuration)
-
-    def wait(reason: str) -> bool:
-        log.warning("%s; trying again", reason)
-        health.reason(BROKERS, reason)
-        return liveness.pause(BROKER_RETRY_PAUSE)
-
-    with closing(connect_consumer(consumer_properties(configuration))) as client:
-        found = until_answered(lambda: find_topics(configuration, client), wait)
-    if found is None:
-        return
-    health.reason(BROKERS, None)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
     report.start(masking.alpha)
-    with watched_brokers(configuration, health):
-        Worker(worker_parts(configuration, masking, found, liveness, health, report)).run()
+    partitions = _await_topics(configuration, liveness, health)
+    if partitions:
+        with watched_brokers(configuration, health):
+            Worker(_worker_parts(configuration, masking, partitions, liveness, health, report)).run()
 
 
-def worker_parts(
+def _await_topics(configuration: Configuration, liveness: Liveness, health: Health) -> dict[str, int]:
+    """Return what ``check_start`` returns when a broker answers; nothing when stopping."""
+    while True:
+        try:
+            with closing(connect_consumer(consumer_properties(configuration))) as client:
+                partitions = check_start(configuration, client)
+        except NoBrokerError as error:
+            reason = str(error)
+        except KafkaException as failure:
+            if is_refusal(failure.args[0], ALLOW):
+                raise
+            reason = f"no broker answers: {explained(failure.args[0])}"
+        else:
+            health.reason(BROKERS, None)
+            return partitions
+        log.warning("%s; trying again", reason)
+        health.reason(BROKERS, reason)
+        if not liveness.pause(BROKER_RETRY_PAUSE):
+            return {}
+
+
+def check_start(configuration: Configuration, client: Consumer) -> dict[str, int]:
+    """Return the numbers of partitions of the worker's topics, by name.
+
+    ``client``: a consumer of the group, whose requests create no topic. Raises ServiceError for topics that are missing
+    or may not be used, an output with fewer partitions than its input, and offsets that are gone; KafkaException if no
+    broker answers.
+    """
+    topics = configuration.topics
+    require_broker(confluent_properties(configuration), seconds=REQUEST_SECONDS)
+    outputs = [name for topic in map(topics.of, topics.names) for name in (topic.output, topic.rejected)]
+    names = [*topics.names, *outputs, topics.calibration, topics.statistics]
+    counts = partition_counts(client, configuration, dict.fromkeys(names), seconds=REQUEST_SECONDS)
+    for name in topics.names:
+        output = topics.of(name).output
+        if counts[output] < counts[name]:
+            raise ServiceError(
+                f"topic {output} has {counts[output]} partitions and {name} has {counts[name]}: "
+                f"a masked record keeps its partition number, so {output} needs at least {counts[name]}"
+            )
+        check_committed_offsets(configuration, client, name, range(counts[name]))
+    return counts
+
+
+def check_committed_offsets(
+    configuration: Configuration, client: Consumer, topic: str, partitions: Iterable[int]
+) -> None:
+    """Raise ServiceError if records of an input topic would be masked again, because the group's offsets are gone.
+
+    Kafka deletes the offsets of a group that has been empty for some days. A configured ``auto.offset.reset`` is an
+    explicit choice, with which nothing is checked. Raises KafkaException if no broker answers.
+    """
+    if RESET_PROPERTY in configuration.kafka.properties:
+        return
+    committed = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
+    for error in (p.error for p in committed if p.error is not None):
+        raise KafkaException(error)
+    unknown = [p.partition for p in committed if p.offset < 0 and _has_offsets(client, topic, p.partition)]
+    output = configuration.topics.of(topic).output
+    masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(configuration, output, n)]
+    if masked:
+        raise ServiceError(
+            f"the group {consumer_group_id(configuration)} has no offsets of {topic}, partitions "
+            f"{', '.join(map(str, masked))}, but {output} has records there, so that the input would be masked again: "
+            f"set {RESET_PROPERTY} in kafka.properties to earliest to do so, or to latest to mask only new records"
+        )
+
+
+def _has_offsets(client: Consumer, topic: str, partition: int) -> bool:
+    low, high = client.get_watermark_offsets(TopicPartition(topic, partition), POLL_TIMEOUT_SECONDS, False) or (0, 0)
+    return low < high
+
+
+def _has_records(configuration: Configuration, topic: str, partition: int) -> bool:
+    """Return whether a partition has committed records; True for a user who may not read it."""
+    try:
+        with connect_reader(configuration) as reader:
+            return any(True for _ in read_to_end(reader, topic, partition=partition, patience=POLL_TIMEOUT_SECONDS))
+    except (KafkaException, ServiceError):
+        return True
+
+
+def _worker_parts(
     configuration: Configuration,
     masking: Masking,
-    found: FoundTopics,
+    partitions: Mapping[str, int],
     liveness: Liveness,
     health: Health,
     report: WorkerReport,
 ) -> WorkerParts:
-    """Return the parts of a worker on the topics that were found."""
-    topics, names, secret_id = InputTopics(configuration, found), configuration.topics, own_secret_id(configuration)
-    seal = topic_seal(configuration, names.calibration)
+    """Return the parts of a worker; ``partitions``: of its topics by name."""
+    topics, worker = configuration.topics, configuration.worker
+    properties = producer_properties(configuration, transactional_id(configuration))
+    encode = block_encoder(configuration, masking)
 
-    def outputs(topic: str) -> OutputTopics:
-        return OutputTopics(
+    def outputs(topic: str) -> Outputs:
+        names = topics.of(topic)
+        return Outputs(
             input=topic,
-            output=names.of(topic).output,
-            rejected=names.of(topic).rejected,
+            output=names.output,
+            rejected=names.rejected,
             calibration=names.calibration,
-            rejected_partitions=topics.counts(topic).rejected,
-            seal=seal,
-            taxonomies=masking.taxonomies,
-            secret_id=secret_id,
-            configuration=configuration.hash,
-            numeric=masking.mechanism.numeric_attributes,
-            context=masking.mechanism.context.fingerprint,
+            rejected_partitions=partitions[names.rejected],
+            encode_block=encode,
         )
 
-    def connect(batcher: Batcher, before_revoke: Callable[[], None]) -> Source:
+    def connect(*, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
-            batcher,
+            topics.names,
+            BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
-            has_place=topics.has_place,
+            has_place=lambda partition: partition.number < partitions[topics.of(partition.topic).output],
             before_revoke=before_revoke,
+            forget=forget,
             from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
         )
 
+    def transactions() -> Transactions:
+        return Transactions(
+            partial(connect_producer, properties),
+            outputs,
+            running=liveness.beat,
+            expiry=float(properties["transaction.timeout.ms"]) / 1000,
+            retry_delay=retry_delay(properties),
+        )
+
+    statistics = StatisticsSource(
+        new_reader(configuration),
+        topics.statistics,
+        partitions[topics.statistics],
+        topic_seal(configuration, topics.statistics),
+        ActiveStatistics(masking, own_secret_id(configuration)),
+        report.refused_message,
+    )
     return WorkerParts(
         connect=connect,
-        transactions=partial(new_transactions, configuration, transactional_id(configuration), outputs, liveness.beat),
-        batcher=partial(new_batcher, configuration, masking),
-        statistics=StatisticsSource(
-            connect_consumer(statistics_properties(configuration)),
-            names.statistics,
-            found.statistics,
-            MessageOpener(topic_seal(configuration, names.statistics)),
-            ActiveStatistics(masking, secret_id),
-            report.refused_message,
-        ),
-        topics=topics,
+        transactions=transactions,
+        windows=partial(new_windows, configuration, masking),
+        statistics=statistics,
         liveness=liveness,
         health=health,
         report=report,
     )
 
 
-def new_transactions(
-    configuration: Configuration,
-    identity: str,
-    outputs: Callable[[str], OutputTopics],
-    running: Callable[[], bool],
-) -> Transactions:
-    """Return the transactions of a new session."""
-    properties = producer_properties(configuration, identity)
-    return Transactions(
-        partial(connect_producer, properties),
-        outputs,
-        running=running,
-        expiry=float(properties["transaction.timeout.ms"]) / 1000,
-        retry_delay=retry_delay(properties),
-    )
+def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
+    """Return the function that encodes and seals a block; it returns key and value."""
+    seal, secret_id = topic_seal(configuration, configuration.topics.calibration), own_secret_id(configuration)
+    mechanism, taxonomies = masking.mechanism, masking.taxonomies
+
+    def encode(counted: Block) -> tuple[bytes, bytes]:
+        block, key = replace(counted, secret_id=secret_id), block_key(counted)
+        value = encode_block(
+            block,
+            taxonomies,
+            configuration=configuration.hash,
+            numeric=mechanism.numeric_attributes,
+            context=mechanism.context.fingerprint,
+        )
+        return key, seal.seal(key, value)
+
+    return encode
 
 
-def new_batcher(configuration: Configuration, masking: Masking) -> Batcher:
-    """Return the batcher of a new session: micro-windows if the mechanism masks groups."""
-    worker, groups = configuration.worker, configuration.groups
-    if not masking.mechanism.needs_group:
-        return LoadBatcher(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay or 0.0)
-    limits = GroupLimits(
-        records=groups.records,
-        size=worker.batch_bytes,
-        delay=groups.delay,
-        short=groups.short,
-        batch=worker.batch_records,
-    )
-    return GroupBatcher(limits, lambda: masking.mechanism.group_minimum)
+def new_windows(configuration: Configuration, masking: Masking) -> MicroWindows | None:
+    """Return the micro-windows of a new session; None if the mechanism masks no groups."""
+    groups, mechanism = configuration.groups, masking.mechanism
+    if not mechanism.needs_group:
+        return None
+    size = configuration.worker.batch_bytes
+    limits = GroupLimits(records=groups.records, size=size, delay=groups.delay, short=groups.short)
+    return MicroWindows(limits, lambda: mechanism.group_minimum)
 
 
 def transactional_id(configuration: Configuration) -> str:
@@ -194,7 +284,9 @@ def transactional_id(configuration: Configuration) -> str:
 def consumer_properties(configuration: Configuration) -> ClientProperties:
     """Return the properties of the input's consumer: it reads committed records and commits no offsets itself.
 
-    A partition is never reset by the client: ``Source`` chooses where it is read on, and counts what was deleted.
+    A partition is never reset by the client: ``Source`` chooses where it is read on, and counts what was deleted. The
+    classic protocol uses the incremental assignor; that of KIP-848 is always incremental. A static member stays in the
+    group when it ends, and keeps its share on return.
     """
     properties = confluent_properties(
         configuration,
@@ -202,44 +294,22 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
         **COMMITTED_READS,
         auto_offset_reset="error",
     )
-    defaults = {
-        "queued.max.messages.kbytes": max(1024, 2 * configuration.worker.batch_bytes // 1024),
+    worker, kip_848 = configuration.worker, str(properties.get("group.protocol", "")).lower() == "consumer"
+    return {
+        "queued.max.messages.kbytes": max(1024, 2 * worker.batch_bytes // 1024),
         "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
         "reconnect.backoff.max.ms": RECONNECT_MS,
+        **properties,
+        **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
+        **({"group.instance.id": worker.instance} if worker.static_member else {}),
     }
-    return {**defaults, **properties, **_assignor(properties), **_membership(configuration)}
-
-
-def _membership(configuration: Configuration) -> ClientProperties:
-    """Return the properties of a static member: it stays in the group when it ends, and keeps its share on return."""
-    worker = configuration.worker
-    return {"group.instance.id": worker.instance} if worker.static_member else {}
-
-
-def _assignor(properties: ClientProperties) -> ClientProperties:
-    """Return the incremental assignor of the classic protocol. The protocol of KIP-848 is always incremental."""
-    kip_848 = str(properties.get("group.protocol", "classic")).lower() == "consumer"
-    return {} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}
-
-
-def statistics_properties(configuration: Configuration) -> ClientProperties:
-    """Return the properties of the statistics topic's consumer. It joins no group, but the client requires a name.
-
-    A worker is ready when it has reached the end of the topic, which a broker reports after ``fetch.wait.max.ms``.
-    """
-    properties = confluent_properties(
-        configuration,
-        group_id=statistics_group_id(configuration),
-        **COMMITTED_READS,
-        auto_offset_reset="earliest",
-    )
-    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **properties}
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
     """Return the properties of the transactional producer; its queue has room for two batches with their blocks."""
     worker = configuration.worker
-    defaults = {
+    properties = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
+    return {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
         "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
@@ -247,6 +317,5 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "linger.ms": LINGER_MS,
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **RETRY_PROPERTIES,
+        **properties,
     }
-    properties = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
-    return {**defaults, **properties}

@@ -12,14 +12,15 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
-from stream_masker.pipeline.seal import RefusalCause, SealError
-from stream_masker.service.kafka.messages import MessageOpener, bytes_of
+from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
+from stream_masker.service.kafka.messages import bytes_of
 from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking
-from stream_masker.service.observability.logs import describe
+from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.summary import three_sentences
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 KEPT_VERSIONS = 4
 """The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the
@@ -27,6 +28,9 @@ newest one does not fit."""
 
 TURN_MESSAGES = 20_000
 """The number of messages that are read in one turn of the worker, about: a topic may be full of messages of others."""
+
+VERSION_DIGITS = 18
+"""The digits of the greatest version number."""
 
 TURN_BYTES = 64 * 1024 * 1024
 """The size of the messages that are read in one turn, about."""
@@ -54,32 +58,28 @@ class HoldReason(StrEnum):
     """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
 
 
-def version_of(key: bytes | None) -> int | None:
-    """Return the version that a key of the statistics topic names; None for any other key."""
-    return int(key) if key is not None and len(key) <= 18 and key.isdigit() else None
-
-
 class VersionBuffer:
     """The newest authentic messages of a statistics topic, by version. A tombstone removes a version.
 
     ``on_refused`` is called with the cause of each message that is not authentic, which changes nothing.
     """
 
-    def __init__(self, opener: MessageOpener, on_refused: Callable[[RefusalCause], None] = lambda _: None) -> None:
-        self._opener, self._on_refused = opener, on_refused
+    def __init__(self, seal: TopicSeal, on_refused: Callable[[RefusalCause], None] = lambda _: None) -> None:
+        self._seal, self._on_refused = seal, on_refused
         self._versions: dict[int, bytes] = {}
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a message. One whose key is not a version is ignored."""
-        version = version_of(key)
-        if version is None:
+        if key is None or len(key) > VERSION_DIGITS or not key.isdigit():
             return
+        version = int(key)
         if value is None:
             self._versions.pop(version, None)
             return
         try:
-            self._versions[version] = self._opener.open(key, value)
+            self._versions[version] = self._seal.open(key, value)
         except SealError as error:
+            log.warning("refused a message on %s: %s", self._seal.topic, error)
             self._on_refused(error.cause)
         if len(self._versions) > KEPT_VERSIONS:
             del self._versions[min(self._versions)]
@@ -117,7 +117,8 @@ class ActiveStatistics:
             self._check(version, message)
             self.masking.restore(message)
         except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
-            self._refuse(f"version {version} was refused: {describe(error)}")
+            self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
+            log.warning("statistics %s", self.refused)
             return False
         self.version = self._newest = version
         self.published, self.refused = message.published, None
@@ -127,11 +128,6 @@ class ActiveStatistics:
         if first:
             log.info("statistics version %d: %s", version, " ".join(self._sentences()))
         return True
-
-    def _refuse(self, why: str) -> None:
-        self.refused = why
-        self.refusals += 1
-        log.error("statistics %s", why)
 
     def _check(self, version: int, message: StatisticsMessage) -> None:
         """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""
@@ -161,7 +157,8 @@ class ActiveStatistics:
 class StatisticsSource:
     """Reads the statistics topic from its beginning, without a consumer group, and keeps ``active`` up to date.
 
-    ``partitions``: of the topic. ``on_refused`` is called with the cause of each message that is not authentic.
+    ``partitions``: of the topic. ``on_refused`` is called with the cause of each message that is not authentic, which
+    changes nothing.
     """
 
     def __init__(
@@ -169,7 +166,7 @@ class StatisticsSource:
         client: Consumer,
         topic: str,
         partitions: int,
-        opener: MessageOpener,
+        seal: TopicSeal,
         active: ActiveStatistics,
         on_refused: Callable[[RefusalCause], None],
     ) -> None:
@@ -177,7 +174,7 @@ class StatisticsSource:
         self._unread = set(range(partitions))
         self._unauthentic: RefusalCause | None = None
         self._on_refused = on_refused
-        self._buffer = VersionBuffer(opener, self._refuse)
+        self._buffer = VersionBuffer(seal, self._refuse)
         client.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
 
     def poll(self) -> None:

@@ -15,36 +15,28 @@ librdkafka waits before it sends a request again (``retry_delay``), so a step th
 has sent each request once. Produce requests need no such care, because their sequence numbers identify them.
 
 A broker refuses a whole request because of one message: without a key in a compacted topic, with a timestamp out of
-bounds, or too large. The refused records are found by halves, in transactions that are aborted; the batch is then
-written again with a rejection for each of them. If every half is accepted, the requests were too large: smaller ones
-are sent from then on.
+bounds, or too large. The batch is then written in two halves, each in a transaction of its own, and so on until one
+record is left, which is rejected.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Rejected, Result
+from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.runtime.process import SerialExecutor
-from stream_masker.service.worker.outcomes import (
-    OutgoingMessage,
-    OutputTopics,
-    TransactionCounts,
-    outgoing_message,
-    send_outcomes,
-)
+from stream_masker.service.worker.outcomes import OutgoingMessage, Outputs, TransactionCounts, halves, reduced
 
 log = logging.getLogger(__name__)
 
@@ -58,22 +50,15 @@ because later there is no transaction left to commit."""
 HURRIED_SECONDS = 4.0
 """The same limit while the process stops or partitions are revoked. A pod has 30 seconds to end."""
 
-REFUSED_MESSAGE = frozenset(
-    {
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-    }
-)
+REFUSALS: Final[Mapping[int, Reason]] = {
+    KafkaError.INVALID_RECORD: Reason.REFUSED_BY_OUTPUT,
+    KafkaError.INVALID_TIMESTAMP: Reason.TIMESTAMP_OUT_OF_RANGE,
+    KafkaError.MSG_SIZE_TOO_LARGE: Reason.TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE: Reason.TOO_LARGE,
+}
 """Errors of a broker that refuses a message, or its request because of the message. They do not pass by themselves."""
 
-TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
-
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-
-Place: TypeAlias = tuple[Partition, int]
-"""A record of a batch: its input partition, and its index in the partition's result."""
 
 
 class AbortedError(Exception):
@@ -99,7 +84,7 @@ class _StepError(Exception):
 class Transactions:
     """Writes one batch after the other under one transactional id.
 
-    ``connect`` makes a producer. ``outputs`` returns the topics of an input topic. ``running`` returns False when the
+    ``connect`` makes a producer. ``outputs`` returns the outputs of an input topic. ``running`` returns False when the
     process stops. ``expiry``: seconds after which the brokers abort an open transaction. ``retry_delay``: the least
     seconds that the producer waits before it sends a request again.
     """
@@ -107,7 +92,7 @@ class Transactions:
     def __init__(
         self,
         connect: Callable[[], Producer],
-        outputs: Callable[[str], OutputTopics],
+        outputs: Callable[[str], Outputs],
         *,
         running: Callable[[], bool],
         expiry: float,
@@ -119,7 +104,6 @@ class Transactions:
         self._client: Producer | None = None
         self._thread = SerialExecutor("transactions")
         self._in_doubt = self._hurried = False
-        self._request_size = 0
         self._begun = self._silent = 0.0
         self._attempts = self._seen = 0
 
@@ -144,17 +128,14 @@ class Transactions:
                 self._client, self._in_doubt = client, False
                 return
 
-    def write(
-        self, results: Mapping[Partition, Result], offsets: Mapping[Partition, int], group: object
-    ) -> Future[TransactionCounts]:
-        """Start to write a batch. Call it when the batch before is committed.
+    def write(self, results: Mapping[Partition, Result], group: object) -> Future[TransactionCounts]:
+        """Start to write a batch, and to commit the offsets after its records. Call it when the one before is done.
 
-        ``offsets``: of the input, to commit with it. ``group``: the consumer group's metadata, which fences former
-        members. The future has the numbers of what was committed, or AbortedError or SessionLostError.
+        ``group``: the consumer group's metadata, which fences former members. The future has the numbers of what was
+        committed, or AbortedError or SessionLostError.
         """
         self._hurried, self._silent = False, 0.0
-        committed = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-        return self._thread.submit(lambda: self._write(dict(results), committed, group))
+        return self._thread.submit(lambda: self._write(results, group))
 
     def hurry(self) -> None:
         """Shorten the time limits of the transaction that is being written."""
@@ -171,57 +152,61 @@ class Transactions:
         self._client = None
 
     @property
-    def patience(self) -> float:
-        """The seconds that a step is retried."""
-        return PATIENCE_SECONDS if self._running() and not self._hurried else HURRIED_SECONDS
+    def _is_hurried(self) -> bool:
+        return self._hurried or not self._running()
 
-    def _write(
-        self, results: dict[Partition, Result], offsets: list[TopicPartition], group: object
-    ) -> TransactionCounts:
-        while True:
-            try:
-                self._begin()
-                counts = send_outcomes(results, self._outputs, self._send)
-                self._request("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
-                self._flush()
-                self._request("commit", self._producer.commit_transaction, unknown=True)
-            except _StepError as failure:
-                log.warning("a transaction is aborted: %s", failure)
-                self._abort()
-                if failure.code not in REFUSED_MESSAGE or not self._reject_refused(results):
-                    raise AbortedError(str(failure)) from None
-            else:
-                return counts
+    def _write(self, results: Mapping[Partition, Result], group: object) -> TransactionCounts:
+        """Write a batch, in halves if its outputs refuse it."""
+        try:
+            return self._commit(results, group)
+        except _StepError as failure:
+            log.warning("a transaction is aborted: %s", failure)
+            self._must("abort", self._producer.abort_transaction)
+            if failure.code not in REFUSALS or self._is_hurried:
+                raise AbortedError(str(failure)) from None
+            parts = self._parts(results, failure)
+        counts = TransactionCounts(blocks_left_out=_blocks(results) - sum(map(_blocks, parts)))
+        for part in parts:
+            counts += self._write(part, group)
+        return counts
 
-    def _begin(self) -> None:
-        """Begin a transaction, with a new producer if the last one may have sent a request twice."""
+    def _parts(self, results: Mapping[Partition, Result], failure: _StepError) -> list[dict[Partition, Result]]:
+        """Return a refused batch in halves; one record with less to write. Raises AbortedError if nothing is left."""
+        if sum(len(result.offsets) for result in results.values()) > 1:
+            return halves(results)
+        [key] = next(iter(results.values())).keys
+        no_key = failure.code == KafkaError.INVALID_RECORD and key is None
+        rest = reduced(results, Reason.MISSING_KEY if no_key else REFUSALS[failure.code])
+        if rest is None:
+            raise AbortedError(str(failure))
+        return [rest]
+
+    def _commit(self, results: Mapping[Partition, Result], group: object) -> TransactionCounts:
+        """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
         self._begun = self._clock()
         self._must("begin", lambda _: self._producer.begin_transaction())
+        counts = TransactionCounts()
+        for partition, result in results.items():
+            counts += self._outputs(partition.topic).send(partition.number, result, self._send)
+        offsets = [TopicPartition(*partition, result.offsets[-1] + 1) for partition, result in results.items()]
+        self._request("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
+        self._step("flush", lambda t: _flush(self._producer, t))
+        self._request("commit", self._producer.commit_transaction, unknown=True)
+        return counts
 
-    def _abort(self) -> None:
-        self._must("abort", self._producer.abort_transaction)
-
-    def _send(
-        self,
-        topic: str,
-        partition: int,
-        messages: Iterable[OutgoingMessage],
-        on_delivery: Callable[[KafkaError | None, Any], None] | None = None,
-    ) -> list[int]:
+    def _send(self, topic: str, partition: int, messages: Iterable[OutgoingMessage]) -> list[int]:
         """Add messages to the open transaction; return the indices of those that are too large, which are not sent.
 
         ``produce`` takes three quarters of the time with positional arguments; two of them are callbacks.
         """
-        produce, too_large, size = self._producer.produce, [], self._request_size
+        produce, too_large = self._producer.produce, []
         for index, (value, key, timestamp, headers) in enumerate(messages):
-            if size and index and not index % size:
-                self._flush()
             while True:
                 try:
-                    produce(topic, value, key, partition, on_delivery, None, timestamp, headers)
+                    produce(topic, value, key, partition, None, None, timestamp, headers)
                 except BufferError:
                     with fatal_errors(self._producer):
                         self._producer.poll(0.1)
@@ -236,71 +221,11 @@ class Transactions:
                     break
         return too_large
 
-    def _reject_refused(self, results: dict[Partition, Result]) -> bool:
-        """Find the records that their outputs refuse, and reject them; return whether another attempt makes sense.
-
-        If each half of the records is accepted, their requests are made smaller.
-        """
-        records = [
-            (p, i) for p, result in results.items() for i in range(len(result.offsets)) if i not in result.rejected
-        ]
-        refused, accepted = self._search(results, records)
-        for partition, index, reason in refused:
-            result = results[partition]
-            rejected = {**result.rejected, index: Rejected(result.offsets[index], reason)}
-            results[partition] = replace(result, rejected=rejected)
-        if refused or accepted >= len(records) or accepted == self._request_size:
-            return bool(refused)
-        self._request_size = accepted
-        log.warning("an output refuses large requests: they have at most %d records now", accepted)
-        return True
-
-    def _search(
-        self, results: Mapping[Partition, Result], records: Sequence[Place]
-    ) -> tuple[list[tuple[Partition, int, Reason]], int]:
-        """Return the records that are refused, with reasons, and the size of the smallest part that is accepted."""
-        if not records or (code := self._refusal(results, records)) is None:
-            return [], len(records)
-        if len(records) == 1:
-            [(partition, index)] = records
-            return [(partition, index, _reason(code, results[partition].keys[index]))], 0
-        middle = len(records) // 2
-        parts = [self._search(results, part) for part in (records[:middle], records[middle:])]
-        return [one for found, _ in parts for one in found], min(size for _, size in parts)
-
-    def _refusal(self, results: Mapping[Partition, Result], records: Sequence[Place]) -> int | None:
-        """Return the error with which records are refused in a transaction that is aborted; None if they are not."""
-        codes: list[int] = []
-
-        def on_delivery(error: KafkaError | None, _: Any) -> None:
-            if error is not None and error.code() in REFUSED_MESSAGE:
-                codes.append(error.code())
-
-        if self._hurried or not self._running():
-            raise AbortedError("the search for refused records ends, because partitions are revoked")
-        self._begin()
-        try:
-            for partition, result in results.items():
-                indices = [index for of, index in records if of == partition]
-                messages = [outgoing_message(result, index) for index in indices]
-                self._send(self._outputs(partition.topic).output, partition.number, messages, on_delivery)
-            self._flush()
-        except _StepError as failure:
-            if failure.code not in REFUSED_MESSAGE:
-                self._abort()
-                raise AbortedError(str(failure)) from None
-            codes.append(failure.code)
-        self._abort()
-        return codes[0] if codes else None
-
     @property
     def _producer(self) -> Producer:
         if self._client is None:
             raise SessionLostError("the producer is not open")
         return self._client
-
-    def _flush(self) -> None:
-        self._step("flush", lambda t: _flush(self._producer, t))
 
     def _must(self, name: str, attempt: Callable[[float], object]) -> None:
         """Do a step without which the producer cannot be used any more."""
@@ -335,7 +260,7 @@ class Transactions:
                 error = failure.args[0]
             if not error.fatal() and error.txn_requires_abort():
                 raise _StepError(name, _cause(self._producer, error))
-            late = self._clock() - start > self.patience
+            late = self._clock() - start > (HURRIED_SECONDS if self._is_hurried else PATIENCE_SECONDS)
             if error.fatal() or not error.retriable() or (late and unknown):
                 raise self._lost(name, error)
             if late:
@@ -347,13 +272,8 @@ class Transactions:
         return SessionLostError(f"{step}: {explained(error)}", fenced=fenced)
 
 
-def _reason(code: int, key: bytes | None) -> Reason:
-    """Return why an output refuses a record that it refuses alone with this error."""
-    if code in TOO_LARGE:
-        return Reason.TOO_LARGE
-    if code == KafkaError.INVALID_TIMESTAMP:
-        return Reason.TIMESTAMP_OUT_OF_RANGE
-    return Reason.MISSING_KEY if key is None else Reason.REFUSED_BY_OUTPUT
+def _blocks(results: Mapping[Partition, Result]) -> int:
+    return sum(len(result.blocks) for result in results.values())
 
 
 def _cause(client: Producer, error: KafkaError) -> KafkaError:

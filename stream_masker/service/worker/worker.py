@@ -16,10 +16,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Protocol
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.formats import FormatUnavailableError
@@ -27,13 +28,11 @@ from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.runtime.process import SerialExecutor
-from stream_masker.service.worker.batch import Batch, Batcher, mask_batch
-from stream_masker.service.worker.groups import GroupBatcher
+from stream_masker.service.worker.groups import Batch, MicroWindows, mask_batch
 from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import StatisticsSource
-from stream_masker.service.worker.topics import InputTopics
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Transactions
 
 log = logging.getLogger(__name__)
@@ -110,19 +109,26 @@ class Failures:
             self._report.failures(0)
 
 
+class SourceFactory(Protocol):
+    """Makes the source of a session, with the functions that ``Source`` calls."""
+
+    def __call__(
+        self, *, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]
+    ) -> Source: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
     """The parts of a worker.
 
-    ``connect``: makes the source of a session, with its batcher and the function to call before partitions are revoked.
-    ``transactions`` and ``batcher`` make those of a session.
+    ``connect``, ``transactions`` and ``windows`` make those of a session. ``windows`` returns None if the mechanism
+    masks no groups.
     """
 
-    connect: Callable[[Batcher, Callable[[], None]], Source]
+    connect: SourceFactory
     transactions: Callable[[], Transactions]
-    batcher: Callable[[], Batcher]
+    windows: Callable[[], MicroWindows | None]
     statistics: StatisticsSource
-    topics: InputTopics
     liveness: Liveness
     health: Health
     report: WorkerReport
@@ -150,8 +156,7 @@ class Worker:
         Raises ServiceError if Kafka refuses the worker, or another process uses its transactional id.
         """
         parts = self._parts
-        with ExitStack() as stack:
-            stack.callback(parts.statistics.close)
+        with closing(parts.statistics):
             while parts.liveness.beat():
                 session = Session(parts, self._failures)
                 try:
@@ -172,9 +177,10 @@ class Session:
 
     def __init__(self, parts: WorkerParts, failures: Failures, clock: Callable[[], float] = time.monotonic) -> None:
         self._parts, self._failures, self._clock = parts, failures, clock
-        self._batcher = parts.batcher()
+        self._windows = parts.windows()
         self._transactions = parts.transactions()
-        self._source = parts.connect(self._batcher, self._before_revoke)
+        self._source = parts.connect(before_revoke=self._before_revoke, forget=self._forget)
+        self._batch = Batch()
         self._pending: _Pending | None = None
         self._failure: Exception | None = None
         self._closed = False
@@ -201,15 +207,18 @@ class Session:
     def _turn(self) -> None:
         parts = self._parts
         parts.statistics.poll()
-        parts.topics.refresh()
         parts.report.statistics(parts.statistics)
-        parts.report.partitions(self._source, parts.topics)
+        parts.report.partitions(self._source)
         if not parts.statistics.active.version:
             self._settle()
             self._source.poll(HOLD_SECONDS)
             return
-        self._source.follow(parts.topics.names)
+        self._source.join()
         start, batch = self._clock(), self._source.read(self._is_committing)
+        if self._windows is not None:
+            self._windows.add(batch, self._clock())
+            batch = self._windows.take(self._clock())
+        self._batch = batch
         results = self._mask(batch) if batch.groups and parts.liveness.beat() else {}
         self._settle()
         if batch.revoked:
@@ -218,18 +227,16 @@ class Session:
             self._write(batch, results, start)
 
     def _mask(self, batch: Batch) -> dict[Partition, Result]:
-        """Mask a batch; return groups that are too small to the batcher.
-
-        If the format of the records is not available, the batch is read again after a while.
-        """
-        statistics, batcher = self._parts.statistics.active, self._batcher
-        may_hold = batcher.limits.may_hold if isinstance(batcher, GroupBatcher) else lambda _: False
+        """Mask a batch. If the format of the records is not available, the batch is read again after a while."""
+        report, statistics = self._parts.report, self._parts.statistics.active
+        masker_of, version = statistics.masking.masker_of, statistics.version
         try:
-            results, shortfalls = mask_batch(
-                statistics.masking.masker_of, batch, statistics_version=statistics.version, may_hold=may_hold
-            )
+            if self._windows is None:
+                results = mask_batch(masker_of, batch, version)
+            else:
+                results = self._windows.mask(masker_of, batch, version, self._clock())
         except FormatUnavailableError as error:
-            self._parts.report.format_unavailable(str(error))
+            report.format_unavailable(str(error))
             self._settle()
             self._source.give_back(batch)
             batch.groups.clear()
@@ -237,19 +244,16 @@ class Session:
                 if self._parts.liveness.beat():
                     self._source.poll(HOLD_SECONDS)
             return {}
-        self._parts.report.format_unavailable(None)
-        for partition, (index, lacking) in shortfalls.items():
-            if isinstance(batcher, GroupBatcher):
-                batcher.put_back(partition, batch.cut(partition, index), lacking, self._clock())
+        report.format_unavailable(None)
         return results
 
     def _write(self, batch: Batch, results: dict[Partition, Result], start: float) -> None:
         """Start to write a batch, if this worker is still the member that its partitions were assigned to."""
-        group, offsets = self._source.group(), batch.next_offsets()
+        group = self._source.group()
         if group is None:
             self._source.give_back(batch)
         else:
-            self._pending = _Pending(self._transactions.write(results, offsets, group), offsets, start)
+            self._pending = _Pending(self._transactions.write(results, group), batch.next_offsets(), start)
 
     def _is_committing(self) -> bool:
         return self._pending is not None and not self._pending.future.done()
@@ -261,7 +265,15 @@ class Session:
             waits += 1
             if waits > 1:
                 self._source.poll()
-        self._raise_failure()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _forget(self, partitions: Iterable[Partition]) -> None:
+        """Forget the records of partitions that have gone or are read again."""
+        self._batch.revoke(partitions)
+        if self._windows is not None:
+            self._windows.drop(partitions)
 
     def _before_revoke(self) -> None:
         """Settle the commit in progress without polling: a rebalance callback must not poll."""
@@ -295,8 +307,3 @@ class Session:
             return
         report.ended(TransactionOutcome.ABORTED if isinstance(failure, AbortedError) else TransactionOutcome.UNKNOWN)
         self._failure = failure if isinstance(failure, Exception) else SessionLostError("the process ends")
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure

@@ -17,7 +17,9 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from support.data import discharges, icd9cm
-from support.downstream import (
+from support.real_codes import as_batch, correlation_of, real_codes, real_rows
+
+from peers.downstream import (
     AncestorFeatures,
     NaiveBayes,
     accuracy_of,
@@ -25,8 +27,6 @@ from support.downstream import (
     ancestors_at,
     chapters,
 )
-from support.real_codes import as_batch, correlation_of, real_codes, real_rows
-
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.linkage import record_linkage
 

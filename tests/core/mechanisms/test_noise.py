@@ -144,7 +144,7 @@ def test_every_parameter_changes_the_result():
         {"candidates": "leaves"},
         {"alpha": 1.0},
     ]
-    outcomes = [str(calibrated(**variant).mask_many(records, keys=keys)) for variant in variants]
+    outcomes = [str(calibrated(**{"preset": "paper", **variant}).mask_many(records, keys=keys)) for variant in variants]
     assert len(set(outcomes)) == len(variants)
 
 
@@ -181,8 +181,8 @@ def test_broken_statistics_are_rejected(change):
     [
         ({"a": TREE}, {}, {"correlated": False, "reference": "mean"}),
         ({"a": TREE, "b": TREE}, {}, {"correlated": True, "reference": "pair"}),
-        ({"a": TREE, "b": TREE, "c": TREE}, {}, {"correlated": True, "reference": "root"}),
-        ({"a": TREE, "b": OTHER}, {}, {"correlated": True, "reference": "root"}),
+        ({"a": TREE, "b": TREE, "c": TREE}, {}, {"correlated": True, "reference": "mean"}),
+        ({"a": TREE, "b": OTHER}, {}, {"correlated": True, "reference": "mean"}),
         ({"a": TREE, "b": TREE}, {"correlated": False}, {"correlated": False, "reference": "pair"}),
     ],
     ids=["one", "two", "three", "different", "given"],
@@ -198,6 +198,17 @@ def test_the_default_reference_is_that_of_the_attributes(taxonomies, options, ex
     assert outcomes[0] == outcomes[1]
 
 
+def test_the_preset_strong_needs_codes_that_are_leaves():
+    leaves, groups = [{"a": f"l{k % 4}{k % 5}"} for k in range(57)], [{"a": f"b{k}"} for k in range(4)]
+    noise = build("a", preset="strong")
+    noise.learn_many(leaves + groups[:3])
+    noise.calibrate()
+    assert all(row["a"].startswith("l") for row in noise.mask_many(leaves, keys=[b"%d" % k for k in range(57)]))
+    noise.learn_many(groups)
+    with pytest.raises(StatisticsError, match="a: 89% of the window's codes are leaves of their ontology"):
+        noise.calibrate()
+
+
 @pytest.fixture(scope="module")
 def real():
     """20,000 real discharges with both codes."""
@@ -210,7 +221,7 @@ def test_real_discharges_keep_their_correlation_and_get_the_requested_noise(real
     names, counts = ("diag_1", "diag_2"), count_batch(batch, [len(tau)] * 2)
     ratio = {}
     for rounding in ("ceil", "calibrated"):
-        noise = SemanticNoise(dict.fromkeys(names, tau), alpha=0.1, reference=reference, rounding=rounding, seed=SEED)
+        noise = build(names, tau, alpha=0.1, reference=reference, rounding=rounding, candidates="all")
         original = noise.compute(counts, version=1)
         noise.restore(noise.snapshot_of(original))
         masked = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(batch.size)))
@@ -257,10 +268,10 @@ def test_the_noise_follows_statistics_that_move():
     noise, rng = build(rounding="calibrated", candidates="observed"), np.random.default_rng(4)
     advance(noise, window(rng), 1)
     advance(noise, window(rng), 2)
-    assert noise.statistics.model["held"]["version"] == 1
+    assert noise.statistics.model["version"] == 1
     few = window(rng, leaves=4)
     advance(noise, few, 3)
-    assert "held" not in noise.statistics.model
+    assert noise.statistics.model["version"] == 3
     masked = noise.mask_batch(window(rng), FieldKeys(SEED, keys_of(4_000)))
     assert set(masked.columns[0].codes.tolist()) <= set(few.columns[0].codes.tolist())
 
@@ -268,10 +279,10 @@ def test_the_noise_follows_statistics_that_move():
 @pytest.mark.parametrize(
     ("part", "broken"),
     [
-        ("held", {}),
-        ("held", {"version": 1, "variance": {}, "covariance": [[1]]}),
-        ("held", []),
-        ("held", {"version": 1, "variance": {"a": 0.1, "b": 0.1}, "covariance": [[0.0, 0.0], [0.0, 0.0]]}),
+        ("version", None),
+        ("variance", [0.1]),
+        ("covariance", [[1]]),
+        ("covariance", [[0.0, 0.0], [0.0, 0.0]]),
         ("frequencies", {}),
         ("frequencies", {"a": [], "b": []}),
     ],
@@ -302,7 +313,7 @@ def test_observed_masks_are_concepts_of_the_window(reference):
 
 def flooded_noise(counts, rounding):
     """Noise with the statistics of these counts in force. Raises StatisticsError if they are refused."""
-    noise = SemanticNoise({"code": FLOODED}, alpha=0.3, rounding=rounding, correlated=False, seed=SEED)
+    noise = SemanticNoise({"code": FLOODED}, preset="paper", rounding=rounding, seed=SEED)
     return noise.with_statistics(noise.compute(counts, version=1), counts)
 
 

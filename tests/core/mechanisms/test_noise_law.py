@@ -133,7 +133,7 @@ def test_real_discharges_have_the_risk_that_the_design_states():
         {"principal": tau, "secondary": tau},
         alpha=0.3,
         reference="pair",
-        rounding="calibrated",
+        candidates="all",
         window=len(records),
         seed=b"seed............",
     )

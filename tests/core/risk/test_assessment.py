@@ -87,7 +87,7 @@ def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_m
     first, *others = real_codes(("diag_1", "diag_2", "diag_3"))
     columns = Column(first.copy()), Column(np.stack(others, axis=1).ravel(), np.arange(0, 2 * first.size + 1, 2))
     counts = count_batch(Batch(first.size, columns), [len(tau)] * 2)
-    made = SemanticNoise({"a": tau, "b": tau}, reference="root", rounding="calibrated", seed=SEED)
+    made = SemanticNoise({"a": tau, "b": tau}, alpha=0.3, reference="root", candidates="all", seed=SEED)
     made = made.with_statistics(made.compute(counts, version=1), counts)
     for n, right in shares.items():
         events = SparseCounts(np.array([n]), np.array([first.size]))

@@ -13,7 +13,7 @@ from support.graphs import taxonomies
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import roll_up, unpack_observed
 from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.observed import pack_observed
+from stream_masker.core.statistics.packing import pack_observed
 from stream_masker.errors import StatisticsError
 
 

@@ -194,7 +194,7 @@ def test_all_inconsistencies_are_reported(problems):
 
 def test_a_unit_needs_a_mechanism_that_counts_units(problems, data):
     assert problems(groups={"unit": "patient.id"}) == [
-        "groups.unit: semantic_transport does not count units: remove it, or use microaggregation"
+        "groups.unit: semantic_noise does not count units: remove it, or use microaggregation"
     ]
     grouping = {"mechanism": {"name": "microaggregation"}}
     assert problems(**grouping, groups={"unit": "patients[*].id"}) == [

@@ -89,4 +89,4 @@ def test_problems_name_the_field_and_what_is_allowed(problems, context, fields, 
 
 def test_a_context_needs_semantic_transport(problems):
     (problem,) = problems(mechanism={"name": "semantic_noise", "context": {"sex": ["F"]}})
-    assert problem.startswith("mechanism.context: unknown key: use name, correlated")
+    assert problem.startswith("mechanism.context: unknown key: use name, preset, ")

@@ -10,8 +10,8 @@ import yaml
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
 
-EXAMPLES = {"ontologies", "attributes", "fields", "noise_key", "produce", "secret"}
-"""Sections without defaults, for which the example has its own values."""
+EXAMPLES = {"ontologies", "attributes", "fields", "mechanism", "noise_key", "produce", "secret"}
+"""Sections without defaults, or whose defaults depend on others; the example has its own values."""
 
 
 def test_example_is_valid(example):
@@ -79,7 +79,7 @@ def test_commented_number_and_flat_ontology_are_valid(example, write):
     shown = [line.replace("  # ", "  ", 1) if start <= i < start + 3 else line for i, line in enumerate(lines)]
     shown = [line.replace("  # odor", "  odor", 1).replace("keep: [encounter_id, age]", "keep: []") for line in shown]
     data = yaml.safe_load("\n".join(shown))
-    del data["mechanism"]
+    del data["mechanism"], data["attributes"]["principal"]["alpha"]
     configuration = load_configuration(write(yaml.safe_dump(data, sort_keys=False)), {})
     assert list(configuration.numeric) == ["age"]
     assert configuration.ontologies["odor"].values == ("almond", "foul", "none")

@@ -89,7 +89,7 @@ class TestHash:
             {"attributes": {"principal": {"missing": "keep"}}},
             {"fields": {"unlisted": "keep"}},
             {"message": {"key": "drop"}},
-            {"mechanism": {"rounding": "calibrated"}},
+            {"mechanism": {"candidates": "leaves"}},
             {"noise_key": "patient.id"},
             {"ontologies": {"other": {"source": "icd10cm"}}},
         ],

@@ -12,7 +12,7 @@ from support.schemas import load_schema
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, noise_levels, variance_growth
+from stream_masker.service.configuration.build import build_mechanism, noise_levels
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 
@@ -82,9 +82,8 @@ def test_only_noise_is_to_increase_the_variance(parse):
     """Semantic transport keeps sVar, and α is only its distance."""
     transport = parse(mechanism={"name": "semantic_transport"})
     assert noise_levels(transport) == {"principal": 0.0, "secondary": 0.0}
-    assert variance_growth(transport) == {"principal": 0.0, "secondary": 0.0}
     noise = parse(mechanism={"name": "semantic_noise"})
-    assert noise_levels(noise) == variance_growth(noise) == {"principal": 0.3, "secondary": 0.3}
+    assert noise_levels(noise) == {"principal": 1.0, "secondary": 1.0}
 
 
 class TestProblems:
@@ -99,7 +98,7 @@ class TestProblems:
             "mechanism.correlated: unknown key: use name, k, multivariate, intervals or distance"
         ]
         assert problems(mechanism={"multivariate": True})[0].startswith(
-            "mechanism.multivariate: unknown key: use name, alpha, certainty, least"
+            "mechanism.multivariate: unknown key: use name, preset, correlated"
         )
 
     def test_noise_level_for_a_mechanism_without_noise_is_an_error(self, problems):

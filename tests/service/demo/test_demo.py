@@ -27,7 +27,6 @@ from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.run import ChildProcesses, NoProgressError
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.worker.statistics import VersionBuffer
 from stream_masker.summary import ATTACKER
@@ -142,7 +141,7 @@ def test_window_fits_the_number_of_records(records):
 def test_older_version_does_not_replace_a_newer_one():
     two, one = (DriftReport(version, 0, None, None, None, 0, 0) for version in (2, 1))
     assert _newer(_newer(None, two), one) is two
-    assert Observations(VersionBuffer(MessageOpener(TopicSeal("statistics")))).outcomes == 0
+    assert Observations(VersionBuffer(TopicSeal("statistics"))).outcomes == 0
 
 
 def feed(records, outcomes):
@@ -266,7 +265,7 @@ def test_the_shown_event_is_masked_with_statistics_of_half_the_run():
     def message(event):
         return SimpleNamespace(value=lambda: orjson.dumps(event))
 
-    observations = Observations(VersionBuffer(MessageOpener(TopicSeal("statistics"))))
+    observations = Observations(VersionBuffer(TopicSeal("statistics")))
     diagnoses = {"principal": {"code": "C"}, "secondary": [{"code": "D"}]}
     for number, halfway in enumerate((None, "statistics")):
         observations.halfway = halfway

@@ -1,120 +1,122 @@
-"""Publishing of events: failures, backpressure, rate limit and summary."""
+"""Publishing of the events of files, with librdkafka's mock broker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
 
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
+from kafka_records import mock_broker, read_all
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ParameterError
-from stream_masker.service.events.files import FileEvent
-from stream_masker.service.events.publishing import EventPublisher, PublishingSummary, RateLimiter
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Event, PublishingSummary, paced, produce
+
+EVENTS = [{"id": k, "principal": "A00"} for k in range(5)]
 
 
-class FakeClock:
-    def __init__(self) -> None:
-        self.now, self.slept = 100.0, []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
+def configured(bootstrap, properties=None, **sections):
+    kept = {"mechanism": {"reference": "mean"}, "fields": {"unlisted": "keep"}}
+    kafka = {"bootstrap_servers": bootstrap, "properties": properties or {}}
+    return parse_configuration(small_configuration("principal", kafka=kafka, **{**kept, **sections}))
 
 
-class FakeProducer:
-    """Accepts records.
-
-    ``raises`` and ``fails`` map numbers of calls to exceptions of the call and to errors of the delivery, which the
-    next ``poll`` reports.
-    """
-
-    def __init__(
-        self, *, raises: dict[int, Exception] | None = None, fails: dict[int, KafkaError] | None = None
-    ) -> None:
-        self.raises, self.fails, self.values = raises or {}, fails or {}, []
-        self.calls, self.waits, self.reports = 0, [], []
-
-    def produce(
-        self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Callable[[KafkaError | None, object], None]
-    ) -> None:
-        self.calls += 1
-        if self.calls in self.raises:
-            raise self.raises[self.calls]
-        self.values.append(value)
-        self.reports.append((on_delivery, self.fails.get(self.calls)))
-
-    def poll(self, timeout: float) -> None:
-        self.waits.append(timeout)
-        while self.reports:
-            report, error = self.reports.pop()
-            report(error, None)
+def test_events_of_a_file_are_published_with_keys_and_malformed_ones_are_named(tmp_path):
+    file, stream = tmp_path / "events.csv", io.StringIO()
+    file.write_text("id,principal\n1,A00\n2\n3,?\n")
+    with mock_broker() as bootstrap:
+        summary = produce(configured(bootstrap, produce={"key": "id", "null_values": ["?"]}), file, stream=stream)
+        records = read_all(bootstrap, "discharges")
+    assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
+    assert (summary.delivered, summary.malformed, summary.failed) == (2, 1, {})
+    assert stream.getvalue().startswith("events.csv, event 2: its cells do not fit the header")
 
 
-TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out")
-TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
+def array(file):
+    file.write_bytes(orjson.dumps(EVENTS))
 
 
-def test_failures_are_counted_by_cause() -> None:
-    producer = FakeProducer(raises={1: KafkaException(TOO_LARGE)}, fails={3: TIMED_OUT})
-    publisher = EventPublisher(producer, "t")
-    for i in range(4):
-        publisher.send(FileEvent(b"%d" % i))
-    assert publisher.sent == 4
-    assert publisher.delivered == 2
-    assert publisher.failed == {"Broker: Message size too large": 1, "Local: Message timed out": 1}
+def parquet(file):
+    pq.write_table(pa.Table.from_pylist(EVENTS), file)
 
 
-def test_failures_that_an_administrator_can_repair_name_the_remedy() -> None:
-    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed")
-    publisher = EventPublisher(FakeProducer(fails={1: refused}), "t")
-    publisher.send(FileEvent(b""))
-    (cause,) = publisher.failed
-    assert "stream-masker topics --acls" in cause
+@pytest.mark.parametrize("write", [array, parquet])
+def test_other_formats_are_published_too(tmp_path, write):
+    write(tmp_path / "events")
+    with mock_broker() as bootstrap:
+        produce(configured(bootstrap, produce={"key": "id"}), tmp_path / "events", stream=io.StringIO())
+        records = read_all(bootstrap, "discharges")
+    assert sorted((r.key, r.json) for r in records) == [(str(e["id"]).encode(), e) for e in EVENTS]
 
 
-def test_a_full_queue_delays_a_record_and_loses_none() -> None:
-    producer = FakeProducer(raises={2: BufferError(), 3: BufferError()})
-    publisher = EventPublisher(producer, "t")
-    for i in range(3):
-        publisher.send(FileEvent(b"%d" % i))
-    assert producer.values == [b"0", b"1", b"2"]
-    assert [wait > 0 for wait in producer.waits] == [False, True, True, False, False]
-    assert (publisher.sent, publisher.delivered) == (3, 3)
+def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order(tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(f'{{"id": "{i % 7}", "n": {i}}}\n' for i in range(2_000)))
+    with mock_broker() as bootstrap:
+        configuration = configured(bootstrap, {"queue.buffering.max.messages": 50}, produce={"key": "id"})
+        produce(configuration, file, stream=io.StringIO())
+        records = read_all(bootstrap, "discharges")
+    assert len(records) == 2_000
+    for key in {r.key for r in records}:
+        numbers = [r.json["n"] for r in records if r.key == key]
+        assert numbers == sorted(numbers)
 
 
-def test_summary_names_the_failures() -> None:
-    summary = PublishingSummary(
-        "discharges", delivered=1_500, failed={str(TIMED_OUT.str()): 2}, malformed=3, seconds=0.5
-    )
+def test_records_that_cannot_be_sent_are_counted_by_cause(tmp_path):
+    file = tmp_path / "events.jsonl"
+    file.write_text(f'{{"n": 1}}\n{{"n": "{"x" * 2_000}"}}\n{{"n": 2}}\n')
+    with mock_broker() as bootstrap:
+        summary = produce(configured(bootstrap, {"message.max.bytes": 1_000}), file, stream=io.StringIO())
+        assert [r.json["n"] for r in read_all(bootstrap, "discharges")] == [1, 2]
+    assert (summary.sent, summary.delivered, sum(summary.failed.values())) == (3, 2, 1)
+    assert "Message size too large" in str(summary)
+
+
+def test_failures_that_an_administrator_can_repair_name_the_remedy():
+    summary = PublishingSummary("t", sent=1)
+    summary.count(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed"))
+    assert "stream-masker topics --acls" in str(summary)
+
+
+def test_the_summary_names_the_failures():
+    summary = PublishingSummary("discharges", sent=1_502, malformed=3, seconds=0.5)
+    for _ in range(2):
+        summary.count(KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out"))
     assert str(summary) == (
         "produced 1,500 records to discharges in 0.5 s (3,000 records/s); 3 malformed lines left out; "
         "2 not delivered (Local: Message timed out)"
     )
-    assert not summary.complete
 
 
-def test_rate_limiter_catches_up_after_delays() -> None:
-    clock = FakeClock()
-    pace = RateLimiter(10, clock=clock, sleep=clock.sleep)
-    for sent in range(3):
-        pace.wait(sent)
-    clock.now += 1.0
-    for sent in range(3, 14):
-        pace.wait(sent)
-    assert clock.slept == pytest.approx([0.1, 0.1, 0.1])
+def test_a_limit_ends_the_run_and_reports_of_malformed_lines_are_limited(tmp_path):
+    file, stream = tmp_path / "events.jsonl", io.StringIO()
+    file.write_text("no\n" * 50 + '{"n": 1}\n' * 10)
+    with mock_broker() as bootstrap:
+        assert produce(configured(bootstrap), file, stream=stream, limit=54).delivered == 4
+    assert stream.getvalue().count("not JSON") == MAX_REPORTED_LINES
 
 
-def test_full_speed_never_waits() -> None:
-    clock = FakeClock()
-    pace = RateLimiter(None, clock=clock, sleep=clock.sleep)
-    pace.wait(10**9)
-    assert clock.slept == []
+def test_a_rate_is_kept_and_delays_are_caught_up(monkeypatch):
+    now, slept = [100.0], []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr("time.sleep", sleep)
+    events = [Event(number, b"") for number in range(14)]
+    for sent, _ in enumerate(paced(events, 10, clock=lambda: now[0])):
+        now[0] += sent == 2
+    assert slept == pytest.approx([0.1, 0.1, 0.1])
+    assert list(paced(events, None, clock=lambda: now[0])) == events
+    assert len(slept) == 3
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
-def test_rate_must_be_positive(rate: float) -> None:
+def test_a_rate_must_be_positive(rate):
     with pytest.raises(ParameterError, match="rate"):
-        RateLimiter(rate)
+        list(paced([], rate))

@@ -1,86 +1,45 @@
-"""The readiness of a process while no broker answers."""
+"""The watch on brokers: it names in ``/readyz`` that none answers, and that one answers again."""
 
 from __future__ import annotations
 
-import time
-from types import SimpleNamespace
-from typing import Any
+import socket
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from polling import attempts
+from support.small_configuration import small_configuration
 
-from stream_masker.service.configuration.sections import KafkaSection
+from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.demo.run import EmbeddedBroker
-from stream_masker.service.kafka.broker_watch import COMPONENT, LOST_REQUESTS, BrokerWatch, watched_brokers
-from stream_masker.service.observability.health import STARTING, Health
+from stream_masker.service.kafka import clients
+from stream_masker.service.observability.health import Health
 
 
-class Cluster:
-    """Answers requests, or does not."""
-
-    def __init__(self) -> None:
-        self.answers = True
-        self.requests = 0
-
-    def request(self) -> None:
-        self.requests += 1
-        if not self.answers:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(clients, "ANSWER_SECONDS", 0.5)
 
 
-@pytest.fixture
-def health() -> Health:
+def reason_with(address: str) -> str:
+    """Return why a process is not ready after its brokers were watched for a while."""
+    kafka = {"bootstrap_servers": address}
+    configuration = parse_configuration(small_configuration("principal", kafka=kafka, mechanism={"reference": "mean"}))
     health = Health()
-    health.reason(STARTING, None)
-    return health
+    with clients.watched_brokers(configuration, health):
+        for _ in attempts(3.0):
+            if "no broker answers" in str(health.reasons):
+                break
+    return str(health.reasons)
 
 
-def test_a_process_is_not_ready_while_no_broker_answers(health: Health) -> None:
-    cluster = Cluster()
-    watch = BrokerWatch(cluster.request, health, "kafka:9092")
-    watch.turn()
-    cluster.answers = False
-    for _ in range(LOST_REQUESTS - 1):
-        watch.turn()
-    assert health.reasons == ()
-    watch.turn()
-    assert health.reasons[0].startswith("no broker answers at kafka:9092: check that the broker runs")
-    assert health.blocking[COMPONENT]
-    cluster.answers = True
-    watch.turn()
-    assert health.reasons == ()
-    assert not health.blocking[COMPONENT]
+def test_an_address_without_a_broker_is_named_with_what_to_check() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        said = reason_with(address)
+    assert f"no broker answers at {address}: check that the broker runs" in said
 
 
-def test_the_broker_of_the_demonstration_answers_and_is_missed_when_it_is_gone(health: Health) -> None:
-    """It names no controller."""
+def test_a_broker_that_answers_is_no_reason() -> None:
     with EmbeddedBroker() as broker:
-        configuration: Any = SimpleNamespace(kafka=KafkaSection(bootstrap_servers=broker.address))
-        watch = watched_brokers(configuration, health)
-        for _ in range(LOST_REQUESTS):
-            watch.turn()
-        assert health.reasons == ()
-    for _ in range(LOST_REQUESTS + 1):
-        watch.turn()
-    assert health.blocking[COMPONENT]
-
-
-def test_short_losses_do_not_count(health: Health) -> None:
-    cluster = Cluster()
-    watch = BrokerWatch(cluster.request, health, "kafka:9092")
-    for _ in range(LOST_REQUESTS):
-        for cluster.answers in (*[False] * (LOST_REQUESTS - 1), True):
-            watch.turn()
-    assert health.reasons == ()
-
-
-def test_requests_are_made_until_the_block_ends(health: Health) -> None:
-    cluster = Cluster()
-    with BrokerWatch(cluster.request, health, "kafka:9092", pause=0.001):
-        deadline = time.monotonic() + 30
-        while cluster.requests < 3 and time.monotonic() < deadline:
-            time.sleep(0.001)
-    made = cluster.requests
-    assert made >= 3
-    time.sleep(0.05)
-    assert cluster.requests == made
+        assert "no broker answers" not in reason_with(broker.address)

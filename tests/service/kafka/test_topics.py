@@ -7,8 +7,9 @@ from support.small_configuration import small_configuration
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.requirements import MAX_VERSION_BYTES, PRODUCER_BYTES, masked_bytes, topic_rules
-from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, plan_topics, required_topics
+from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES
+from stream_masker.service.kafka.requirements import ExistingTopic, masked_bytes, required_topics
+from stream_masker.service.kafka.topics import TopicStatus, plan_topics
 
 
 def configured(**sections: object) -> Configuration:
@@ -16,12 +17,12 @@ def configured(**sections: object) -> Configuration:
 
 
 def existing(
-    partitions: int = 1, cleanup: str = "delete", retention_ms: int = 604_800_000, replicas: int = 3, **settings: str
+    partitions: int = 1, cleanup: str = "delete", retention_ms: int = 604_800_000, **settings: str
 ) -> ExistingTopic:
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    defaults = {"max.message.bytes": "1048588", "min.insync.replicas": "1", "compression.type": "uncompressed"}
+    defaults = {"max.message.bytes": "1048588", "compression.type": "uncompressed"}
     own = {"cleanup.policy": cleanup, "retention.ms": str(retention_ms)}
-    return ExistingTopic(partitions, replicas, {**defaults, **own, **given})
+    return ExistingTopic(partitions, {**defaults, **own, **given})
 
 
 def status(role: str, existing: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
@@ -42,10 +43,10 @@ def test_required_topics_have_cleanup_policies_and_partitions() -> None:
     assert [required[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
         6, 6, 1, 1, 1,
     ]  # fmt: skip
-    assert required["statistics"].rule.settings["cleanup.policy"] == "compact"
-    assert required["calibration"].rule.settings["cleanup.policy"] == "delete"
-    assert required["drift"].rule.settings == {"cleanup.policy": "delete"}
-    assert required["input"].rule.settings == {"compression.type": "uncompressed"}
+    assert required["statistics"].settings == {"cleanup.policy": "compact", "max.message.bytes": str(MAX_VERSION_BYTES)}
+    assert required["calibration"].settings["cleanup.policy"] == "delete"
+    assert required["drift"].settings == {"cleanup.policy": "delete"}
+    assert required["input"].settings == {"compression.type": "uncompressed"}
 
 
 @pytest.mark.parametrize("compression", ["producer", "zstd"])
@@ -61,25 +62,20 @@ def test_an_input_that_may_be_compressed_is_named_with_the_reason_and_the_remedy
 @pytest.mark.parametrize(("age", "kept"), [("24h", 7 * 86_400_000), ("30d", 60 * 86_400_000)])
 def test_blocks_are_retained_for_two_windows_and_a_week(age: str, kept: int) -> None:
     required = required_topics(configured(calibration={"window_age": age}))
-    assert next(t for t in required if t.role == "calibration").rule.settings["retention.ms"] == str(kept)
+    assert next(t for t in required if t.role == "calibration").settings["retention.ms"] == str(kept)
 
 
 @pytest.mark.parametrize("properties", [{}, {"message.max.bytes": 200_000}, {"message.max.bytes": 5_000_000}])
 @pytest.mark.parametrize("record_bytes", [1_000, 100_000, 2_000_000])
-def test_a_worker_accepts_the_topics_that_are_created(record_bytes: int, properties: dict[str, int]) -> None:
+def test_the_topics_that_are_created_are_accepted(record_bytes: int, properties: dict[str, int]) -> None:
     """A new output takes masked records, which may be longer, and the largest batch of the worker's producer."""
     configuration = configured(limits={"record_bytes": record_bytes}, kafka={"properties": properties})
-    created = {topic.name: {**topic.rule.settings} for topic in required_topics(configuration)}
-    output = configuration.topics.output
-    rules = [(topic.rule, topic.name, created[topic.name]) for topic in required_topics(configuration)]
-    assert [problem for rule, name, settings in rules for problem in rule.problems(name, settings)] == []
-    largest = int(created[output]["max.message.bytes"])
+    required = {topic.role: topic for topic in required_topics(configuration)}
+    as_created = {topic.name: ExistingTopic(topic.partitions, topic.settings) for topic in required.values()}
+    assert {line.status for line in plan_topics([*required.values()], as_created)} == {TopicStatus.EXISTS}
+    largest = int(required["output"].settings["max.message.bytes"])
     assert largest >= max(masked_bytes(configuration), properties.get("message.max.bytes", PRODUCER_BYTES))
     assert masked_bytes(configuration) > 2 * record_bytes
-
-
-def test_a_version_is_one_message() -> None:
-    assert topic_rules(configured())["statistics"].settings["max.message.bytes"] == str(MAX_VERSION_BYTES) == "67108864"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +85,6 @@ def test_a_version_is_one_message() -> None:
         ("output", existing(4)),
         ("output", existing(9)),
         ("output", existing(4, "compact")),
-        ("drift", existing(replicas=2, min_insync_replicas="2")),
         ("calibration", existing()),
         ("calibration", existing(retention_ms=-1)),
         ("calibration", existing(retention_ms=2 * 86_400_000)),
@@ -113,8 +108,7 @@ def test_suitable_topics_are_accepted(role: str, existing: ExistingTopic) -> Non
         ("rejected", existing(4, "compact"), "cleanup.policy=delete"),
         ("drift", existing(cleanup="compact"), "cleanup.policy=delete"),
         ("output", existing(4, max_message_bytes="265536"), "max.message.bytes=1000000"),
-        ("rejected", existing(4, max_message_bytes="265536"), "or set message.max.bytes in kafka.properties"),
-        ("input", existing(4, replicas=1, min_insync_replicas="2"), "min.insync.replicas=1"),
+        ("rejected", existing(4, max_message_bytes="265536"), "max.message.bytes=1000000"),
     ],
 )
 def test_unsuitable_topics_have_a_remedy(role: str, existing: ExistingTopic, advice: str) -> None:

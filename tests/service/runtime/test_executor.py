@@ -31,18 +31,6 @@ def test_a_failure_is_in_the_future_and_the_next_task_runs() -> None:
     assert after.result(10) == 7
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has clocks of threads")
-def test_only_a_thread_that_runs_uses_processor_time() -> None:
-    busy, idle = SerialExecutor("computing"), SerialExecutor("waiting")
-
-    def compute() -> None:
-        while busy.processor_seconds() < 0.05:
-            pass
-
-    busy.submit(compute).result(60)
-    assert idle.processor_seconds() < busy.processor_seconds()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
 def test_priority_is_lowered_and_never_raised() -> None:
     priority = os.getpriority(os.PRIO_PROCESS, 0)

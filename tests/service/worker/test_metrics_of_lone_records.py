@@ -15,15 +15,15 @@ from prometheus_client import CollectorRegistry
 from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.outcomes import OutputTopics
+from stream_masker.service.worker.outcomes import Outputs
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.run import block_encoder
 from stream_masker.service.worker.transactions import Transactions
 
 RECORDS = 1_000
@@ -48,16 +48,13 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
     registry = CollectorRegistry()
     report = WorkerReport(Metrics(registry, "worker"), Health())
     report.start({})
-    outputs = OutputTopics(
+    outputs = Outputs(
         input="in",
         output="out",
         rejected="bad",
         calibration="blocks",
         rejected_partitions=1,
-        seal=TopicSeal("blocks", [b"the secret of all processes"]),
-        taxonomies=masking.taxonomies,
-        secret_id="fedcba9876543210",
-        configuration="0123456789abcdef",
+        encode_block=block_encoder(masking.configuration, masking),
     )
     writing = Transactions(FakeProducer, lambda _: outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
     writing.open()
@@ -66,7 +63,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         record = InputRecord(offset, event, timestamp=1)
         result = masking.masker.mask("in", 0, [record], statistics_version=1)
         partition = Partition("in", 0)
-        report.committed(writing.write({partition: result}, {partition: offset + 1}, None).result(), 0.1)
+        report.committed(writing.write({partition: result}, None).result(), 0.1)
         after = samples(registry)
         changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())
         original, mask = (orjson.loads(value or b"")["code"] for value in (event, result.values[0]))

@@ -6,8 +6,15 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, offsets, part, parts, source_of
 
-from stream_masker.service.worker.batch import OVERLAPPED_RECORDS, Batch, LoadBatcher
-from stream_masker.service.worker.source import LASTING_SECONDS, Source
+from stream_masker.service.worker.groups import Batch
+from stream_masker.service.worker.source import (
+    FILLING_SECONDS,
+    IDLE_SECONDS,
+    LASTING_SECONDS,
+    OVERLAPPED_RECORDS,
+    BatchLimits,
+    Source,
+)
 from stream_masker.service.worker.transactions import SessionLostError
 
 
@@ -18,9 +25,7 @@ def client() -> FakeClient:
 
 @pytest.fixture
 def source(client: FakeClient) -> Source:
-    source = source_of(client)
-    source.follow(["in"])
-    return source
+    return source_of(client)
 
 
 def read(source: Source, *, committing: bool = False) -> dict[int, list[int]]:
@@ -52,7 +57,6 @@ def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_c
 
 def test_a_partition_without_a_committed_offset_is_read_from_its_end_if_so_configured(client: FakeClient) -> None:
     source = source_of(client, from_end=True)
-    source.follow(["in"])
     client.committed_offsets, client.watermarks = {0: 10}, {0: (0, 20), 1: (5, 9)}
     client.assign(0, 1)
     assert (client.starts, source.take_skipped()) == ({0: 10, 1: 9}, 0)
@@ -83,15 +87,18 @@ def test_every_partition_is_read_again_from_its_committed_offset(client: FakeCli
     assert sorted(client.seeks) == [(0, 3), (1, 2)]
 
 
-def test_a_revoked_partition_leaves_the_batch_and_the_rest_is_given_back(client: FakeClient, source: Source) -> None:
+def test_revoked_partitions_are_forgotten_and_a_batch_is_given_back(client: FakeClient) -> None:
+    forgotten: list[set[object]] = []
+    source = source_of(client, forget=lambda partitions: forgotten.append(set(partitions)))
     client.assign(0, 1)
     deliver(client, 0, 0, 1)
     deliver(client, 1, 5)
     batch = source.read(lambda: False)
     client.revoke(1)
+    batch.revoke(forgotten[0])
     assert (batch.revoked, offsets_of(batch), source.assigned) == (True, {0: [0, 1]}, parts(0))
     source.give_back(batch)
-    assert client.seeks == [(0, 0)]
+    assert (client.seeks, forgotten) == ([(0, 0)], [parts(1), parts(0)])
 
 
 def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeClient, source: Source) -> None:
@@ -104,7 +111,6 @@ def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeCli
 def test_a_commit_is_settled_before_partitions_are_revoked_or_lost(client: FakeClient) -> None:
     settled: list[frozenset[object]] = []
     source = source_of(client, before_revoke=lambda: settled.append(source.assigned))
-    source.follow(["in"])
     client.assign(0, 1)
     client.revoke(0)
     client.lose(1)
@@ -154,13 +160,13 @@ def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_
 
 
 def test_partitions_without_a_place_wait(client: FakeClient) -> None:
-    placed = parts(0)
-    source = source_of(client, has_place=lambda partition: partition in placed)
-    source.follow(["in"])
+    source = source_of(client, has_place=lambda partition: partition in parts(0))
     client.assign(0, 1)
-    assert (client.paused, source.waiting()) == ({1}, parts(1))
-    placed.update(parts(1))
-    assert (source.waiting(), client.paused) == (frozenset(), set())
+    source.poll()
+    assert read(source) == {}
+    assert (client.paused, source.waiting) == ({1}, parts(1))
+    client.revoke(1)
+    assert source.waiting == frozenset()
 
 
 def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
@@ -189,29 +195,49 @@ def test_an_error_that_lasts_is_named(client: FakeClient, source: Source) -> Non
     assert source.unreadable() == {}
 
 
-def batcher(count: int, *, delay: float = 0.0, limit: int = 10_000) -> LoadBatcher:
-    """A batcher that has taken a small batch, with this many records since the second 0."""
-    made = LoadBatcher(records=limit, size=1_000_000, delay=delay)
-    made.add([FakeMessage(0, 0)], partitions=parts(0), now=0.0)
-    made.take(0.0)
-    made.add([FakeMessage(0, offset) for offset in range(1, count + 1)], partitions=parts(0), now=0.0)
-    return made
+def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) -> Source:
+    """A source with one partition, whose records are of 10 bytes each."""
+    source = source_of(client, limits=BatchLimits(records=records, size=1_000_000, delay=delay))
+    client.assign(0)
+    return source
 
 
-def test_a_batch_ends_at_once_unless_a_commit_is_in_progress() -> None:
-    assert batcher(0).seconds_left(1.0, committing=False) is None
-    assert batcher(5).seconds_left(0.0, committing=False) == 0.0
-    assert batcher(5).seconds_left(0.1, committing=True) == pytest.approx(0.4)
-    assert batcher(OVERLAPPED_RECORDS).seconds_left(0.0, committing=True) == 0.0
-    assert batcher(5, delay=2.0).seconds_left(0.5, committing=False) == 1.5
+@pytest.mark.parametrize(
+    ("records", "committing", "delay", "seconds"),
+    [
+        (5, False, 0.0, 0.1),
+        (5, True, 0.0, FILLING_SECONDS + 0.05),
+        (OVERLAPPED_RECORDS, True, 0.0, 2.05),
+        (5, False, 2.0, 2.05),
+    ],
+    ids=["at once", "with the commit", "large enough not to wait", "after the delay"],
+)
+def test_a_batch_ends_when_no_records_wait(
+    client: FakeClient, records: int, committing: bool, delay: float, seconds: float
+) -> None:
+    """A read takes 0.05 seconds and returns at most 50 records."""
+    source = reading(client, delay=delay)
+    deliver(client, 0, *range(records))
+    assert read(source, committing=committing) == {0: list(range(records))}
+    assert client.now == pytest.approx(seconds, abs=0.11)
 
 
-def test_a_batch_grows_to_its_limits_while_records_wait() -> None:
-    full = batcher(50, limit=50)
-    assert full.room() == 0
-    assert full.take(0.0).records == 50
-    assert full.room() == 1
-    full.add([FakeMessage(0, 60)], partitions=parts(0), now=1.0)
-    assert full.seconds_left(1.0, committing=False) == 0.5, "more records are expected after a full batch"
-    full.drop(parts(0))
-    assert full.seconds_left(1.0, committing=False) is None
+def test_a_batch_grows_to_its_limits_while_records_wait(client: FakeClient) -> None:
+    source = reading(client, records=50)
+    deliver(client, 0, *range(60))
+    assert read(source) == {0: list(range(50))}
+    begun = client.now
+    assert read(source) == {0: list(range(50, 60))}
+    assert client.now - begun >= FILLING_SECONDS, "more records are expected after a full batch"
+    begun = client.now
+    assert read(source) == {}
+    assert client.now - begun == pytest.approx(IDLE_SECONDS, abs=0.06)
+
+
+def test_a_partition_that_is_revoked_while_a_batch_is_read_leaves_it(client: FakeClient) -> None:
+    source = reading(client)
+    client.assign(1)
+    deliver(client, 1, 0, 1)
+    client.events.append(lambda: client.revoke(1))
+    deliver(client, 0, 0)
+    assert read(source, committing=True) == {0: [0]}

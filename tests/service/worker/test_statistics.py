@@ -16,7 +16,6 @@ from stream_masker.core.statistics import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.pipeline.seal import TopicSeal
-from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.worker import statistics as module
 from stream_masker.service.worker.statistics import (
     KEPT_VERSIONS,
@@ -27,8 +26,8 @@ from stream_masker.service.worker.statistics import (
 )
 from stream_masker.summary import ATTACKER
 
-PLAIN = MessageOpener(TopicSeal("statistics"))
-"""The opener of a topic that is not encrypted."""
+PLAIN = TopicSeal("statistics")
+"""The seal of a topic that is not encrypted."""
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
 OTHER = Ontology.from_edges([("a", "root"), ("c", "root")]).taxonomy()

@@ -14,14 +14,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from stream_masker.core.arrays import frozen_array
 from stream_masker.core.dtypes import (
     Float64Array,
     Float64Array4D,
     Float64Cube,
     Int32Array,
     Int64Array,
-    Levels,
     UInt64Array,
 )
 from stream_masker.core.kernels.noise import (
@@ -250,7 +248,7 @@ class MaskRule:
         """Return the situations of S values beside their references: (S,) int32 positions, or ``NO_REFERENCE``."""
         classes, table = self.replacer.classes, self.replacer.table
         positions = np.unique(np.append(values, references[references >= 0]))
-        rows, index = _rows_of(table, positions)
+        index, rows = table.slots(positions), table.all_rows
         some, signed = np.flatnonzero(classes.used), (references != NO_REFERENCE) & (references != values)
         reached = np.zeros(table.levels.size, np.bool_)
         reached[rows[np.ix_(index, np.append(some, table.class_of[values]))]] = reached[0] = True
@@ -305,15 +303,6 @@ def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Arra
     representatives = table.members[table.starts[some]]
     representatives[class_of[values]] = values
     return some, OutputClasses(class_of, weights, totals[some], representatives)
-
-
-def _rows_of(table: DistanceTable, positions: Int32Array) -> tuple[Levels, Int32Array]:
-    """Return rows that have those of some concepts, and the index of each concept's row."""
-    index = table.index_of(positions)
-    if (index >= 0).all():
-        return table.rows, index
-    rows = np.stack([table.row(position) for position in positions.tolist()])
-    return frozen_array(rows), np.arange(positions.size, dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

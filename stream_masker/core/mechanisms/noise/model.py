@@ -1,20 +1,17 @@
 """The noise of semantic noise, and what statistics say about it.
 
-*Held* moments and frequencies: windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of
-distances for some values. Under one noise key, such a value would get several masks, whose average reveals more than
-one mask. The moments and frequencies are therefore taken from an earlier version until a variance or covariance, or the
-frequencies of an attribute, differ by more than ``TOLERANCE``. Frequencies that masks are not drawn by are held as the
-anchors of the table, on which draws among ties depend. The variance of the noise then differs from α times that of the
-window by at most this share.
+Windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of distances for some values. Under
+one noise key, such a value would get several masks, whose average reveals more than one mask. The model of an earlier
+version is therefore *held* until a variance or covariance, or the frequencies of an attribute, differ by more than
+``TOLERANCE``. The variance of the noise then differs from α times that of the window by at most this share.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,19 +23,16 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, normals, record_words
 from stream_masker.core.statistics import is_positive_semidefinite
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_array, read_array, read_model_field
+from stream_masker.core.statistics.packing import pack_counts, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
 TOLERANCE = 0.1
 """The largest difference of two covariances, relative to the geometric mean of the two variances, and the largest total
-variation distance of frequencies, for which those of the earlier version are held."""
+variation distance of frequencies, for which the model of the earlier version is held."""
 
 MAX_NOVEL = 0.01
-"""The largest share of values that are no anchors for which the anchors of the earlier version are held."""
-
-HELD, FREQUENCIES = "held", "frequencies"
-"""Keys of ``Statistics.model``. ``held`` is missing if the noise uses the version's own moments."""
+"""The largest share of values that are no anchors for which the model is held."""
 
 MIN_PIVOT = 1e-12
 """The smallest pivot, as a share of the attribute's variance, that is not taken for 0.
@@ -50,9 +44,6 @@ ONE = np.ones(1)
 
 KEPT_FACTORS = 64
 """How many combinations of present attributes have their triangular factor kept."""
-
-Frequencies: TypeAlias = tuple[Int32Array, Int64Array]
-"""The values of an attribute, ascending positions, and the frequency of each."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +88,6 @@ class NoiseSampler:
         scales = self._scales(keys, batch)
         return [scales[j] * self._alpha_roots(batch, j) * noise for j, noise in enumerate(result)]
 
-    @cached_property
-    def alpha_roots(self) -> Float64Array:
-        """√α of each attribute."""
-        return np.asarray(np.sqrt(self.alpha))
-
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
         factor = self._factors.get(attributes)
@@ -114,7 +100,7 @@ class NoiseSampler:
     def _alpha_roots(self, batch: Batch, j: int) -> Float64Array:
         """Return √α of the values of column j."""
         if batch.alpha is None:
-            return np.asarray(self.alpha_roots[j])
+            return np.asarray(np.sqrt(self.alpha[j]))
         alpha = np.where(np.isnan(batch.alpha), self.alpha[j], batch.alpha)
         return np.asarray(np.sqrt(np.repeat(alpha, batch.columns[j].lengths)))
 
@@ -161,100 +147,83 @@ def triangular_factor(sigma: Float64Array) -> Float64Array:
     return lower
 
 
-def check_statistics(statistics: Statistics) -> None:
+def check_moments(names: Sequence[str], covariance: Float64Array, variances: Float64Array) -> None:
     """Raise StatisticsError unless noise can be drawn from the moments, and every attribute has variance."""
-    variances = np.array([statistics.variance[name] for name in statistics.attributes])
-    if not np.isfinite(np.append(statistics.covariance, variances)).all() or variances.min(initial=0.0) < 0:
+    if not np.isfinite(np.append(covariance, variances)).all() or variances.min(initial=0.0) < 0:
         raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
-    if not is_positive_semidefinite(statistics.covariance):
+    if not is_positive_semidefinite(covariance):
         raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
-    least = np.minimum(np.diag(statistics.covariance), variances)
-    constant = [name for name, variance in zip(statistics.attributes, least, strict=True) if not variance > 0]
-    if constant:
+    least = np.minimum(np.diag(covariance), variances)
+    if constant := [name for name, variance in zip(names, least, strict=True) if not variance > 0]:
         raise StatisticsError(
             f"{', '.join(constant)}: all values are equal, so the noise would be 0 and later values would pass "
             "unmasked; calibrate on records with different values"
         )
 
 
-def noise_model(
-    counts: Counts,
-    statistics: Statistics,
-    previous: Statistics | None,
-    taxonomies: Mapping[str, Taxonomy],
-    *,
-    drawn_by_frequency: bool,
-) -> dict[str, Any]:
-    """Return the model of statistics: the held moments, unless they differ too much, and the frequencies.
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseModel:
+    """What masks are drawn from: the moments and frequencies of the window of a version, this one or an earlier one.
 
-    * ``counts``, ``statistics``: of the window. ``previous``: those in force, or None if they cannot be held.
-    * ``drawn_by_frequency``: whether masks are drawn by the frequencies. Otherwise these only say which concepts are
-      anchors, and are held unless too many values of the window are none.
+    * ``variances``: (p,) sVar. ``covariance``: (p, p) Σ.
+    * ``frequencies``: for each attribute its values, ascending positions, and the frequency of each.
     """
-    own = [(column.keys.astype(np.int32), column.counts) for column in counts.values]
-    held = None if previous is None else noise_statistics(previous)
-    if previous is None or held is None or not _is_near(held, statistics):
-        return {FREQUENCIES: _packed(own, taxonomies)}
-    moments = {"version": held.version, "variance": dict(held.variance), "covariance": held.covariance.tolist()}
-    known = read_frequencies(previous.model, taxonomies)
-    measure, most = (total_variation, TOLERANCE) if drawn_by_frequency else (novel_share, MAX_NOVEL)
-    steady = all(measure(a, b) <= most for a, b in zip(known, own, strict=True))
-    return {HELD: moments, FREQUENCIES: previous.model[FREQUENCIES] if steady else _packed(own, taxonomies)}
+
+    version: int
+    variances: Float64Array
+    covariance: Float64Array
+    frequencies: tuple[tuple[Int32Array, Int64Array], ...]
+
+    @classmethod
+    def of(cls, counts: Counts, statistics: Statistics) -> NoiseModel:
+        """Return the model of a window."""
+        variances = np.array([statistics.variance[name] for name in statistics.attributes])
+        columns = tuple((column.keys.astype(np.int32), column.counts) for column in counts.values)
+        return cls(statistics.version, variances, statistics.covariance, columns)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]) -> NoiseModel:
+        """Restore what ``to_dict`` returns. Raises StatisticsError if noise cannot be drawn from it."""
+        p = len(taxonomies)
+        try:
+            variances = np.array(data["variance"], np.float64).reshape(p)
+            covariance = np.array(data["covariance"], np.float64).reshape(p, p)
+            columns = tuple(unpack_counts(data["frequencies"][name], len(tau)) for name, tau in taxonomies.items())
+            model = cls(int(data["version"]), variances, covariance, columns)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
+        check_moments(list(taxonomies), model.covariance, model.variances)
+        return model
+
+    def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return a JSON-serialisable form; ``names``: of the attributes."""
+        columns = zip(names, self.frequencies, strict=True)
+        return {
+            "version": self.version,
+            "variance": self.variances.tolist(),
+            "covariance": self.covariance.tolist(),
+            "frequencies": {name: pack_counts(values, counts) for name, (values, counts) in columns},
+        }
+
+    def is_near(self, new: NoiseModel, *, drawn_by_frequency: bool) -> bool:
+        """Return whether masks of a later window may be drawn from this model; ``drawn_by_frequency``: whether the
+        frequencies are those by which masks are drawn, or only say which concepts are anchors."""
+        pairs = (self.covariance, new.covariance), (np.diag(self.variances), np.diag(new.variances))
+        for before, after in pairs:
+            scale = np.sqrt(np.diag(before))
+            if not (np.abs(after - before) <= TOLERANCE * np.outer(scale, scale)).all():
+                return False
+        measure, most = (total_variation, TOLERANCE) if drawn_by_frequency else (novel_share, MAX_NOVEL)
+        return all(measure(*a, *b) <= most for a, b in zip(self.frequencies, new.frequencies, strict=True))
 
 
-def noise_statistics(statistics: Statistics) -> Statistics:
-    """Return the statistics from which the noise is drawn: those with the held moments. Raises StatisticsError."""
-    held = statistics.model.get(HELD)
-    if held is None:
-        return statistics
-    try:
-        return replace(
-            statistics,
-            version=int(held["version"]),
-            variance={a: float(held["variance"][a]) for a in statistics.attributes},
-            covariance=np.array(held["covariance"], np.float64).reshape(statistics.covariance.shape),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StatisticsError(f"the held moments do not have the expected format ({type(error).__name__})") from None
-
-
-def read_frequencies(model: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]) -> list[Frequencies]:
-    """Return the frequencies of a model, by attribute. Raises StatisticsError if they are missing or invalid."""
-    return [
-        _unpacked(read_model_field(read_model_field(model, FREQUENCIES), name), len(tau))
-        for name, tau in taxonomies.items()
-    ]
-
-
-def total_variation(a: Frequencies, b: Frequencies) -> float:
+def total_variation(a: Int32Array, counts_a: Int64Array, b: Int32Array, counts_b: Int64Array) -> float:
     """Return the total variation distance of two laws of concepts, in [0, 1]."""
-    size = int(max(a[0][-1], b[0][-1])) + 1
-    first, second = (np.bincount(positions, counts / counts.sum(), size) for positions, counts in (a, b))
-    return float(np.abs(first - second).sum()) / 2
+    size = int(max(a[-1], b[-1])) + 1
+    first = np.bincount(a, counts_a / counts_a.sum(), size)
+    return float(np.abs(first - np.bincount(b, counts_b / counts_b.sum(), size)).sum()) / 2
 
 
-def novel_share(a: Frequencies, b: Frequencies) -> float:
+def novel_share(a: Int32Array, counts_a: Int64Array, b: Int32Array, counts_b: Int64Array) -> float:
     """Return the share of b's values, in [0, 1], that a does not have."""
-    return float(b[1][~np.isin(b[0], a[0])].sum() / b[1].sum())
-
-
-def _is_near(held: Statistics, new: Statistics) -> bool:
-    variances = [np.diag([statistics.variance[a] for a in new.attributes]) for statistics in (held, new)]
-    for before, after in ((held.covariance, new.covariance), (variances[0], variances[1])):
-        scale = np.sqrt(np.diag(before))
-        if not (np.abs(after - before) <= TOLERANCE * np.outer(scale, scale)).all():
-            return False
-    return True
-
-
-def _packed(frequencies: Sequence[Frequencies], names: Mapping[str, Taxonomy]) -> dict[str, Any]:
-    pairs = zip(names, frequencies, strict=True)
-    return {name: {"values": pack_array(values), "counts": pack_array(counts)} for name, (values, counts) in pairs}
-
-
-def _unpacked(model: object, concepts: int) -> Frequencies:
-    values = read_array(model, "values", np.int32, low=0, high=concepts - 1)
-    counts = read_array(model, "counts", np.int64, values.size, low=1)
-    if not values.size or (np.diff(values) <= 0).any():
-        raise StatisticsError("the values of the model are not distinct and ascending")
-    return values, counts
+    return float(counts_b[~np.isin(b, a)].sum() / counts_b.sum())

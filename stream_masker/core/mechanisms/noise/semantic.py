@@ -26,14 +26,7 @@ from stream_masker.core.mechanisms.noise.law import (
     PairMasks,
     References,
 )
-from stream_masker.core.mechanisms.noise.model import (
-    Frequencies,
-    NoiseSampler,
-    check_statistics,
-    noise_model,
-    noise_statistics,
-    read_frequencies,
-)
+from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, check_moments
 from stream_masker.core.mechanisms.options import (
     ALPHA_RANGE,
     MAX_ALPHA,
@@ -51,16 +44,37 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DistanceTable
+from stream_masker.core.table import table_of
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+PRESETS: Mapping[str | None, Mapping[str, Any]] = {
+    None: {"alpha": 1.0, "rounding": "calibrated", "candidates": "observed"},
+    "paper": {"alpha": 0.3, "rounding": "ceil", "candidates": "all"},
+    "strong": {"alpha": 1.0, "rounding": "ceil", "candidates": "leaves"},
+}
+"""The parameters of each preset; None for those without one."""
+
+MIN_LEAVES = 0.95
+"""The least share of the window's values that are leaves, with the preset ``strong``.
+
+The masks are leaves. Where values are inner concepts, masks are far away from all of them, and the correlation grows.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseParameters(Parameters):
     """Semantic noise (2017): replaces a value by a concept at the distance of a random noise magnitude."""
 
-    alpha: float | Mapping[str, float] = parameter(
-        0.3, "The noise level, for all attributes or for each; in [0.01, 10].", ge=MIN_ALPHA, le=MAX_ALPHA
+    preset: Literal["paper", "strong"] | None = parameter(
+        None,
+        "Other defaults for `alpha`, `rounding` and `candidates`. `paper`: 0.3, `ceil` and `all`, the literal rule of "
+        "the papers. `strong`: 1, `ceil` and `leaves`, for data whose codes are leaves (at least 95 %).",
+    )
+    alpha: float | Mapping[str, float] | None = parameter(
+        None,
+        "The noise level, for all attributes or for each; in [0.01, 10]. Default: 1, with `preset: paper` 0.3.",
+        ge=MIN_ALPHA,
+        le=MAX_ALPHA,
     )
     correlated: bool | None = parameter(
         None,
@@ -71,28 +85,30 @@ class NoiseParameters(Parameters):
         None,
         "The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired attribute "
         "(`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy and with "
-        "`pairs`, `mean` for a single attribute, otherwise `root`.",
+        "`pairs`, otherwise `mean`.",
     )
     pairs: Sequence[tuple[str, str]] | None = parameter(
         None,
         "The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two attributes.",
     )
     distribution: Literal["normal", "laplace"] = parameter("normal", "The distribution of the noise.")
-    rounding: Literal["ceil", "calibrated"] = parameter(
-        "ceil",
+    rounding: Literal["ceil", "calibrated"] | None = parameter(
+        None,
         "The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the papers. "
-        "`calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
+        "`calibrated`: the level below or above it, with an expected squared distance of the squared noise. "
+        "Default: `calibrated`.",
     )
-    candidates: Literal["all", "leaves", "observed"] = parameter(
-        "all",
+    candidates: Literal["all", "leaves", "observed"] | None = parameter(
+        None,
         "The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters (`all`), "
         "`leaves` only, or the concepts of the window, drawn by their frequency (`observed`; not with `ceil`). "
-        "Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
+        "Default: `observed`.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounding == "ceil" and self.candidates == "observed":
+        chosen = with_preset({"preset": self.preset, "rounding": self.rounding, "candidates": self.candidates})
+        if chosen["rounding"] == "ceil" and chosen["candidates"] == "observed":
             raise ParameterError(
                 "rounding='ceil' is not allowed with candidates='observed': few concepts of a window are near a value, "
                 "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
@@ -139,15 +155,14 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
         given = self.parameters
-        named = {"correlated": given.correlated, "reference": given.reference, "pairs": given.pairs}
-        chosen = noise_defaults(taxonomies, (), {name: value for name, value in named.items() if value is not None})
+        chosen = noise_defaults(taxonomies, (), vars(given))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
-        self._alpha = checked_alpha(given.alpha, self._attributes)
+        self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
+        self._alpha = checked_alpha(chosen["alpha"], self._attributes)
         self._partners: tuple[int, ...] = ()
         if self._reference == "pair":
             self._partners = partner_indices(given.pairs, self._taxonomies, correlated=self._correlated)
         self._distribution = Distribution(given.distribution)
-        self._tables: dict[Distance, DistanceTable] = {}
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -246,44 +261,41 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
-        check_statistics(statistics)
-        frequencies = read_frequencies(statistics.model, self._taxonomies)
-        moments = noise_statistics(statistics)
-        check_statistics(moments)
-        variances = [moments.variance[name] for name in self._attributes]
-        means = self._means(statistics)
+        variances = np.array([statistics.variance[name] for name in self._attributes])
+        check_moments(self._attributes, statistics.covariance, variances)
+        model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
+        if self.parameters.preset == "strong":
+            _check_leaves(model, self._taxonomies)
         sampler = NoiseSampler(
-            moments.covariance if self._correlated else np.diag(variances),
+            model.covariance if self._correlated else np.diag(model.variances),
             np.array([self._alpha[name] for name in self._attributes]),
             correlated=self._correlated,
             distribution=self._distribution,
         )
         fixed = means if self._reference == "mean" else (0,) * len(means)
-        return PreparedNoise(sampler, fixed, self._partners, self._replacers(frequencies, means))
+        return PreparedNoise(sampler, fixed, self._partners, self._replacers(model, means))
 
-    def _replacers(self, frequencies: Sequence[Frequencies], means: Sequence[int]) -> tuple[Replacer, ...]:
+    def _replacers(self, model: NoiseModel, means: Sequence[int]) -> tuple[Replacer, ...]:
         """Return the replacer of each attribute; attributes of one taxonomy share a table."""
         anchors: dict[Distance, list[Int32Array]] = {}
-        for d, (positions, _), mean in zip(self._distances, frequencies, means, strict=True):
+        for d, (positions, _), mean in zip(self._distances, model.frequencies, means, strict=True):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
-        for d, parts in anchors.items():
-            self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
-        pairs = zip(self._distances, frequencies, strict=True)
-        if self.parameters.candidates == "observed":
-            candidates = [Candidates.of_window(len(d.taxonomy), *observed) for d, observed in pairs]
-        else:
-            candidates = [Candidates.of(d.taxonomy, self.parameters.candidates) for d in self._distances]
-        return tuple(
-            Replacer(self._tables[d], some, calibrated=self.parameters.rounding == "calibrated")
-            for d, some in zip(self._distances, candidates, strict=True)
-        )
+        tables = {d: table_of(d, np.concatenate(parts)) for d, parts in anchors.items()}
+        replacers, which = [], self._candidates
+        for d, observed in zip(self._distances, model.frequencies, strict=True):
+            some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
+            some = some or Candidates.of(d.taxonomy, which)
+            replacers.append(Replacer(tables[d], some, calibrated=self._calibrated))
+        return tuple(replacers)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        previous = self._statistics
-        if previous is not None and self._reference == "mean" and previous.mean != statistics.mean:
-            previous = None
-        observed = self.parameters.candidates == "observed"
-        return noise_model(counts, statistics, previous, self._taxonomies, drawn_by_frequency=observed)
+        """Return the model of the window, or the one in force if that is near enough."""
+        previous, new = self._statistics, NoiseModel.of(counts, statistics)
+        if previous is not None and (self._reference != "mean" or previous.mean == statistics.mean):
+            held = NoiseModel.read(previous.model, self._taxonomies)
+            if held.is_near(new, drawn_by_frequency=self._candidates == "observed"):
+                return previous.model
+        return new.to_dict(self._attributes)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:
@@ -362,19 +374,41 @@ def _table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
     )
 
 
+def _check_leaves(model: NoiseModel, taxonomies: Mapping[str, Taxonomy]) -> None:
+    """Raise StatisticsError unless enough values of every attribute are leaves."""
+    for (name, tau), (values, counts) in zip(taxonomies.items(), model.frequencies, strict=True):
+        leaves = Candidates.of(tau, "leaves").weights[values] > 0
+        share = float(counts[leaves].sum() / counts.sum())
+        if share < MIN_LEAVES:
+            raise StatisticsError(
+                f"{name}: {share:.0%} of the window's codes are leaves of their ontology, but the preset strong needs "
+                f"{MIN_LEAVES:.0%}: its masks are leaves, and where codes are categories it does not keep the "
+                "correlation; remove the preset"
+            )
+
+
+def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``alpha``, ``rounding`` and ``candidates``: those given, and those of the preset for the rest."""
+    preset = PRESETS.get(given.get("preset"), PRESETS[None])
+    return {name: value if given.get(name) is None else given[name] for name, value in preset.items()}
+
+
 def noise_defaults(
     taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return ``correlated`` and ``reference`` of semantic noise: the given values, and the best ones for the rest.
+    """Return the parameters of semantic noise that have a default: the given values, and the best ones for the rest.
 
-    One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
-    (2017: Table 9). The noise of several arrays is not correlated.
+    Two attributes of one taxonomy get the reference ``pair``, others ``mean``. The noise of a single attribute, and
+    that of several arrays, is not correlated.
 
     * ``taxonomies``: what identifies the taxonomy of each attribute.
     * ``arrays``: the attributes that are arrays.
-    * ``given``: the given parameters with their values.
+    * ``given``: the given parameters with their values; None for those that are not given.
     """
     pair = len(taxonomies) == 2 and len(set(taxonomies.values())) == 1 and len(arrays) < 2
-    reference = "pair" if pair or given.get("pairs") is not None else "mean" if len(taxonomies) == 1 else "root"
-    best = {"correlated": len(taxonomies) > 1 and len(arrays) < 2, "reference": reference}
-    return {name: given.get(name, value) for name, value in best.items()}
+    best = {
+        "correlated": len(taxonomies) > 1 and len(arrays) < 2,
+        "reference": "pair" if pair or given.get("pairs") is not None else "mean",
+    }
+    chosen = {name: value if given.get(name) is None else given[name] for name, value in best.items()}
+    return {**with_preset(given), **chosen}

@@ -16,50 +16,25 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
     """Return the data of a configuration with its mechanism and the parameters that depend on the attributes.
 
     The data need not be valid; what has another shape than expected stays as it is. The second result is None if the
-    data name a mechanism, otherwise the reason why the default is not semantic transport, empty if it is.
+    data name a mechanism, otherwise the reason why the default is not semantic noise, empty if it is.
     """
-    from stream_masker.core.mechanisms.defaults import default_mechanism
+    from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
 
     section, attributes = data.get("mechanism", {}), _mappings(data.get("attributes"))
     if not isinstance(section, Mapping):
         return dict(data), None
+    nominal = {name: attribute for name, attribute in attributes.items() if "numeric" not in attribute}
     reason = None
     if "name" not in section:
-        default = default_mechanism(
-            section,
-            numeric=[name for name, attribute in attributes.items() if "numeric" in attribute],
-        )
+        default = default_mechanism(section, numeric=[name for name in attributes if name not in nominal])
         section, reason = {"name": default.name, **section}, default.reason
-    return {**data, "mechanism": {**_parameters(section["name"], section, data, attributes), **section}}, reason
-
-
-def _parameters(
-    name: object, section: Mapping[str, Any], data: Mapping[str, Any], attributes: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return the parameters of the mechanism that depend on the attributes and their ontologies."""
-    from stream_masker.core.mechanisms.defaults import noise_defaults
-
-    if name == "semantic_transport":
-        return {} if any("alpha" in attribute for attribute in attributes.values()) else {"alpha": 1.0}
-    nominal = {name: attribute for name, attribute in attributes.items() if "numeric" not in attribute}
-    if name not in ("semantic_noise", "exponential") or not nominal:
-        return {}
-    candidates = {"candidates": _candidates(data, nominal)}
-    if name == "exponential":
-        return candidates
+    if section["name"] != "semantic_noise" or not nominal:
+        return {**data, "mechanism": section}, reason
     taxonomies = {name: (str(a.get("ontology")), str(a.get("root"))) for name, a in nominal.items()}
-    return {
-        **noise_defaults(taxonomies, _arrays(nominal), section),
-        **candidates,
-    }
-
-
-def _candidates(data: Mapping[str, Any], nominal: Mapping[str, Mapping[str, Any]]) -> str:
-    from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates
-
-    ontologies = _mappings(data.get("ontologies"))
-    used = (ontologies.get(str(attribute.get("ontology")), {}) for attribute in nominal.values())
-    return default_candidates(ontology.get("source") == BUILT_IN_CODES for ontology in used)
+    chosen = noise_defaults(taxonomies, _arrays(nominal), section)
+    levels = {name: {"alpha": chosen["alpha"], **attribute} for name, attribute in nominal.items()}
+    section = {**section, **{name: value for name, value in chosen.items() if name != "alpha"}}
+    return {**data, "attributes": {**data["attributes"], **levels}, "mechanism": section}, reason
 
 
 def _mappings(section: object) -> dict[str, Mapping[str, Any]]:
@@ -90,7 +65,8 @@ def _described(configuration: Configuration) -> str:
     elif isinstance(section, SemanticNoiseSection):
         kind = "correlated" if section.correlated else "uncorrelated"
         shown = (
-            f"{kind}, reference {section.reference}, candidates {section.candidates}, alpha {_alphas(configuration)}"
+            f"{kind}, reference {section.reference}, rounding {section.rounding}, candidates {section.candidates}, "
+            f"alpha {_alphas(configuration)}"
         )
     return f"{section.name} ({shown})" if shown else section.name
 
@@ -100,6 +76,8 @@ def _shown(value: object) -> str:
 
 
 def _alphas(configuration: Configuration) -> str:
-    """Return the noise level of each attribute: the default one where records have their own."""
+    """Return the noise level of all attributes or of each."""
     levels = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
+    if len(set(levels.values())) == 1:
+        return f"{next(iter(levels.values())):g}"
     return ", ".join(f"{level:g} of {name}" for name, level in levels.items())

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, mechanism_parameters
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 
 SECRET = bytes(range(32))
 ONTOLOGIES = {
-    "icd": {"source": "icd10cm"},
     "flat": {"values": ["a", "b", "c", "d"]},
     "other": {"values": ["x", "y", "z"]},
 }
@@ -42,42 +42,7 @@ def parse(*attributes, **sections):
     return parse_configuration(data(*attributes, **sections))
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        [SCALAR],
-        [SCALAR, ANOTHER],
-        [SCALAR, THIRD],
-        [SCALAR, ANOTHER, THIRD],
-        [SCALAR, ARRAY, SECOND_ARRAY],
-    ],
-)
-@pytest.mark.parametrize("section", [{}, {"mechanism": {}}, {"mechanism": {"distance": "log_taxonomic"}}])
-def test_nominal_attributes_get_semantic_transport(attributes, section):
-    configuration = parse(*attributes, **section)
-    assert configuration.mechanism.name == "semantic_transport"
-    assert configuration.default_reason == ""
-    assert build_mechanism(configuration, SECRET).name == "semantic_transport"
-
-
-@pytest.mark.parametrize(
-    ("attributes", "section", "reason"),
-    [
-        ([SCALAR], {"rounding": "ceil", "correlated": True}, "only semantic_noise has correlated, rounding"),
-    ],
-)
-def test_semantic_noise_takes_its_place_where_it_cannot_be_used(attributes, section, reason):
-    configuration = parse(*attributes, mechanism=section)
-    assert (configuration.mechanism.name, configuration.default_reason) == ("semantic_noise", reason)
-    assert mechanism_line(configuration).endswith(f"; the default, because {reason}")
-    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
-
-
-def test_numbers_get_microaggregation():
-    configuration = parse(SCALAR, NUMBER)
-    assert configuration.mechanism.name == "microaggregation"
-    assert configuration.default_reason == "no other masks numbers, and a1 has them"
-    assert build_mechanism(configuration, SECRET).name == "microaggregation"
+RULE = {"rounding": "calibrated", "candidates": "observed"}
 
 
 @pytest.mark.parametrize(
@@ -87,29 +52,60 @@ def test_numbers_get_microaggregation():
         ([ARRAY], False, "mean"),
         ([SCALAR, ANOTHER], True, "pair"),
         ([SCALAR, ARRAY], True, "pair"),
-        ([SCALAR, ANOTHER | {"root": "b"}], True, "root"),
-        ([SCALAR, THIRD], True, "root"),
-        ([SCALAR, ANOTHER, THIRD], True, "root"),
-        ([ARRAY, SECOND_ARRAY], False, "root"),
+        ([SCALAR, ANOTHER | {"root": "b"}], True, "mean"),
+        ([SCALAR, THIRD], True, "mean"),
+        ([SCALAR, ANOTHER, THIRD], True, "mean"),
+        ([SCALAR, ARRAY, SECOND_ARRAY], False, "mean"),
     ],
 )
-def test_semantic_noise_takes_the_reference_that_its_attributes_allow(attributes, correlated, reference):
-    section = parse(*attributes, mechanism={"name": "semantic_noise"}).mechanism
-    assert (section.correlated, section.reference) == (correlated, reference)
+@pytest.mark.parametrize("section", [{}, {"mechanism": {}}, {"mechanism": {"distance": "log_taxonomic"}}])
+def test_nominal_attributes_get_semantic_noise(attributes, correlated, reference, section):
+    configuration = parse(*attributes, **section)
+    given = configuration.mechanism
+    assert (given.name, given.correlated, given.reference) == ("semantic_noise", correlated, reference)
+    assert {name: getattr(given, name) for name in RULE} == RULE
+    assert set(mechanism_parameters(configuration)["alpha"].values()) == {1.0}
+    assert configuration.default_reason == ""
+    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
 
 
-@pytest.mark.parametrize("name", ["semantic_noise", "exponential"])
-@pytest.mark.parametrize(("ontology", "candidates"), [("icd", "leaves"), ("flat", "all")])
-def test_masks_of_the_built_in_codes_are_leaves(name, ontology, candidates):
-    assert parse(SCALAR | {"ontology": ontology}, mechanism={"name": name}).mechanism.candidates == candidates
-    asked = parse(SCALAR | {"ontology": ontology}, mechanism={"name": name, "candidates": "all"})
-    assert asked.mechanism.candidates == "all"
+@pytest.mark.parametrize(
+    ("preset", "rounding", "candidates", "alpha"),
+    [("paper", "ceil", "all", 0.3), ("strong", "ceil", "leaves", 1.0)],
+)
+def test_a_preset_has_other_defaults_than_semantic_noise(preset, rounding, candidates, alpha):
+    configuration = parse(SCALAR, ANOTHER | {"alpha": 0.5}, mechanism={"name": "semantic_noise", "preset": preset})
+    given = configuration.mechanism
+    assert (given.rounding, given.candidates, given.reference) == (rounding, candidates, "pair")
+    assert mechanism_parameters(configuration)["alpha"] == {"a0": alpha, "a1": 0.5}
+    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
+
+
+def test_parameters_of_semantic_transport_ask_for_it():
+    configuration = parse(SCALAR, mechanism={"certainty": 0.4, "least": 3})
+    reason = "only semantic_transport has certainty, least"
+    assert (configuration.mechanism.name, configuration.default_reason) == ("semantic_transport", reason)
+    assert mechanism_line(configuration).endswith(f"; the default, because {reason}")
+
+
+@pytest.mark.parametrize("section", [{"rounding": "ceil"}, {"preset": "paper", "candidates": "observed"}])
+def test_ceil_is_refused_with_observed_candidates(section):
+    with pytest.raises(ConfigurationError, match="'ceil' is not allowed with candidates='observed': few concepts"):
+        build_mechanism(parse(SCALAR, mechanism={"name": "semantic_noise", **section}), SECRET)
+
+
+def test_numbers_get_microaggregation():
+    configuration = parse(SCALAR, NUMBER)
+    assert configuration.mechanism.name == "microaggregation"
+    assert configuration.default_reason == "no other masks numbers, and a1 has them"
+    assert build_mechanism(configuration, SECRET).name == "microaggregation"
 
 
 def test_the_alpha_is_that_of_each_attribute():
-    configuration = parse(SCALAR | {"alpha": 0.7}, ANOTHER | {"alpha": 0.2})
+    transport = {"mechanism": {"name": "semantic_transport"}}
+    configuration = parse(SCALAR | {"alpha": 0.7}, ANOTHER | {"alpha": 0.2}, **transport)
     assert mechanism_parameters(configuration)["alpha"] == {"a0": 0.7, "a1": 0.2}
-    line = "mechanism: semantic_transport (alpha 0.7 of a0, 0.2 of a1, certainty 0.5); the default"
+    line = "mechanism: semantic_transport (alpha 0.7 of a0, 0.2 of a1, certainty 0.5)"
     assert mechanism_line(configuration) == line
 
 

@@ -1,8 +1,7 @@
-"""Synthetic events: structure, distribution, drift, and publishing."""
+"""Synthetic events: structure, distribution, outbreak, and publishing."""
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -13,14 +12,12 @@ import pytest
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
-from stream_masker import WuPalmer
 from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
-from stream_masker.service.events.synthetic import BLOCK_EVENTS, synthetic_discharges
-from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, Popularity
-from stream_masker.statistics import distance_correlation
+from stream_masker.service.events.codes import Popularity
+from stream_masker.service.events.publishing import publish, synthetic_events, write_events
+from stream_masker.service.events.synthetic import BLOCK_EVENTS, OUTBREAK_SHARE, synthetic_discharges
 
 NESTED = {
     "principal": {"path": "dx.main.code", "label": "dx.main.text", "ontology": "icd", "copies": ["billing.code"]},
@@ -59,27 +56,12 @@ def test_a_label_beside_the_code_is_generated() -> None:
 def test_paths_that_cannot_be_generated_are_named() -> None:
     path = "code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code"
     attributes = {"principal": {"path": path, "label": ".display", "ontology": "icd"}}
-    with pytest.raises(ConfigurationError, match=r"^attributes.principal.path: .* has a filter, and synthetic events"):
+    with pytest.raises(ConfigurationError, match="has a filter, which cannot be written"):
         events(1, attributes)
     fhir = {"principal": {"path": "Condition.code.coding[*].code", "ontology": "icd"}}
     configuration = configured(fhir, records="fhir", mechanism={"name": "semantic_noise"})
-    with pytest.raises(ConfigurationError, match="synthetic events are no FHIR resources: publish Bundles"):
+    with pytest.raises(ConfigurationError, match="synthetic events are JSON, not fhir: publish events of your own"):
         synthetic_discharges(configuration)
-
-
-def test_events_have_numbers_at_the_configured_paths() -> None:
-    numbers = {
-        "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}},
-        "weight": {"path": "vitals.weight", "numeric": {"minimum": 2.5}},
-        "score": {"path": "score", "numeric": {"maximum": -5, "integer": True}},
-    }
-    generated = events(500, {**FLAT, **numbers})
-    assert all(type(event["age"]) is int for event in generated)
-    assert all(2.5 <= event["vitals"]["weight"] <= 102.5 for event in generated)
-    assert all(type(event["score"]) is int and -105 <= event["score"] <= -5 for event in generated)
-    assert len({event["vitals"]["weight"] for event in generated}) > 400
-    plain = events(500, FLAT)
-    assert [event["encounter_id"] for event in generated] == [event["encounter_id"] for event in plain]
 
 
 def test_codes_of_an_event_are_distinct() -> None:
@@ -99,10 +81,12 @@ def test_events_do_not_depend_on_their_number() -> None:
     assert list(discharges.events(5)) == list(islice(discharges.events(), 5))
 
 
-def test_drift_changes_only_later_events() -> None:
-    drifting, steady = events(101, drift_after=100), events(101)
-    assert drifting[:100] == steady[:100]
-    assert drifting[100] != steady[100]
+def test_an_outbreak_is_influenza_in_later_events_only() -> None:
+    ill, well = events(9_000, FLAT, outbreak_after=100), events(9_000, FLAT)
+    assert ill[:100] == well[:100]
+    assert not any(event["a"].startswith("J10") for event in well[:100])
+    share = sum(event["a"].startswith("J10") for event in ill[100:]) / 8_900
+    assert abs(share - OUTBREAK_SHARE) < 0.02
 
 
 def test_returning_patients_keep_their_identity() -> None:
@@ -126,65 +110,31 @@ def test_code_frequencies_are_skewed() -> None:
     assert counts.count(1) > 0.2 * len(counts)
 
 
-def correlation_of(generated: list[dict]) -> float:
-    d = WuPalmer(build_taxonomies(configured(FLAT))["principal"])
-    return distance_correlation([e["a"] for e in generated], d, [e["b"] for e in generated], d)
-
-
-def test_correlation_is_halved_by_the_drift() -> None:
-    independent = correlation_of(events(4_000, FLAT, correlation=0.0))
-    generated = events(8_000, FLAT, correlation=0.8, drift_after=4_000)
-    before, after = correlation_of(generated[:4_000]), correlation_of(generated[4_000:])
-    assert independent < 0.2
-    assert before > 0.3
-    assert independent < after < 0.75 * before
-
-
-def chapters(generated: list[dict]) -> Counter[str]:
-    icd = build_taxonomies(configured(FLAT))["principal"]
-    return Counter(list(icd.ancestors_of(e["a"]))[-2] for e in generated)
-
-
-def test_drift_is_an_epidemic_of_respiratory_diseases() -> None:
-    generated = events(6_000, FLAT, drift_after=3_000)
-    before, after = chapters(generated[:3_000]), chapters(generated[3_000:])
-    shared = sum((before & after).values()) / 3_000
-    assert shared < 0.7
-    assert (before.most_common(1)[0][0], after.most_common(1)[0][0]) == ("9", "10")
-
-
 def test_leaves_are_drawn_only_from_the_given_range() -> None:
     icd = build_taxonomies(configured(FLAT))["principal"]
     popularity = Popularity(icd, rng=np.random.default_rng(5))
     assert icd.leaf[popularity.positions].all()
     assert len(popularity) == icd.leaf.sum()
     some = np.arange(0, len(popularity), 997)
-    low, high = popularity.block_range(some)
-    for period in (BEFORE_DRIFT, AFTER_DRIFT):
-        for edge in (0.0, np.nextafter(1.0, 0.0)):
-            drawn = popularity.draw(np.full(len(some), edge), period, (low, high))
-            assert (popularity.block_of(drawn) == popularity.block_of(some)).all()
+    low, high = popularity.blocks.around(some)
+    for edge in (0.0, np.nextafter(1.0, 0.0)):
+        drawn = popularity.draw(np.full(len(some), edge), (low, high))
+        assert (popularity.blocks.owner[drawn] == popularity.blocks.owner[some]).all()
 
 
 @pytest.mark.parametrize("links", ["A,R", "A,R\nB,R", "A,R\nA1,A\nA11,A1\nA12,A1\nB,R\nB,A"])
 def test_small_ontologies_with_several_parents_have_events(tmp_path: Path, links: str) -> None:
     (tmp_path / "small.csv").write_text(f"concept,parent,label\nR,,\n{links.replace(chr(10), f',{chr(10)}')},\n")
     source = {"icd": {"source": str(tmp_path / "small.csv")}}
-    discharges = synthetic_discharges(configured(FLAT, ontologies=source), drift_after=10)
+    discharges = synthetic_discharges(configured(FLAT, ontologies=source), outbreak_after=10)
     known = {line.split(",")[0] for line in links.split("\n")}
     assert {e[name] for e in discharges.events(50) for name in "ab"} <= known
 
 
-@pytest.mark.parametrize("parameters", [{"correlation": 1.1}, {"correlation": -0.1}, {"drift_after": -1}])
+@pytest.mark.parametrize("parameters", [{"correlation": 1.1}, {"correlation": -0.1}, {"outbreak_after": -1}])
 def test_invalid_parameters_are_errors(parameters: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         events(1, **parameters)
-
-
-def test_filters_in_paths_are_refused() -> None:
-    filtered = {"path": "coding[?system=icd].code", "ontology": "icd"}
-    with pytest.raises(ConfigurationError, match="filter"):
-        events(1, {"principal": filtered, "secondary": FLAT["secondary"]})
 
 
 def test_scalar_attribute_is_required() -> None:
@@ -194,12 +144,12 @@ def test_scalar_attribute_is_required() -> None:
 
 
 def test_file_and_topic_have_the_same_events(tmp_path: Path) -> None:
-    simulation, out = SimulationOptions(records=50, seed=2), tmp_path / "events.jsonl"
-    simulate_to_file(configured(), simulation, str(out), stream=io.StringIO())
+    discharges, out = synthetic_discharges(configured(), seed=2), tmp_path / "events.jsonl"
+    write_events(synthetic_events(discharges, 50), str(out), rate=None, show=lambda _: None)
     written = [orjson.loads(line) for line in out.read_bytes().splitlines()]
     with mock_broker() as bootstrap:
         configuration = configured(kafka={"bootstrap_servers": bootstrap})
-        summary = simulate(configuration, simulation, stream=io.StringIO())
+        summary = publish(synthetic_events(discharges, 50), configuration, rate=None, show=lambda _: None)
         records = read_all(bootstrap, "discharges")
     assert summary.delivered == 50
     assert sorted((r.json for r in records), key=lambda e: e["encounter_id"]) == written

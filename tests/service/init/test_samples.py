@@ -13,7 +13,8 @@ from schema_registry import AVRO_EVENT, avro_values, registry_server
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import produce
-from stream_masker.service.files.proposal.source import NESTED_EVENTS, file_sample, simulated_sample, topic_sample
+from stream_masker.service.events.synthetic import NESTED_EVENTS
+from stream_masker.service.init import simulated_sample, topic_sample
 
 
 def test_a_topic_is_sampled_from_all_partitions(tmp_path):
@@ -55,13 +56,6 @@ def test_a_topic_in_the_wire_format_is_sampled_with_the_registry(tmp_path):
         publish(bootstrap, "framed", avro_values(registry.client, "visits", AVRO_EVENT, events))
         with pytest.raises(ServiceError, match="name the schema registry with --registry"):
             topic_sample(kafka, "framed", 20)
-
-
-def test_the_numbers_of_a_table_are_its_columns_without_other_texts(tmp_path):
-    (tmp_path / "t.csv").write_text("id,code,ward,age\n1,038,7,61\n2,A1,0012,\n3,250.00,9,7.5\n")
-    sample = file_sample(str(tmp_path / "t.csv"), 100)
-    assert sample.sections == {"produce": {"numbers": ["id", "age"]}}
-    assert orjson.loads(sample.events[0]) == {"id": 1, "code": "038", "ward": "7", "age": 61}
 
 
 def test_generated_events_are_those_of_simulate():

@@ -1,0 +1,163 @@
+"""What a field of sampled events is: the codes of an ontology, their labels, the id of a person, or something else."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from stream_masker.core.ontology import ConceptMap
+from stream_masker.pipeline.paths import NameStep, compile_path
+from stream_masker.service.init.sample import SampledField
+
+LEAST_SHARE: Final = 0.8
+"""The least share of a field's values that are concepts, for it to be an attribute."""
+
+TESTED_VALUES: Final = 300
+"""The number of a field's most frequent values that are looked up."""
+
+MOST_UNIQUE: Final = 50
+"""A field of more values, no two of which are equal, has no codes."""
+
+MISSING_MARKS: Final = frozenset({"NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", ".", "-", "?", "-9", "-99"})
+"""The texts that stand for a missing code where fewer than half of the values are one of them."""
+
+LEAST_PERSONS, MOST_EVENTS = 20, 50
+"""Without a name of a person's id: the least number of its values, and the most events that share one on average."""
+
+_PERSON: Final = re.compile(
+    r"(pat|patid|patnr|pid|mrn|kvnr|nhs)$|.*(patient|pa[cz]i?ent|person|subject|member|bene|enrol|participant|uniquep)"
+)
+_ID: Final = re.compile(r".*(ids?|nr|nbr|no|num|number|nummer|numero|key|identifier|reference|mrn|kvnr)$")
+_REVISIONS: Final = {
+    "ICD-9": re.compile(r"\d{3}(\.?\d{1,2})?|V\d\d(\.?\d{1,2})?|E\d{3}(\.?\d)?"),
+    "ICD-10": re.compile(r"[A-Z]\d[0-9A-Z](\.?[0-9A-Z]{1,4})?"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """How many of a field's values are concepts of an ontology, in [0, 1].
+
+    share: of whole values; exact: of ids as they stand in the ontology; labels: of labels; prefixed: of values of which
+    only the beginning is a concept.
+    """
+
+    field: SampledField
+    ontology: str
+    share: float
+    exact: float
+    labels: float
+    prefixed: float
+
+    @property
+    def by_label(self) -> bool:
+        """Whether most concepts are found by their labels."""
+        return self.labels > self.share / 2
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether enough values are concepts."""
+        return self.share >= LEAST_SHARE
+
+    @property
+    def why(self) -> str:
+        """The shares as text."""
+        more = f", and {self.prefixed:.0%} begin with one" if self.prefixed >= 0.01 else ""
+        return f"{self.share:.0%} of the values are concepts of {self.ontology}{more}"
+
+    @property
+    def problem(self) -> str | None:
+        """Why the field is no attribute; None if it is one."""
+        texts, others = self.field.texts, self.field.others
+        is_number, is_short = others.total() > texts.total(), all(map(_is_short, texts + others))
+        if self.is_coded:
+            no_code = "the name is that of an id, and the values are not exact codes"
+            is_coded = self.exact >= LEAST_SHARE or not _is_id(self.field)
+        else:
+            mixed = revisions(without_marks(texts))
+            no_code = f"{mixed}: write each revision in a field of its own" if mixed else self.why
+            is_coded = False
+        reasons = (
+            (is_short, "letters or short numbers, which are no codes"),
+            (is_number and self.is_coded, "numbers, which are codes: quote them, or read the column as text"),
+            (is_number, "numbers"),
+            (len(texts) == 1, "a single value, which cannot be masked"),
+            (MOST_UNIQUE < len(texts) == texts.total(), f"{len(texts):,} values, no two of which are equal"),
+            (not is_coded, no_code),
+        )
+        return next((reason for holds, reason in reasons if holds), None)
+
+
+def _is_short(text: str) -> bool:
+    return len(text) < (3 if text.isdigit() else 2)
+
+
+def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Coding:
+    """Return the coding of a field in the ontology that has most of its values."""
+    tested = without_marks(field.texts + field.others).most_common(TESTED_VALUES)
+    total, codings = max(1, sum(count for _, count in tested)), []
+    for name, known in concepts.items():
+        how = Counter[str]()
+        for value, count in tested:
+            how[known.find(value).how] += count
+        found = total - how["unknown"] - how["ancestor"] if tested else 0
+        shares = (number / total for number in (found, how["exact"], how["label"], how["ancestor"]))
+        codings.append(Coding(field, name, *shares))
+    return max(codings, key=lambda coding: coding.share)
+
+
+def without_marks(values: Counter[str]) -> Counter[str]:
+    """Return values without blanks, and without those that stand for missing ones where they are few."""
+    marks = {value for value in values if value.strip() in MISSING_MARKS}
+    are_few = 2 * sum(values[mark] for mark in marks) < values.total()
+    return Counter({v: n for v, n in values.items() if v.strip() and not (are_few and v in marks)})
+
+
+def revisions(values: Mapping[str, int]) -> str | None:
+    """Say which shares of values can only be of ICD-9 and of ICD-10; None unless both are a tenth or more."""
+    counts = Counter[str]()
+    for value, count in values.items():
+        fitting = [name for name, form in _REVISIONS.items() if form.fullmatch(value.strip().upper())]
+        counts[fitting[0] if len(fitting) == 1 else ""] += count
+    shares = {name: counts[name] / max(1, counts.total()) for name in _REVISIONS}
+    if min(shares.values()) < 0.1:
+        return None
+    return f"two revisions are mixed ({', '.join(f'{share:.0%} {name}' for name, share in shares.items())})"
+
+
+def person_id(fields: Iterable[SampledField], events: int) -> tuple[SampledField, str] | None:
+    """Return the field that has the id of a person in every event, and why; None if there is none.
+
+    A name of a person's id counts most. Without one, it is the id that comes again in other events, and of which there
+    are most.
+    """
+    found = []
+    for field in fields:
+        values = field.texts + field.others
+        is_scalar = all(isinstance(step, NameStep) for step in compile_path(field.path).steps)
+        if field.events < events or not is_scalar or any(re.search(r"\s|\d-\d\d-\d", value) for value in values):
+            continue
+        of_person = _PERSON.match("".join(map(_plain, field.place.names))) is not None
+        named = of_person and (_is_id(field) or _PERSON.fullmatch(_plain(field.place.names[-1])) is not None)
+        repeats = LEAST_PERSONS <= len(values) < events <= MOST_EVENTS * len(values)
+        if named or (_is_id(field) and repeats):
+            found.append((named, len(values) < events, len(values), field))
+    if not found:
+        return None
+    named, _, number, field = max(found, key=lambda one: one[:3])
+    why = "the name is that of a person's id" if named else "CHECK: its values repeat as those of a person's id"
+    return field, f"{why}; {number:,} in {events:,} events: equal codes of a person get the same mask"
+
+
+def _is_id(field: SampledField) -> bool:
+    """Return whether the name of a field ends like that of an id or a number."""
+    return _ID.match(_plain(field.place.names[-1])) is not None
+
+
+def _plain(name: str) -> str:
+    """Return the letters of a name in lower case, without accents."""
+    return re.sub(r"[^a-z]", "", unicodedata.normalize("NFKD", name).lower())

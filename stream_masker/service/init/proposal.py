@@ -1,0 +1,277 @@
+"""The configuration that is proposed for a sample of events, tried on the sample, as YAML with reasons."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import orjson
+import yaml
+
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
+from stream_masker.pipeline.fhir import PATIENT_KEY, R4_TYPES
+from stream_masker.pipeline.formats import RecordFormat, document_of
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCauses, causes_text
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.init.fields import MISSING_MARKS, Coding, best_coding, person_id, without_marks
+from stream_masker.service.init.sample import EventSample, SampledField, fhir_scalars, sampled_fields, scalars
+
+DEFAULT_MIN_RECORDS: Final = 1000
+"""The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
+
+MOST_NAMED: Final = 20
+_SEPARATOR: Final = re.compile(r"[;,|/~]\s*|\s+")
+LEAST_LISTS: Final = 0.05
+"""The least share of a column's different cells with several codes, for the cells to be lists."""
+
+_MISSING: Final = frozenset({Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY})
+_UNKNOWN: Final = frozenset({Reason.UNKNOWN_CODE})
+_POLICIES: Final = ((_MISSING, "missing", "keep"), (_UNKNOWN, "unknown", "ancestor"), (_UNKNOWN, "unknown", "suppress"))
+"""The policies of attributes that are tried one after the other, and the reasons of rejections for which they are."""
+
+Attributes: TypeAlias = dict[str, dict[str, Any]]
+
+
+def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -> str:
+    """Return a configuration as YAML for a sample of events, with the reasons as comments; no value is shown.
+
+    ``ontologies``: sources by name. Raises ServiceError if no event is an object, or no field has codes.
+    """
+    events = {record: event for record in sample.events if (event := _object(record, sample.record_format)) is not None}
+    records = [record for record in sample.events if record in events]
+    concepts = {name: _concepts(source) for name, source in ontologies.items()}
+    sections = dict(sample.sections)
+    if sample.is_table:
+        settings, tidy = _table([events[record] for record in records], concepts)
+        sections["produce"] = {**sections.get("produce", {}), **settings}
+        records = [orjson.dumps(row) for row in tidy]
+        events = dict(zip(records, tidy, strict=True))
+    fhir = [record for record in records if str(events[record].get("resourceType")) in R4_TYPES]
+    is_fhir = 2 * len(fhir) > len(records)
+    records = fhir if is_fhir else records
+    if not records:
+        raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
+    found = sampled_fields(fhir_scalars(events[r]) if is_fhir else scalars(events[r]) for r in records)
+    reasons, codes = _codes(found.values(), concepts)
+    if not codes:
+        raise ServiceError(_no_codes(reasons, len(records), ontologies))
+    person = None if is_fhir else person_id((found[path] for path in reasons), len(records))
+    treated = _fhir_fields(codes, found.values()) if is_fhir else {}
+    if person is not None:
+        treated = {"pseudonymize": [person[0].path]}
+    attributes = _attributes(codes, reasons, found, joined=is_fhir)
+    used = {attribute["ontology"] for attribute in attributes.values()}
+    data: dict[str, Any] = {
+        **{key: section for key, section in sections.items() if section},
+        **({"records": "fhir"} if is_fhir else {}),
+        "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used},
+        "attributes": attributes,
+        "fields": {**treated, "unlisted": "drop"},
+        "noise_key": PATIENT_KEY if is_fhir else person[0].path if person else "position",
+    }
+    comments = {"noise_key": person[1] if person else "" if is_fhir else "no field is a person's id in every event"}
+    if sum("[*" in attribute["path"] for attribute in attributes.values()) > 1:
+        data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
+        comments["mechanism"] = "several lists of codes are masked each on its own"
+    by_path = {code.field.path: code for code in codes}
+    comments |= {name: by_path[attribute["path"]].why for name, attribute in attributes.items()}
+    outcome = _tried(data, records, sample.record_format)
+    listed = [path for paths in treated.values() for path in paths]
+    dropped = {path: why for path, why in reasons.items() if not path.startswith(tuple(listed) or "\0")}
+    return "\n".join(_lines(data, comments, outcome, dropped))
+
+
+def _object(record: bytes, record_format: RecordFormat | None) -> dict[str, Any] | None:
+    """Return a record as an object; None if it is none."""
+    try:
+        event = document_of(record_format, record)
+    except (orjson.JSONDecodeError, RecordRejectedError):
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def _concepts(source: str) -> ConceptMap:
+    ontology = Ontology.load(source)
+    return ConceptMap(ontology.taxonomy(), ontology=ontology, unknown="ancestor")
+
+
+def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Mapping[str, str]) -> str:
+    named = [f"\n  {path}: {why}" for path, why in [*reasons.items()][:MOST_NAMED]]
+    more = f"\n  and {len(reasons) - MOST_NAMED:,} more" if len(reasons) > MOST_NAMED else ""
+    return (
+        f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology, and "
+        f"give events with several codes; the fields are{''.join(named) or ' none'}{more}"
+    )
+
+
+def _table(
+    rows: Sequence[dict[str, Any]], concepts: Mapping[str, ConceptMap]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what ``produce`` says of a table: which cells are missing and which have several codes; and such rows."""
+    lists: dict[str, str] = {}
+    marks: set[str] = set()
+    for column in sampled_fields(map(scalars, rows)).values():
+        if best_coding(column, concepts).problem is None:
+            marks |= MISSING_MARKS & column.texts.keys()
+        elif separator := _separator(column, concepts):
+            lists[column.place.names[0]] = separator
+    for row in rows:
+        for name in [name for name, cell in row.items() if cell in marks]:
+            del row[name]
+        for name in lists.keys() & row.keys():
+            row[name] = [part.strip() for part in row[name].split(lists[name].strip() or None)]
+    settings = {"null_values": ["", *sorted(marks)] if marks else [], "lists": lists}
+    return {key: value for key, value in settings.items() if value}, list(rows)
+
+
+def _separator(column: SampledField, concepts: Mapping[str, ConceptMap]) -> str | None:
+    """Return what stands between the codes of a column's cells; None if they do not have several codes."""
+    cells, parts = without_marks(column.texts), Counter[str]()
+    found = Counter(mark for text in cells for mark in _SEPARATOR.findall(text.strip())[:1])
+    if found.total() < max(2, LEAST_LISTS * len(cells)):
+        return None
+    separator = found.most_common(1)[0][0]
+    for text, count in cells.items():
+        parts.update(dict.fromkeys(map(str.strip, text.split(separator.strip() or None)), count))
+    return separator if best_coding(SampledField(column.place, 0, parts), concepts).is_coded else None
+
+
+def _codes(fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> tuple[dict[str, str], list[Coding]]:
+    """Return why fields are no attributes, by path, and the codes of those that are.
+
+    A label beside a code belongs to it. Of two paths that may select the same value, the first one with a filter is the
+    attribute.
+    """
+    codings = [best_coding(field, concepts) for field in fields]
+    reasons = {coding.field.path: problem for coding in codings if (problem := coding.problem) is not None}
+    coded = [coding for coding in codings if coding.problem is None]
+    codes: list[Coding] = []
+    for coding in sorted(coded, key=lambda one: (one.by_label, "?" not in one.field.path)):
+        place, path = coding.field.place, compile_path(coding.field.path)
+        clash = next((one.field.path for one in codes if path.may_meet(compile_path(one.field.path))), None)
+        if clash is not None:
+            reasons[place.path] = f"it may select the same value as {clash}"
+        elif coding.by_label and any(one.field.place.parent == place.parent for one in codes):
+            reasons[place.path] = "the label of a code"
+        else:
+            codes.append(coding)
+    order = [coding.field.path for coding in codings]
+    return {path: reasons[path] for path in order if path in reasons}, sorted(codes, key=coded.index)
+
+
+def _attributes(
+    codes: Sequence[Coding], reasons: dict[str, str], fields: Mapping[str, SampledField], *, joined: bool
+) -> Attributes:
+    """Return an attribute for each code, with its label; joined: one for all codes of an ontology, as in FHIR.
+
+    The labels are removed from ``reasons``, and the fields beside a code get another reason.
+    """
+    labels = {fields[path].place.parent: path for path, why in reasons.items() if why == "the label of a code"}
+    for path in reasons:
+        if fields[path].place.parent in {code.field.place.parent for code in codes} - {""}:
+            reasons[path] = "it stands beside a code and may tell it"
+    groups: dict[Any, list[Coding]] = {}
+    for code in codes:
+        groups.setdefault(code.ontology if joined else code.field.path, []).append(code)
+    attributes: Attributes = {}
+    for own in groups.values():
+        path, *others = (code.field.path for code in own)
+        beside = [labels[p] for code in own if (p := code.field.place.parent) and p in labels]
+        label = {"label": f".{fields[beside[0]].place.names[-1]}"} if beside else {}
+        also = {"also": others} if others else {}
+        name = _attribute_name(own[0].field, attributes)
+        attributes[name] = {"path": path, **also, **label, "ontology": own[0].ontology}
+        for used in beside:
+            del reasons[used]
+    return attributes
+
+
+def _fhir_fields(codes: Sequence[Coding], fields: Iterable[SampledField]) -> dict[str, list[str]]:
+    """Return the fields without which masked resources are of no use: the systems of codes, ids and references."""
+    parents = {code.field.place.parent for code in codes}
+    systems = [f"{parent}.system" for parent in sorted(parents) if "?system=" in parent.rpartition("[")[2]]
+    references: dict[str, None] = {}
+    for place in (field.place for field in fields):
+        if place.names[-1] == "reference" and len(place.names) > 2:
+            references[place.parent] = None
+        elif place.names[-1] == "id" and len(place.names) == 2:
+            references[place.path] = None
+    return {**({"keep": systems} if systems else {}), **({"references": [*references]} if references else {})}
+
+
+def _attribute_name(field: SampledField, taken: Attributes) -> str:
+    """Return a name from the path: its last name that is not ``code`` or ``coding``."""
+    names = field.place.names
+    telling = [name for name in names if name not in {"code", "coding", "value"} and not name.isdigit()] or names
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", telling[-1]).strip("_")[:90] or "attribute"
+    name = name if re.match(r"[A-Za-z_]", name) else f"a_{name}"
+    return next(one for k in range(1, 1000) if (one := name if k == 1 else f"{name}_{k}") not in taken)
+
+
+def _tried(data: dict[str, Any], records: Sequence[bytes], record_format: RecordFormat | None) -> str:
+    """Adapt the policies of the attributes to a sample, and say how much of it can be masked."""
+    try:
+        for reasons, key, value in _POLICIES:
+            for _ in data["attributes"]:  # a rejection names the first attribute that causes it, so one after the other
+                causes, _ = _counted(data, records, record_format)
+                rejecting = {path for reason, path in causes if reason in reasons}
+                changed = [a for a in data["attributes"].values() if rejecting & {a["path"], *a.get("also", ())}]
+                for attribute in changed:
+                    attribute[key] = value
+                if not changed:
+                    break
+        causes, error = _counted(data, records, record_format)
+    except ConfigurationError as refused:
+        return f"CHECK: this proposal cannot be used as it is: {' '.join(str(refused).split())}"
+    rejected = sum(causes.values())
+    if (usable := len(records) - rejected) < DEFAULT_MIN_RECORDS:
+        data["calibration"] = {"min_records": max(1, usable)}
+    text = f"Of the sample, {usable:,} can be masked, rejected {rejected:,}"
+    text += f" ({causes_text(causes)})." if rejected else "."
+    return text + (f" It cannot be masked by its own statistics: {error}. Give more events." if error else "")
+
+
+def _counted(
+    data: Mapping[str, Any], records: Sequence[bytes], record_format: RecordFormat | None
+) -> tuple[RejectionCauses, str]:
+    """Return the rejections of a sample by cause, and why its statistics cannot be computed, if they cannot."""
+    configuration = parse_configuration(data)
+    mechanism = build_mechanism(configuration)
+    counted = RecordMasker(build_plan(configuration), mechanism, bytes(32), record_format=record_format).count(records)
+    try:
+        mechanism.compute(counted.counts, version=1)
+    except StatisticsError as error:
+        return counted.causes, str(error)
+    return counted.causes, ""
+
+
+def _lines(
+    data: Mapping[str, Any], comments: Mapping[str, str], outcome: str, dropped: Mapping[str, str]
+) -> Iterator[str]:
+    yield "# Proposed for a sample of events by stream-masker config init. Check every line."
+    yield f"# {outcome}"
+    for key, value in data.items():
+        if key in ("attributes", "fields"):
+            yield f"{key}:"
+            yield from (f"  {_entry(name, setting, comments)}" for name, setting in value.items())
+        else:
+            yield _entry(key, value, comments)
+        if key == "fields":
+            yield from (f"  # dropped: {path}: {why}" for path, why in dropped.items())
+    yield "secret: {file: secret}\n"
+
+
+def _entry(key: str, value: Any, comments: Mapping[str, str]) -> str:
+    return f"{_flow(key)}: {_flow(value)}" + (f"  # {comments[key]}" if comments.get(key) else "")
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML in one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True, sort_keys=False)
+    return str(text).strip().removesuffix("\n...")

@@ -1,0 +1,280 @@
+"""``config init`` and ``config check --events``: from a sample of events to a configuration that fits them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import orjson
+import pytest
+import yaml
+from support.file_commands import run, write, write_configuration
+from support.small_configuration import write_secret
+
+SYSTEM = "http://hl7.org/fhir/sid/icd-10-cm"
+ICD = ["E11.9", "I10", "I21.4", "J18.9", "N17.9", "I50.9", "E78.5", "F32.9", "A41.9", "K21.9"]
+ICD9 = {"428.0": "428", "414.01": "414", "250.00": "250", "401.9": "401", "250.01": "250", "414.00": "414"}
+
+
+def nested(k):
+    return {
+        "event": f"e{k}",
+        "patient": {"id": f"p{k % 40}", "name": f"Ada {k}", "address": {"postalCode": f"{80000 + k}"}},
+        "age": 20 + k % 70,
+        "sex": "FM"[k % 2],
+        "admitted": f"2024-01-{1 + k % 28:02}",
+        "main": {"code": ICD[k % 10], "display": f"our own word {k % 10}"},
+        "others": [{"code": ICD[(k * 3 + j) % 10]} for j in range(k % 3)],
+        "remark": "xyzvw"[k % 5] * 9 + str(k),
+    }
+
+
+def resource(k, kind="Encounter", system=SYSTEM):
+    coding = [{"code": ICD[k % 10], **({"system": system} if system else {})}, {"system": "http://x", "code": "401"}]
+    coded = {"code": {"coding": coding}} if kind == "Condition" else {"reasonCode": [{"coding": coding}]}
+    subject = {"reference": f"Patient/{k % 40}", "display": "Ada"}
+    return {"resourceType": kind, "id": f"{kind}-{k}", "subject": subject, "text": {"div": "Ada"}, **coded}
+
+
+def proposed(folder, events, *arguments):
+    """Propose a configuration for events, which are objects or the text of a table; return its path and content."""
+    source = folder / "events.csv"
+    if isinstance(events, str):
+        source.write_text(events)
+    else:
+        source = write(folder / "events.jsonl", map(orjson.dumps, events))
+    run("config", "init", "--events", source, *arguments, "-o", folder / "proposed.yaml")
+    write_secret(folder)
+    return folder / "proposed.yaml", yaml.safe_load((folder / "proposed.yaml").read_text())
+
+
+def masked_text(folder, config):
+    (source,) = folder.glob("events.*")
+    run("mask", "-c", config, source, folder / f"out{source.suffix}")
+    return (folder / f"out{source.suffix}").read_text()
+
+
+def table(header, row, size=200):
+    return "\n".join([header, *map(row, range(size))]) + "\n"
+
+
+def test_a_proposal_for_nested_events_masks_them_and_says_of_each_field_why(tmp_path):
+    config, content = proposed(tmp_path, [nested(k) for k in range(1200)])
+    assert content["attributes"] == {
+        "main": {"path": "main.code", "ontology": "icd10cm"},
+        "others": {"path": "others[*].code", "ontology": "icd10cm"},
+    }
+    assert content["noise_key"] == "patient.id"
+    assert content["fields"] == {"pseudonymize": ["patient.id"], "unlisted": "drop"}
+    assert "calibration" not in content
+    text = config.read_text()
+    assert "100% of the values are concepts of icd10cm" in text
+    reasons = dict(re.findall(r"# dropped: (\S+): (.*)", text))
+    assert reasons == {
+        "event": "1,200 values, no two of which are equal",
+        "patient.name": "1,200 values, no two of which are equal",
+        "patient.address.postalCode": "1,200 values, no two of which are equal",
+        "age": "letters or short numbers, which are no codes",
+        "sex": "letters or short numbers, which are no codes",
+        "admitted": "0% of the values are concepts of icd10cm",
+        "main.display": "it stands beside a code and may tell it",
+        "remark": "1,200 values, no two of which are equal",
+    }
+    values = ("Ada", "p17", "xxxxx", "our own", "8000", "2024-01")
+    assert not any(value in text + masked_text(tmp_path, config) for value in values)
+
+
+def test_a_label_beside_a_code_belongs_to_it(tmp_path):
+    labels = {"E11.9": "Type 2 diabetes mellitus without complications", "I10": "Essential (primary) hypertension"}
+    events = [{"pid": f"{k % 9}", "dx": [{"c": code, "text": labels[code]}]} for k, code in enumerate([*labels] * 40)]
+    _, content = proposed(tmp_path, events)
+    assert content["attributes"] == {"c": {"path": "dx[*].c", "label": ".text", "ontology": "icd10cm"}}
+
+
+TABLES = {
+    "an index without a name": (table(",pid,dx", lambda k: f"{k},{k % 40},{ICD[k % 10]}"), ["dx"], "pid"),
+    "an id whose name is that of a beneficiary": (
+        table("BENE_ID,CLM_ID,PRVDR_NUM,dx", lambda k: f"{k % 90},{k},{k % 30},{ICD[k % 10]}"),
+        ["dx"],
+        "BENE_ID",
+    ),
+    "an id of one word": (table("enrolid,dx", lambda k: f"{k % 90},{ICD[k % 10]}"), ["dx"], "enrolid"),
+    "an id that repeats": (
+        table("DESYNPUF_ID,CLM_ID,dx", lambda k: f"X{k % 90},{k},{ICD[k % 10]}"),
+        ["dx"],
+        "DESYNPUF_ID",
+    ),
+    "an id that few share": (table("ward_id,dx", lambda k: f"w{k % 5},{ICD[k % 10]}"), ["dx"], "position"),
+    "ids like codes": (
+        table("visit_no,patient_id,dx", lambda k: f"V{k % 90:02}.{k // 90},p{k % 40},{ICD[k % 10]}"),
+        ["dx"],
+        "patient_id",
+    ),
+    "an id that is a code": (table("diagnosis_id,id", lambda k: f"{ICD[k % 10]},{k}"), ["diagnosis_id"], "position"),
+    "another language": (
+        table("Fallnummer;Patient (ID);Hauptdiagnose (ICD);OPS", lambda k: f"F{k};p{k % 40};{ICD[k % 10]};5-470"),
+        ["Hauptdiagnose (ICD)"],
+        "Patient (ID)",
+    ),
+    "marks of missing codes": (
+        table("pid,dx", lambda k: f"{k % 40},{[*ICD, 'NA', '-9', '.'][k % 13]}"),
+        ["dx"],
+        "pid",
+    ),
+    "several codes in a cell": (
+        table("pid,dx,more", lambda k: f"{k % 40},{ICD[k % 10]},{'; '.join(ICD[k % 9 : k % 9 + k % 3])}"),
+        ["dx", "more[*]"],
+        "pid",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_proposal_for_a_table_masks_it(tmp_path, case):
+    text, paths, key = TABLES[case]
+    config, content = proposed(tmp_path, text)
+    assert [attribute["path"] for attribute in content["attributes"].values()] == paths
+    assert content["noise_key"] == key
+    assert "# Of the sample, 200 can be masked, rejected 0." in config.read_text()
+    assert masked_text(tmp_path, config).count("\n") == 201
+    marks, lists = case == "marks of missing codes", case == "several codes in a cell"
+    settings = {"null_values": ["", "-9", ".", "NA"]} if marks else {"lists": {"more": "; "}} if lists else None
+    assert content.get("produce") == settings
+
+
+def test_codes_of_digits_with_a_dot_are_codes_of_their_ontology(tmp_path):
+    edges = [f"{code},{parent}" for code, parent in {**ICD9, **dict.fromkeys(ICD9.values(), "ICD9")}.items()]
+    (tmp_path / "icd9.csv").write_text("\n".join(["concept,parent", "ICD9,", *edges]) + "\n")
+    rows = table("pid,icd9,both", lambda k: f"{k % 40},{[*ICD9][k % 6]},{([*ICD9, *ICD])[k % 16]}")
+    config, content = proposed(tmp_path, rows, "--ontology", f"icd9={tmp_path / 'icd9.csv'}")
+    assert content["attributes"] == {"icd9": {"path": "icd9", "ontology": "icd9"}}
+    told = "# dropped: both: two revisions are mixed (39% ICD-9, 61% ICD-10): write each revision in a field of its own"
+    assert told in config.read_text()
+
+
+def test_numbers_that_are_codes_are_named_and_no_attribute(tmp_path):
+    write_configuration(tmp_path)
+    (tmp_path / "n.csv").write_text("concept,parent\nr,\n428,r\n428.1,428\n428.2,428\n")
+    events = [{"pid": k % 40, "dx": [428.1, 428.2][k % 2], "x": ICD[k % 10]} for k in range(60)]
+    config, _ = proposed(tmp_path, events, "--ontology", f"n={tmp_path / 'n.csv'}")
+    assert "# dropped: dx: numbers, which are codes: quote them, or read the column as text" in config.read_text()
+
+
+FHIR = {
+    "encounters": ([resource(k) for k in range(200)], ["Encounter.reasonCode[*]."]),
+    "conditions of which some codings lack a system": (
+        [resource(k, "Condition", SYSTEM if k % 3 else None) for k in range(200)],
+        ["Condition.code."],
+    ),
+    "another object among them": (
+        [{"population": 1}, *(resource(k) for k in range(200))],
+        ["Encounter.reasonCode[*]."],
+    ),
+    "bundles": (
+        [
+            {"resourceType": "Bundle", "type": "batch", "entry": [{"resource": resource(k, t)} for t in types]}
+            for types in [("Condition", "Encounter")]
+            for k in range(200)
+        ],
+        ["Condition.code.", "Encounter.reasonCode[*]."],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FHIR)
+def test_a_proposal_for_fhir_masks_every_place_of_a_code_and_keeps_its_system(tmp_path, case):
+    events, parents = FHIR[case]
+    config, content = proposed(tmp_path, events)
+    coding = f"coding[*?system={SYSTEM}]"
+    (attribute,) = content["attributes"].values()
+    assert [attribute["path"], *attribute.get("also", ())] == [f"{parent}{coding}.code" for parent in parents]
+    assert content["fields"]["keep"] == [f"{parent}{coding}.system" for parent in parents]
+    assert (content["records"], content["noise_key"]) == ("fhir", "patient")
+    text = config.read_text()
+    assert "# Of the sample, 200 can be masked, rejected 0." in text
+    (source,) = tmp_path.glob("events.*")
+    run("mask", "-c", config, source, tmp_path / "out.jsonl", "--rejected", tmp_path / "rejected")
+    written = (tmp_path / "out.jsonl").read_text()
+    assert written.count("\n") == 200
+    assert not any(word in written for word in ("Ada", "http://x", '"401"'))
+    ids = re.findall(r'"reference":"Patient/([0-9a-f]+)"', written)
+    assert {len(one) for one in ids} == {32}
+
+
+def test_a_bundle_of_several_patients_is_explained(tmp_path):
+    entries = [{"resource": resource(k)} for k in range(60)]
+    config, _ = proposed(tmp_path, [{"resourceType": "Bundle", "type": "searchset", "entry": entries}])
+    assert "several_patients 1 (split a Bundle of several patients into one for each)" in config.read_text()
+
+
+def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):
+    events = [{"patient_id": f"p{k % 9}", "main": ICD[k % 10], "second": ICD[(k + 3) % 10]} for k in range(400)]
+    del events[100]["second"]
+    for k in range(0, 40, 2):
+        events[k]["second"] = ("", None)[k % 4 // 2]
+        events[k + 1]["main"] = ("E11.9XYZ", "??")[k % 4 // 2]
+    config, content = proposed(tmp_path, events)
+    assert content["attributes"]["second"] == {"path": "second", "ontology": "icd10cm", "missing": "keep"}
+    assert content["attributes"]["main"] == {"path": "main", "ontology": "icd10cm", "unknown": "suppress"}
+    assert "400 can be masked, rejected 0" in config.read_text()
+    assert content["calibration"] == {"min_records": 400}
+
+
+@pytest.mark.parametrize("name", ["['visit.code']", "['visit [main]']"])
+def test_names_that_paths_cannot_express_are_quoted(tmp_path, name):
+    events = [{name[2:-2]: ICD[k % 10], "patient_id": f"p{k % 9}"} for k in range(60)]
+    _, content = proposed(tmp_path, events)
+    (attribute,) = content["attributes"].values()
+    assert attribute["path"] == name
+
+
+REFUSED = {
+    "no codes": ([b'{"a": "xx"}', b'{"a": "yy"}'], "no field of 2 events has codes of icd10cm: name an ontology with"),
+    "no objects": ([b"[]", b"nothing"], "the sample has no event that is a JSON object"),
+    "a heartbeat": ([b'{"ts_ms":1}'], "ts_ms: letters or short numbers"),
+    "one code": ([b'{"main": {"code": "E11.9"}}'], "main.code: a single value, which cannot be masked"),
+    "an empty object": ([b"{}"], "the fields are none"),
+    "many fields": ([orjson.dumps({f"field_{k}": k for k in range(50)})], "and 30 more"),
+    "odd shapes": ([b'{"resourceType": "Bundle", "entry": {"a": [[], [{}]]}}'], "the fields are none"),
+    "a type that is none": ([b'{"resourceType": ["x"], "a": 1}'], "a: letters or short numbers"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_samples_without_codes_are_refused_with_the_reason_of_each_field(tmp_path, case):
+    lines, message = REFUSED[case]
+    assert message in run("config", "init", "--events", write(tmp_path / "e.jsonl", lines), code=1).stderr
+
+
+def test_a_sample_that_cannot_be_masked_by_itself_says_why(tmp_path):
+    entries = [1, {"resource": None}, *({"resource": resource(k)} for k in range(6))]
+    config, _ = proposed(tmp_path, [{"resourceType": "Bundle", "type": "batch", "entry": entries}])
+    assert "It cannot be masked by its own statistics: " in config.read_text()
+
+
+def test_check_shows_what_happens_to_each_field(tmp_path):
+    config = write_configuration(tmp_path)
+    content = yaml.safe_load(config.read_text())
+    content["fields"]["keep"] = ["id", "no.such"]
+    content["fields"]["constant"] = {"list[*].x": 1}
+    content["noise_key"] = "key"
+    config.write_text(json.dumps(content))
+    events = [{"id": k, "patient": "Ada", "a": "A1", "b": "A2", "list": [{"x": 1, "y": 2}]} for k in range(20)]
+    events += [{"id": 99, "a": "A1", "b": "no code", "key": 1}]
+    source = write(tmp_path / "in.jsonl", [orjson.dumps(event) for event in events])
+    lines = run("config", "check", "-c", config, "--events", source).stdout.splitlines()
+    shown = {line.split()[0]: line.split(None, 2)[1:] for line in lines if "%" in line}
+    assert shown == {
+        "id": ["100.0%", "kept"],
+        "patient": ["95.2%", "pseudonymized"],
+        "a": ["100.0%", "masked: the code of a"],
+        "b": ["100.0%", "masked: the code of b"],
+        "list[*].x": ["95.2%", "replaced by a constant"],
+        "list[*].y": ["95.2%", "dropped: not listed"],
+        "key": ["4.8%", "dropped: not listed"],
+        "no.such": ["0.0%", "configured, but no event has it"],
+    }
+    assert "noise_key key: in 1 of 21 events" in lines
+    causes = "missing_noise_key at key 20, unknown_code at b 1"
+    assert f"21 of 21 events would be rejected: {causes}" in lines
+    assert not any("Ada" in line or "no code" in line for line in lines)

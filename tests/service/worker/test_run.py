@@ -1,0 +1,80 @@
+"""The properties of the worker's clients, and the names that it uses."""
+
+from __future__ import annotations
+
+import pytest
+from support.small_configuration import small_configuration
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.kafka.clients import connect_consumer, connect_producer, retry_delay
+from stream_masker.service.kafka.names import consumer_group_id
+from stream_masker.service.worker.run import (
+    consumer_properties,
+    producer_properties,
+    transactional_id,
+)
+
+
+def configured(**sections: object) -> Configuration:
+    flat = {"ontologies": {"small": {"values": ["x", "y"]}}, "mechanism": {"name": "pram"}}
+    return parse_configuration(small_configuration("a", **{**flat, **sections}))
+
+
+def with_properties(**properties: object) -> Configuration:
+    return configured(kafka={"properties": {name.replace("_", "."): value for name, value in properties.items()}})
+
+
+def test_properties_that_exactly_once_depends_on_cannot_be_configured() -> None:
+    given = with_properties(enable_idempotence=False, partition_assignment_strategy="range", auto_offset_reset="latest")
+    consumer, producer = consumer_properties(given), producer_properties(given, "group.one")
+    assert consumer["isolation.level"] == "read_committed"
+    assert (consumer["enable.auto.commit"], consumer["auto.offset.reset"]) == (False, "error")
+    assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
+    assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
+
+
+def test_other_properties_can_be_configured() -> None:
+    producer = producer_properties(with_properties(compression_type="zstd", linger_ms=50), "group.one")
+    assert (producer["compression.type"], producer["linger.ms"]) == ("zstd", 50)
+
+
+def test_a_static_member_is_identified_by_its_instance() -> None:
+    static = configured(worker={"instance": "pod-3", "static_member": True})
+    assert consumer_properties(static)["group.instance.id"] == "pod-3"
+    assert "group.instance.id" not in consumer_properties(configured(worker={"instance": "pod-3"}))
+
+
+def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids() -> None:
+    assert consumer_group_id(configured()) == "stream-masker.discharges"
+    assert consumer_group_id(with_properties(group_id="mine")) == "mine"
+    assert transactional_id(configured(worker={"instance": "pod-3"})) == "stream-masker.discharges.pod-3"
+    assert transactional_id(configured()).startswith("stream-masker.discharges.")
+
+
+@pytest.mark.parametrize(
+    ("properties", "seconds"),
+    [
+        ({}, 0.4),
+        ({"retry_backoff_ms": 100}, 0.08),
+        ({"retry_backoff_ms": 1000, "retry_backoff_max_ms": 200}, 0.2),
+        ({"retry_backoff_ms": 5000, "retry_backoff_max_ms": 5000}, 0.5),
+    ],
+)
+def test_the_retry_delay_is_the_least_time_before_a_request_is_sent_again(
+    properties: dict[str, int], seconds: float
+) -> None:
+    assert retry_delay(producer_properties(with_properties(**properties), "id")) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_librdkafka_accepts_the_properties(protocol: str) -> None:
+    given = with_properties(group_protocol=protocol)
+    assert ("partition.assignment.strategy" in consumer_properties(given)) is (protocol == "classic")
+    connect_consumer(consumer_properties(given)).close()
+    connect_producer(producer_properties(given, "group.one"))
+
+
+def test_a_property_that_librdkafka_refuses_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: .*no\.such\.property"):
+        connect_consumer(consumer_properties(with_properties(no_such_property=1)))

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, UInt64Matrix
+from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
@@ -358,13 +358,15 @@ class RecordMasker:
             for run, (start, end) in _spans(runs)
         ]
         emptied = sum((Counter(part.decoded.emptied) for part in parts), Counter[str]())
-        return [replace(first, emptied=emptied, suppressed=self._suppressed(parts)), *others]
+        lost = np.sum([part.decoded.lost for part in parts], axis=0)
+        prefixes = np.sum([part.decoded.unknown for part in parts], axis=0) - lost
+        suppressed, generalized = self._by_policy("suppress", lost), self._by_policy("ancestor", prefixes)
+        return [replace(first, emptied=emptied, suppressed=suppressed, generalized=generalized), *others]
 
-    def _suppressed(self, parts: Sequence[MaskedPart]) -> dict[str, int]:
-        """Return the number of unknown codes that are removed, by attribute that suppresses them."""
-        lost = np.sum([part.decoded.lost for part in parts], axis=0).tolist()
-        attributes = zip(self._plan.attributes, lost, strict=True)
-        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == "suppress"}
+    def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
+        """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
+        attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
+        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
 
     def _result(
         self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords

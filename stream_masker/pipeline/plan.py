@@ -398,3 +398,5 @@ def _allowed(key: str, given: str, allowed: tuple[str, ...]) -> None:
 def _single(key: str, path: Path) -> None:
     if path.arrays:
         raise ConfigurationError(f"{key}: path {path.text!r} has a [*]; it must select one value")
+    if path.alternative is not None:
+        _single(key, path.alternative)

@@ -140,8 +140,8 @@ class Result:
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; emptied: the number of values that a
-    transform could not treat and removed, by configured path; suppressed: the number of unknown codes that were
-    removed, by attribute with ``unknown: suppress``.
+    transform could not treat and removed, by configured path; suppressed, generalized: the number of unknown codes that
+    were removed, or masked as the concept of their prefix, by attribute with ``unknown: suppress`` or ``ancestor``.
     """
 
     offsets: Sequence[int]
@@ -153,6 +153,7 @@ class Result:
     blocks: Sequence[Block]
     emptied: Mapping[str, int] = field(default_factory=dict)
     suppressed: Mapping[str, int] = field(default_factory=dict)
+    generalized: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
@@ -172,6 +173,7 @@ class Result:
             blocks=_all(part.blocks for part in parts),
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=sum((Counter(part.suppressed) for part in parts), Counter()),
+            generalized=sum((Counter(part.generalized) for part in parts), Counter()),
         )
 
 

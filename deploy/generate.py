@@ -21,7 +21,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "deploy" / "monitoring")]
 
-from alerts import Thresholds, alerts, marked_rules_yaml, rules_yaml  # noqa: E402 - found through the path above
+from alerts import MARK, MARKED, Thresholds, alerts, rules_yaml  # noqa: E402 - found through the path above
 from dashboards import DASHBOARDS, dashboard_json  # noqa: E402
 
 CHART = ROOT / "deploy" / "chart"
@@ -59,7 +59,10 @@ def generated_files() -> dict[Path, str]:
     files = CHART / "files"
     dashboards = {files / "dashboards" / f"{one.name}.json": dashboard_json(one) for one in DASHBOARDS}
     written = {CHART / "values.schema.json": values_schema(), CHART / "README.md": readme()}
-    rules = {files / "alerts.yaml": rules_yaml(), files / "rules.yaml": marked_rules_yaml()}
+    rules = {
+        files / "alerts.yaml": rules_yaml(alerts(Thresholds())),
+        files / "rules.yaml": rules_yaml(alerts(MARKED, MARK.format("selector"))),
+    }
     return {**written, **rules, **dashboards}
 
 

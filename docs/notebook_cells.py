@@ -37,7 +37,7 @@ def _narrow_tables() -> Iterator[None]:
 def _shown(cell: dict[str, Any], names: dict[str, Any]) -> Iterator[str]:
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
-        yield source
+        yield source.replace("## ", "### ")
         return
     yield f"```python\n{source}\n```"
     printed, value = _run(source, names)

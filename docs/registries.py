@@ -36,7 +36,7 @@ from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankS
 from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
-from stream_masker.service.observability.metric_definitions import metrics_table
+from stream_masker.service.observability.metrics import metrics_table
 from stream_masker.statistics import (
     Statistics,
     distance_correlation,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import yaml
-from queries import by, metric
+from queries import checked, metric
 
 PREFIX = "StreamMasker"
-RUNBOOKS = "docs/kafka/alerts.md"
+RUNBOOKS = "docs/operations.md"
 """The page with a section for each alert."""
 
 MARK = "<<{}>>"
@@ -23,28 +23,24 @@ MARK = "<<{}>>"
 REPORTED_ELSEWHERE = "brokers|statistics"
 """Components of a process that have alerts of their own."""
 
+TREND, IDLE, REMEMBERED = "10m", "30m", "1d"
+"""Ranges: of the trend of the lag; without records, after which an input is idle; and how long an installation without
+any process counts as gone, before it counts as removed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """When alerts fire, as texts of PromQL.
 
-    * ``window``, ``lag_window``: durations of the rates, and of the trend of the lag. ``idle_window``: an input without
-      records for this duration is idle. ``remembered``: an installation without any process counts as gone for this
-      duration, and as removed after it.
-    * ``stale_seconds``: age of statistics. ``lag``: uncommitted records. ``divergence``: Jensen-Shannon divergence, in
-      [0, 1]. ``rmse_error``: relative difference of actual and target RMSE.
-    * Shares, in [0, 1]: ``rejected`` of the records, ``truncated`` and ``unchanged`` of the window's values.
+    ``window``: the range of the rates. ``stale_seconds``: age of statistics. ``lag``: uncommitted records.
+    ``divergence``: Jensen-Shannon divergence, in [0, 1]. Shares, in [0, 1]: ``rejected`` of the records, ``unchanged``
+    of the window's values.
     """
 
     window: str = "5m"
-    lag_window: str = "10m"
-    idle_window: str = "30m"
-    remembered: str = "1d"
     stale_seconds: str = "3600"
     divergence: str = "0.1"
-    rmse_error: str = "0.2"
     rejected: str = "0.01"
-    truncated: str = "0.05"
     unchanged: str = "0.6"
     lag: str = "100000"
 
@@ -87,24 +83,24 @@ class Expressions:
 
     def most(self, name: str, *labels: str, **selected: str) -> str:
         """Return the maximum in each installation, and by labels of the metric."""
-        return f"max by ({_joined(*by(name, *labels))}) ({self.series(name, **selected)})"
-
-    def least(self, name: str) -> str:
-        return f"min by ({_joined()}) ({self.series(name)})"
+        return f"max by ({_joined(*checked(name, *labels))}) ({self.series(name, **selected)})"
 
     def sum(self, name: str) -> str:
+        """Return the sum in each installation."""
         return f"sum by ({_joined()}) ({self.series(name)})"
 
     def rate(self, name: str, window: str) -> str:
+        """Return the rate of a counter in each installation."""
         return f"sum by ({_joined()}) (rate({self.series(name)}[{window}]))"
 
     def increased(self, name: str) -> str:
+        """Return the installations in which a counter has increased."""
         return f"sum by ({_joined()}) (increase({self.series(name)}[{self.at.window}])) > 0"
 
     def gone(self, process: str) -> str:
         """Return the installations without a process of a kind, of those that had any process lately; all of them, if
         Prometheus knows none."""
-        remembered = f"max_over_time({self.series('build_info')}[{self.at.remembered}])"
+        remembered = f"max_over_time({self.series('build_info')}[{REMEMBERED}])"
         running = self.series("build_info", process=process)
         return (
             f"max by (namespace, job) ({remembered}) unless max by (namespace, job) ({running}) "
@@ -123,7 +119,7 @@ def _joined(*labels: str) -> str:
 def alerts(at: Thresholds, matchers: str = "") -> tuple[Alert, ...]:
     """Return all alerts with these thresholds, for the series that ``matchers`` select."""
     found = Expressions(at, matchers)
-    return (*_process_alerts(found), *_record_alerts(found), *_statistics_alerts(found), *_protection_alerts(found))
+    return (*_process_alerts(found), *_record_alerts(found), *_statistics_alerts(found))
 
 
 def _process_alerts(found: Expressions) -> tuple[Alert, ...]:
@@ -150,29 +146,15 @@ def _process_alerts(found: Expressions) -> tuple[Alert, ...]:
 def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
     at = found.at
     records, rejected = (found.rate(name, at.window) for name in ("records_in_total", "records_rejected_total"))
-    lag = found.sum("consumer_lag_assigned")
-    trend = f"sum by ({_joined()}) (deriv({found.series('consumer_lag_assigned')}[{at.lag_window}]))"
+    lag = found.sum("consumer_lag")
+    trend = f"sum by ({_joined()}) (deriv({found.series('consumer_lag')}[{TREND}]))"
     return (
         Alert(
             "NotMasking",
             "critical",
             "5m",
-            f"{found.most('held')} == 1 or ({records} == 0 and {lag} > 0)",
+            f"{found.most('held_because')} == 1 or ({records} == 0 and {lag} > 0)",
             "Input waits and is not masked: a worker has no usable statistics, or no transaction is committed.",
-        ),
-        Alert(
-            "SecretsDiffer",
-            "critical",
-            "1m",
-            f"{found.most('held_because', reason='other_secret')} == 1",
-            "A worker has another masking secret than the published statistics are for, so it masks nothing.",
-        ),
-        Alert(
-            "PartitionUnreadable",
-            "critical",
-            "1m",
-            f"{found.most('unreadable_partitions')} > 0",
-            "A partition of the input cannot be read on: its records wait, and no error passes by itself.",
         ),
         Alert(
             "RecordsSkipped",
@@ -196,29 +178,26 @@ def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
             "The workers do not keep up with the input.",
         ),
         Alert(
-            "TruncationRate",
-            "warning",
-            "15m",
-            f"{found.most('truncated_share', 'attribute')} > {at.truncated}",
-            "The noise of {{ $labels.attribute }} is often greater than any distance, so it is truncated.",
+            "MessagesRefused",
+            "critical",
+            "0s",
+            found.increased("messages_refused_total"),
+            "Messages of an internal topic are not authentic.",
         ),
     )
 
 
 def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
-    """A mechanism with a promise for every record moves values farther than the target where the promise needs it."""
-    at = found.at
-    actual, target = (found.most("rmse", "attribute", kind=kind) for kind in ("actual", "target"))
-    promise = found.most("risk_certainty", "attribute", given="record")
-    version = "statistics_version"
+    """Values of an attribute that has nearly always the same one are repeated, whatever masking does."""
+    at, prior = found.at, found.most("risk_prior", "attribute")
     return (
         Alert(
             "StatisticsStale",
             "warning",
             "5m",
             f"{found.most('statistics_age_seconds')} > {at.stale_seconds} "
-            f"and {found.rate('records_in_total', at.idle_window)} > 0",
-            "Records arrive, and the statistics are {{ $value | humanizeDuration }} old: is the calibrator running?",
+            f"and {found.rate('records_in_total', IDLE)} > 0",
+            "Records arrive, and a process uses statistics that are {{ $value | humanizeDuration }} old.",
         ),
         Alert(
             "DriftOverThreshold",
@@ -227,35 +206,6 @@ def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
             f"{found.most('drift_divergence', 'attribute', 'against')} > {at.divergence}",
             "The values of {{ $labels.attribute }} differ from the {{ $labels.against }} version.",
         ),
-        Alert(
-            "UtilityOffTarget",
-            "warning",
-            "30m",
-            f"1 - {actual} / ({target} > 0) > {at.rmse_error} "
-            f"or {actual} / ({target} > 0) - 1 > {at.rmse_error} unless {promise}",
-            "Masked values of {{ $labels.attribute }} are not as far from the originals as the noise requires.",
-        ),
-        Alert(
-            "StatisticsRefused",
-            "warning",
-            "0s",
-            found.increased("statistics_refused_total"),
-            "A process cannot use a published version. It keeps the one in force; without one, it waits.",
-        ),
-        Alert(
-            "VersionsDiffer",
-            "warning",
-            "15m",
-            f"{found.most(version)} > {found.least(version)}",
-            "Processes use different versions of the statistics; {{ $value }} is the latest one.",
-        ),
-    )
-
-
-def _protection_alerts(found: Expressions) -> tuple[Alert, ...]:
-    """Values of an attribute that has nearly always the same one are repeated, whatever masking does."""
-    at, prior = found.at, found.most("risk_prior", "attribute")
-    return (
         Alert(
             "RiskOverLimit",
             "critical",
@@ -275,14 +225,7 @@ def _protection_alerts(found: Expressions) -> tuple[Alert, ...]:
             "critical",
             "0s",
             found.increased("statistics_withheld_total"),
-            "The calibrator withholds statistics because of their disclosure risk.",
-        ),
-        Alert(
-            "MessagesRefused",
-            "critical",
-            "0s",
-            found.increased("messages_refused_total"),
-            "Messages of an internal topic are not authentic.",
+            "The calibrator withholds statistics: their disclosure risk is too high, or they cannot be computed.",
         ),
     )
 
@@ -302,15 +245,6 @@ def _rule(alert: Alert) -> Mapping[str, Any]:
     }
 
 
-def rules_yaml() -> str:
-    """Return the file of the rules with the default thresholds, for all series."""
-    return _text(alerts(Thresholds()))
-
-
-def marked_rules_yaml() -> str:
-    """Return the file from which the chart makes its rules, with marks for thresholds and matchers."""
-    return _text(alerts(MARKED, MARK.format("selector")))
-
-
-def _text(found: tuple[Alert, ...]) -> str:
+def rules_yaml(found: tuple[Alert, ...]) -> str:
+    """Return the file of the rules of alerts."""
     return yaml.safe_dump(rules(found), sort_keys=False, width=1000)

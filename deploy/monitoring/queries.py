@@ -1,10 +1,10 @@
-"""PromQL expressions from the metric definitions of the service, so that a renamed metric is an error here."""
+"""PromQL expressions from the metrics that the service declares, so that a renamed metric is an error here."""
 
 from __future__ import annotations
 
-from stream_masker.service.observability.metric_definitions import ALL_METRICS, MetricDefinition
+from stream_masker.service.observability.metrics import ALL_METRICS
 
-DEFINITIONS = {definition.name: definition for definition in ALL_METRICS}
+DECLARATIONS = {declaration.name: declaration for declaration in ALL_METRICS}
 
 RATE_INTERVAL = "$__rate_interval"
 """Grafana's variable for the shortest range over which a rate is correct."""
@@ -17,44 +17,37 @@ def metric(name: str, *matchers: str, **labels: str) -> str:
     """Return the selector of a metric by its name without the prefix.
 
     ``matchers``: in PromQL, of labels that Prometheus adds. ``labels``: values of the metric's own labels.
-    Raises KeyError for a metric that is not defined, ValueError for a label that it does not have.
+    Raises KeyError for a metric that is not declared, ValueError for a label that it does not have.
     """
-    definition = DEFINITIONS[name]
-    return definition.full_name + _braces(definition, matchers, labels)
+    checked(name, *labels)
+    return DECLARATIONS[name].full_name + _braces(*(f'{one}="{value}"' for one, value in labels.items()), *matchers)
 
 
-def by(name: str, *labels: str) -> tuple[str, ...]:
+def checked(name: str, *labels: str) -> tuple[str, ...]:
     """Return ``labels`` after a check that the metric has them. Raises KeyError or ValueError as ``metric`` does."""
-    unknown = set(labels) - {*DEFINITIONS[name].labels, "instance", "job"}
+    unknown = set(labels) - {*DECLARATIONS[name].labels, "instance", "job"}
     if unknown:
         raise ValueError(f"{name} has no labels {sorted(unknown)}")
     return labels
 
 
-def aggregated(operator: str, name: str, *labels: str, where: str = "", **selected: str) -> str:
-    """Return the panels' expression ``OPERATOR by (labels) (metric)``; ``where``: a further matcher."""
-    matchers = [where] if where else []
-    return f"{operator}{_by(by(name, *labels))} ({metric(name, *matchers, SELECTED_SERIES, **selected)})"
-
-
-def occurring(expression: str, label: str) -> str:
-    """Return the series of an expression that are above 0, or one whose ``label`` is ``none``: most reasons never
-    occur, and their names would hide the lines."""
-    return f'{expression} > 0 or on () label_replace(vector(0), "{label}", "none", "", "")'
+def aggregated(operator: str, name: str, *labels: str, **selected: str) -> str:
+    """Return the panels' expression ``OPERATOR by (labels) (metric)``."""
+    return f"{operator}{_by(checked(name, *labels))} ({metric(name, SELECTED_SERIES, **selected)})"
 
 
 def rate(name: str, *labels: str, **selected: str) -> str:
     """Return the panels' expression for the rate per second of a counter, summed by labels."""
     ranged = f"{metric(name, SELECTED_SERIES, **selected)}[{RATE_INTERVAL}]"
-    return f"sum{_by(by(name, *labels))} (rate({ranged}))"
+    return f"sum{_by(checked(name, *labels))} (rate({ranged}))"
 
 
 def quantile(share: float, name: str) -> str:
     """Return the panels' expression for a quantile of a histogram. Raises ValueError for another kind of metric."""
-    definition = DEFINITIONS[name]
-    if definition.kind != "histogram":
-        raise ValueError(f"{name} is a {definition.kind}, not a histogram")
-    buckets = f"{definition.full_name}_bucket{_braces(definition, (SELECTED_SERIES,), {})}"
+    declaration = DECLARATIONS[name]
+    if declaration.kind != "histogram":
+        raise ValueError(f"{name} is a {declaration.kind}, not a histogram")
+    buckets = f"{declaration.full_name}_bucket{_braces(SELECTED_SERIES)}"
     return f"histogram_quantile({share:g}, sum by (le) (rate({buckets}[{RATE_INTERVAL}])))"
 
 
@@ -62,9 +55,5 @@ def _by(labels: tuple[str, ...]) -> str:
     return f" by ({', '.join(labels)})" if labels else ""
 
 
-def _braces(definition: MetricDefinition, matchers: tuple[str, ...], labels: dict[str, str]) -> str:
-    unknown = labels.keys() - set(definition.labels)
-    if unknown:
-        raise ValueError(f"{definition.name} has no labels {sorted(unknown)}")
-    inside = ", ".join([*(f'{label}="{value}"' for label, value in labels.items()), *matchers])
-    return f"{{{inside}}}" if inside else ""
+def _braces(*matchers: str) -> str:
+    return f"{{{', '.join(matchers)}}}" if matchers else ""

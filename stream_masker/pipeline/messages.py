@@ -91,6 +91,7 @@ def _counts(counts: Counts) -> JsonObject:
         "pairs": {f"{i},{j}": _sparse(pair) for (i, j), pair in counts.pairs.items()},
         "lengths": {str(j): _sparse(lengths) for j, lengths in counts.lengths.items()},
         "events": {",".join(map(str, js)): _sparse(events) for js, events in counts.events.items()},
+        "lacking": {",".join(map(str, js)): _sparse(lacking) for js, lacking in counts.lacking.items()},
         "contexts": {str(number): _counts(part) for number, part in counts.contexts.items()},
         "moments": None if counts.numeric is None else counts.numeric.to_dict(),
     }
@@ -146,7 +147,9 @@ def _read_counts(data: JsonObject, sizes: Sequence[int], records: int) -> Counts
     bounds: dict[tuple[int, ...], int] = {(j,): size for j, size in enumerate(sizes)}
     bounds |= {(i, j): sizes[i] * sizes[j] for i, j in combinations(range(len(sizes)), 2)}
     pairs = {key: _read_sparse(data["pairs"]["{},{}".format(*key)], bounds[key]) for key in bounds if len(key) == 2}
-    events = {tuple(map(int, name.split(","))): each for name, each in data["events"].items()}
+    events, lacking = (
+        {tuple(map(int, name.split(","))): each for name, each in data[part].items()} for part in ("events", "lacking")
+    )
     counts = Counts(
         records=data["records"],
         values=tuple(_read_sparse(each, size) for each, size in zip(data["values"], sizes, strict=True)),
@@ -156,6 +159,7 @@ def _read_counts(data: JsonObject, sizes: Sequence[int], records: int) -> Counts
         numeric=None if data["moments"] is None else Moments.from_dict(data["moments"]),
         lengths={int(j): _read_sparse(each, MAX_COUNTED_ELEMENTS + 1) for j, each in data["lengths"].items()},
         events={key: _read_sparse(each, bounds[key]) for key, each in events.items()},
+        lacking={key: _read_sparse(each, bounds[key] << len(sizes)) for key, each in lacking.items()},
         contexts={int(number): _read_counts(part, sizes, records) for number, part in data["contexts"].items()},
     )
     _require(len(counts.given) == len(counts.unknown) == len(sizes), "given")

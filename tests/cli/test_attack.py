@@ -121,8 +121,8 @@ def right_of(guesses):
 
 
 def shown(case):
-    """The figures of the row of a case on the page *The promise in figures*."""
-    (line,) = [line for line in (DOCS / "promise.md").read_text().splitlines() if line.startswith(f"| {case} |")]
+    """The figures of the row of a case on the page *Security*."""
+    (line,) = [line for line in (DOCS / "security.md").read_text().splitlines() if line.startswith(f"| {case} |")]
     return [float(figure) for figure in re.findall(r"\d\.\d+", "|".join(line.split("|")[3:]))]
 
 

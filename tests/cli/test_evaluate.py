@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.file_commands import LINES, run, write
 
@@ -34,19 +32,6 @@ def test_the_same_report_is_written_twice(tmp_path, config, source):
     assert data["measurements"][0]["options"]["rounding"] == "ceil"
 
 
-def test_tables_are_read_and_sampled(tmp_path, config, source):
-    rows = [json.loads(line) for line in LINES]
-    table, parquet = tmp_path / "in.csv", tmp_path / "in.parquet"
-    table.write_text("a,b\n" + "".join(f"{row['a']},{row['b']}\n" for row in rows))
-    pq.write_table(pa.table({name: [row[name] for row in rows] for name in ("a", "b")}), parquet)
-    reports = []
-    for path in (source, table, parquet):
-        run("evaluate", "-c", config, *PRAM, "--records", "60", "-o", tmp_path / "r.html", path)
-        reports.append((tmp_path / "r.json").read_bytes())
-    assert reports == [reports[0]] * 3
-    assert json.loads(reports[0])["records"] == 60
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -68,11 +53,6 @@ def test_it_is_said_which_events_are_measured(tmp_path, config):
     assert (data["records"], data["available"], data["left_out"]) == (50, 120, 2)
     assert "They are a random sample of 120, always the same one." in report.read_text()
     assert "2 events of the file are left out" in report.read_text()
-
-
-def test_there_must_be_an_event(tmp_path, config):
-    bad = write(tmp_path / "bad.jsonl", [b"{}"])
-    assert "bad.jsonl has no event that can be masked" in run("evaluate", "-c", config, bad, code=1).output
 
 
 def limited(config, source, folder, *limits, code=0):

@@ -6,11 +6,8 @@ import re
 from itertools import product
 
 import orjson
-import pyarrow as pa
 import pytest
 from support.file_commands import CODES, ROOT, run, write, write_deployment
-
-from stream_masker import Ontology, mask_frame
 
 LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT.items() for code in codes}}
 CANARY = "Anna Canary, ward 7"
@@ -141,13 +138,6 @@ def test_a_quote_that_is_not_closed_is_an_error_that_names_its_row(tmp_path, cas
     assert f"row {number:,} (line {number + 1:,})" in done.stderr
     assert CANARY not in done.output
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_the_lines_of_a_quoted_cell_are_one_row(tmp_path):
-    rows = rows_with(701, '701,"Sturz\n\nzu ""Hause"",\nleicht",A1')
-    (tmp_path / "in.csv").write_text(table(*rows, "1501,too,many,A1", '1502,"x"y,A1'))
-    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), tmp_path / "in.csv", tmp_path / "out.csv")
-    assert "masked 1,500, rejected 2 (not_json 2)" in done.stderr
 
 
 def names_missing(first, row):
@@ -281,13 +271,6 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, k
     assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
 
 
-def test_rejected_codes_are_not_called_suppressed(tmp_path):
-    events = [{"a": CANARY if k % 4 == 0 else CODES[k % 8]} for k in range(400)]
-    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
-    assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr
-
-
 ATTRIBUTES = {
     "all codes of three attributes are there": ({}, {}, {}, True),
     "one of three may be missing": ({}, {"missing": "keep"}, {}, False),
@@ -307,21 +290,10 @@ def test_nothing_is_promised_where_one_of_three_codes_may_be_missing(tmp_path, c
     }
     events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8], "c": CODES[5 * k % 8]} for k in range(400)]
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    config = deployment(tmp_path, {"path": "a"}, attributes=attributes)
+    mechanism = {"name": "semantic_transport"}
+    config = deployment(tmp_path, {"path": "a"}, attributes=attributes, mechanism=mechanism)
     for command in (("mask", source, tmp_path / "out.jsonl"), ("calibrate", source)):
         done = run(command[0], "-c", config, *command[1:])
         assert ("at most" in done.stderr) == is_promised
         assert ("Nothing is promised about single records" in done.stderr) != is_promised
         assert ("In complete records, the best guess" in done.stderr) != is_promised
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_nothing_is_promised_of_a_table_in_which_one_of_three_codes_is_missing(missing):
-    rows = [
-        {"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8], "c": CODES[5 * k % 8]}
-        for k in range(400)
-    ]
-    tree = Ontology.from_edges(list(LINKS.items()))
-    _, report = mask_frame(pa.Table.from_pylist(rows), dict.fromkeys("abc", tree), keep=[], report=True, seed=b"s" * 16)
-    assert ("at most" in report.sentences[0]) != missing
-    assert ("In complete records, the best guess" in report.sentences[0]) == missing

@@ -62,7 +62,7 @@ def rare(*given):
     ],
 )
 def test_large_groups_protect_less(name, parameters, small, large, counts, distance):
-    """The table of docs/security/attacks.md. Scheduled: methods and variants that another row stands for."""
+    """The table of docs/methods.md. Scheduled: methods and variants that another row stands for."""
     taxonomies = dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy)
     for records, expected in ((50, small), (1_000, large)):
         made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes...", **parameters)

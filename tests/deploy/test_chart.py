@@ -283,10 +283,10 @@ def test_alerts_look_at_the_release_with_thresholds_and_labels_of_the_values(tmp
     given = {
         "labels": {"team": "data"},
         "thresholds": {"lag": 2500000, "window": "10m"},
-        "rules": {"StreamMaskerNoCalibrator": changed, "StreamMaskerUtilityOffTarget": {"enabled": False}},
+        "rules": {"StreamMaskerNoCalibrator": changed, "StreamMaskerNotReady": {"enabled": False}},
     }
     alerts = rules({"alerts": given, "runbooks": "https://docs.example/alerts.html"})
-    assert alerts.keys() == rules({}).keys() - {"StreamMaskerUtilityOffTarget"}
+    assert alerts.keys() == rules({}).keys() - {"StreamMaskerNotReady"}
     assert alerts["StreamMaskerNoCalibrator"]["for"] == "15m"
     assert alerts["StreamMaskerNoCalibrator"]["labels"] == {"severity": "critical", "team": "data"}
     assert alerts["StreamMaskerLagGrowing"]["expr"].endswith("> 2.5e+06")

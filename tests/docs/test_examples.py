@@ -27,19 +27,6 @@ def test_the_command_writes_what_the_example_expects(tmp_path, name):
     assert (tmp_path / "rejected.jsonl").read_bytes() == b""
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "name",
-    [name if name == "nested" else pytest.param(name, marks=pytest.mark.scheduled) for name in examples.HEADINGS],
-)
-def test_the_example_runs_with_noise(tmp_path, name):
-    """Scheduled: formats whose masking by the default the test above shows."""
-    by_default = gzip.decompress((examples.FOLDER / name / "expected.jsonl.gz").read_bytes()).splitlines()
-    by_noise = examples.masked(name, tmp_path, "semantic_noise").splitlines()
-    assert len(by_noise) == examples.RECORDS[name]
-    assert sum(map(bytes.__ne__, by_noise, by_default)) > 0.9 * len(by_noise)
-
-
 @pytest.mark.parametrize("name", examples.HEADINGS)
 def test_the_example_is_that_of_the_documentation(name):
     content = yaml.safe_load((examples.FOLDER / name / "stream-masker.yaml").read_text())

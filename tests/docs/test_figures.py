@@ -1,139 +1,182 @@
-"""The figures of the documentation: constants equal those of the code, and measurements are repeated."""
+"""The figures of the documentation, computed again: real discharges, and the events of ``examples/nested``.
+
+One attacker is meant: he knows how often codes and pairs occur and how masks are drawn, and sees all masks of a record.
+"""
 
 from __future__ import annotations
 
+import gzip
 import re
-from math import sqrt
 
+import numpy as np
+import orjson
 import pytest
-import yaml
-from support.data import icd9cm
+from support.data import discharges, icd9cm
 from support.documentation import DOCS, ROOT
-from support.documented import (
-    BLOCK_RECORDS,
-    CALIBRATOR_STALE_SECONDS,
-    DEFAULT_PARTITIONS,
-    FENCING_SECONDS,
-    FETCH_BACKOFF_MS,
-    LINGER_MS,
-    LONGEST_RETRY_BACKOFF_MS,
-    MAX_BLOCK_BYTES,
-    MAX_FENCINGS,
-    MAX_GROWTH,
-    MAX_VERSION_BYTES,
-    MIN_SECRET_BYTES,
-    OVERLAPPED_RECORDS,
-    PRODUCER_BYTES,
-    QUEUED_MESSAGES,
-    RECONNECT_MS,
-    RETRY_BACKOFF_MS,
-    SESSION_SECONDS,
-    STOP_LIMIT_SECONDS,
-    UNREADY_FAILURES,
-    WEEK_MS,
-    WORKER_TRANSACTION_MS,
-    Configuration,
-    DataSet,
-    Health,
-    Ontology,
-    candidates,
-    masked_bytes,
-    semantic_errors,
-)
-from support.real_codes import as_batch, real_pairs
-from support.small_configuration import small_configuration
+from support.examples import FOLDER
+from support.real_codes import as_batch, in_force, real_pairs, real_rows
 
-WORDS = {3: "three", 10: "ten"}
-SMALLEST = small_configuration("a")
+from stream_masker import Ontology, SemanticNoise, SemanticTransport
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.random import PositionKeys
+from stream_masker.core.risk.records import Tuples
+from stream_masker.core.statistics import compute_statistics, count_batch
+
+pytestmark = pytest.mark.exhaustive
+NAMES = ("principal", "secondary")
+SEED = b"a seed of sixteen bytes"
+DEFAULT = {"alpha": 1.0, "reference": "pair", "rounding": "calibrated", "candidates": "observed"}
+PAPER = {"alpha": 0.3, "reference": "pair", "rounding": "ceil", "candidates": "all"}
+MAKERS = {"default": (SemanticNoise, DEFAULT), "transport": (SemanticTransport, {}), "paper": (SemanticNoise, PAPER)}
+METHODS = " ".join((DOCS / "methods.md").read_text().split())
+SECURITY = " ".join((DOCS / "security.md").read_text().split())
 
 
-def page(name: str) -> str:
-    """The text of a page on one line."""
-    return " ".join((DOCS / name).read_text().split())
+class Masked:
+    """A method with the statistics of a batch in force, and the masks that it draws."""
+
+    def __init__(self, name, tau, batch):
+        kind, parameters = MAKERS[name]
+        self.tau, self.batch = tau, batch
+        self.made = in_force(kind(dict.fromkeys(NAMES, tau), seed=SEED, **parameters), batch)
+        self.counts = count_batch(batch, [len(tau)] * 2)
+        self.drawn = self.made.mask_batch(batch, PositionKeys(b"secret of the figures", "t", 0, np.arange(batch.size)))
+        after = count_batch(Batch(batch.size, self.drawn.columns), [len(tau)] * 2)
+        self.after = compute_statistics(after, NAMES, self.made.distances, version=1)
+
+    def variation(self):
+        """The total variation of the laws of the principal code, of all records that were drawn."""
+        laws = [np.bincount(c[0].codes, minlength=len(self.tau)) for c in (self.batch.columns, self.drawn.columns)]
+        return np.abs(laws[0] - laws[1]).sum() / 2 / self.batch.size
+
+    def likelihoods(self):
+        """The window's pairs with their shares, and the law of masks given each of them."""
+        tuples = Tuples.of(self.counts, (0, 1), [len(self.tau)] * 2)
+        values = [np.unique(c.codes).astype(np.int32) for c in self.batch.columns]
+        channels = tuple(self.made.attribute_channel(j, values[j], self.counts) for j in (0, 1))
+        return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihood
 
 
-def test_batches():
-    text, worker = page("kafka/tuning.md"), Configuration.model_validate(SMALLEST).worker
-    assert f"`worker.batch_records`, {worker.batch_records:,}" in text
-    assert f"{OVERLAPPED_RECORDS:,} records" in text
-    assert f"| `linger.ms` | {LINGER_MS} |" in text
+@pytest.fixture(scope="module")
+def real():
+    """Each method on the real discharges."""
+    tau, batch = icd9cm().taxonomy(), as_batch(real_pairs())
+    return {name: Masked(name, tau, batch) for name in MAKERS}
 
 
-def test_properties_of_the_worker():
-    text = page("kafka/tuning.md")
-    assert f"| `fetch.queue.backoff.ms` | {FETCH_BACKOFF_MS} |" in text
-    assert f"| `queued.min.messages` | {QUEUED_MESSAGES} |" in text
-    assert f"| `reconnect.backoff.max.ms` | {RECONNECT_MS} |" in text
-    assert f"| `retry.backoff.ms` of the producer | {RETRY_BACKOFF_MS} |" in text
-    assert f"| `retry.backoff.max.ms` of the producer | {LONGEST_RETRY_BACKOFF_MS:,} |" in text
-    assert f"| `transaction.timeout.ms` | {WORKER_TRANSACTION_MS:,} |" in text
-    assert f"fenced {WORDS[MAX_FENCINGS]} times within a minute" in text
-    assert FENCING_SECONDS == 60
+def row(text, name):
+    """The figure of a method in a row of the table of methods."""
+    (line,) = [line for line in (DOCS / "methods.md").read_text().splitlines() if line.startswith(f"| {text} |")]
+    return float(line.strip("| ").split("|")[2 + list(MAKERS).index(name)])
 
 
-def test_settings_of_the_topics():
-    text, whole = page("kafka/index.md"), Configuration.model_validate(SMALLEST)
-    assert f"`--partitions`, {DEFAULT_PARTITIONS} by default" in text
-    extra = masked_bytes(whole) - 2 * whole.limits.record_bytes
-    assert f"twice `limits.record_bytes` and {extra:,} bytes for the headers, at least {PRODUCER_BYTES:,}" in text
-    assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {MAX_BLOCK_BYTES >> 20} MiB" in text
-    assert f"`cleanup.policy=compact`, `max.message.bytes` {MAX_VERSION_BYTES >> 20} MiB" in text
-
-
-def test_time_limits():
-    text = page("kafka/failure-modes.md")
-    assert f"aborts after at most {WORKER_TRANSACTION_MS / 1000:.0f} s" in text
-    assert f"ends within {STOP_LIMIT_SECONDS:.0f} s." in text
-    assert f"takes over after {SESSION_SECONDS:.0f} s" in text
-    assert f"after {WORDS[UNREADY_FAILURES]} failed transactions in a row" in text
-    alive = Health()._stale_after
-    assert f"not run for {alive:.0f} s (worker) or {CALIBRATOR_STALE_SECONDS:.0f} s (calibrator)" in page("metrics.md")
-
-
-def test_sizes():
-    assert f"runs of at most {BLOCK_RECORDS:,} records" in page("security.md")
-    assert f"The secret has at least {MIN_SECRET_BYTES} bytes" in page("security.md")
-    assert f"exceeds {WORDS[MAX_GROWTH]} times `groups.records`" in page("methods/groups.md")
-    icd10cm = Ontology.load("icd10cm").taxonomy()
-    assert f"{len(icd10cm) - 1:,} chapters, blocks and codes" in page("ontologies.md")
-    assert f"its {icd10cm.leaf.sum():,} leaves are the billable codes" in page("ontologies.md")
-
-
-def test_the_distance_of_the_example():
-    text = (DOCS / "mathematics.md").read_text()
-    assert f"{1 - 12 / 14:.6f}" in text
-
-
-@pytest.mark.exhaustive
-def test_how_far_the_rule_of_the_papers_exceeds_its_target():
-    tau = icd9cm().taxonomy()
-    data = DataSet((as_batch(real_pairs()),), {"a": tau, "b": tau}, bytes(16))
-    chosen = [one for one in candidates(["semantic_noise"], [0.1]) if one.options["rounding"] == "ceil"]
-    ratios = []
-    for noise in (one.build(data) for one in chosen if one.options["correlated"]):
-        masked = data.mask(noise)
-        errors = semantic_errors(data.whole, masked, data.distances)
-        targets = (one.squared_noise for one in masked.distortions)
-        ratios += [sqrt(error / target) for error, target in zip(errors, targets, strict=True)]
-    shown = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("methods/semantic-noise.md"))
-    assert [f"{100 * (ratio - 1):.0f}" for ratio in (min(ratios), max(ratios))] == list(shown.groups())
-
-
-def test_the_chart_has_the_memory_that_was_measured():
-    text = (DOCS / "kafka" / "sizing.md").read_text().partition("## Memory")[2]
-    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| ([\d,]+) \|$", text, re.M)
-    measured = {
-        name: (int(worker.replace(",", "")), int(calibrator.replace(",", ""))) for name, worker, calibrator in rows
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_table_of_methods(real, name):
+    one = real[name]
+    risk = one.made.risk(draws=4_000)
+    learned = risk.record["principal"]
+    figures = {
+        "best guess of the code is right": learned.vulnerability,
+        "best guess of its block is right": learned.levels["block"].vulnerability,
+        "best guess of its chapter is right": learned.levels["chapter"].vulnerability,
+        "records whose code is guessed with more than 0.9": learned.certain,
+        "surest guess of any record": learned.greatest,
+        "codes that stay as they were": risk.unchanged["principal"],
+        "distance of codes and masks (RMSE)": risk.rmse["principal"],
+        "sdCor of both diagnoses, 0.259 before": one.after.correlation[0, 1],
+        "total variation of the code's law": one.variation(),
+        "√sVar, 0.593 before": one.after.variance["principal"] ** 0.5,
     }
-    requests, limits = measured.pop("the chart requests"), measured.pop("the chart's limit")
-    values, units = yaml.safe_load((ROOT / "deploy" / "chart" / "values.yaml").read_text()), {"Mi": 1, "Gi": 1024}
+    before = one.made.statistics
+    assert [round(before.correlation[0, 1], 3), round(before.variance["principal"] ** 0.5, 3)] == [0.259, 0.593]
+    assert [round(learned.prior, 2), round(learned.levels["chapter"].prior, 2)] == [0.07, 0.30]
+    for text, figure in figures.items():
+        assert row(text, name) == pytest.approx(figure, abs=0.02), text
 
-    def resource(component: str, kind: str) -> int:
-        text = values[component]["resources"][kind]["memory"]
-        return int(text[:-2]) * units[text[-2:]]
 
-    for place, component in enumerate(("worker", "calibrator")):
-        assert (requests[place], limits[place]) == (resource(component, "requests"), resource(component, "limits"))
-        peaks = [pair[place] for pair in measured.values()]
-        assert requests[place] >= max(peaks[:3])
-        assert 3 * limits[place] >= 4 * max(peaks)
+def test_the_readme_has_the_figures_of_the_table():
+    text = (ROOT / "README.md").read_text()
+    shown = [re.findall(r"\| ([\d.]+) ?%? \| ([\d.]+|none) ?%? \|$", line) for line in text.splitlines()]
+    found = [[0.0 if cell == "none" else float(cell) for cell in pair] for (pair,) in filter(None, shown)]
+    rows = (
+        "best guess of the code is right",
+        "best guess of its chapter is right",
+        "records whose code is guessed with more than 0.9",
+        "codes that stay as they were",
+        "sdCor of both diagnoses, 0.259 before",
+        "total variation of the code's law",
+        "distance of codes and masks (RMSE)",
+    )
+    wanted = [[row(text, name) for name in ("default", "transport")] for text in rows]
+    assert [[x / 100 if x > 1 else x for x in pair] for pair in found] == pytest.approx(np.array(wanted), abs=0.005)
+    assert f"{found[0][0]:.0f} % of the records; without masks, in 7 %" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("name", "shown"), [("default", (0.53,)), ("transport", (0.39, 0.24, 0.99))])
+def test_what_the_age_of_a_record_adds(real, name, shown):
+    """The attacker also knows the law of codes of each age band, and sees the band."""
+    one = real[name]
+    (a, b), likelihood = one.likelihoods()
+    keys = a.astype(np.int64) << 32 | b
+    rows = discharges()
+    _, band = np.unique([rows[k]["age"] for k in real_rows(("diag_1", "diag_2"))], return_inverse=True)
+    own = np.searchsorted(keys, one.batch.columns[0].codes.astype(np.int64) << 32 | one.batch.columns[1].codes)
+    laws = [np.bincount(own[band == k], minlength=keys.size) for k in range(band.max() + 1)]
+    place = np.unique(a, return_inverse=True)[1]
+    surest = []
+    for k in np.random.default_rng(0).choice(one.batch.size, 2_000, replace=False):
+        told = np.bincount(place, laws[band[k]] * likelihood(tuple(int(c.codes[k]) for c in one.drawn.columns)))
+        surest.append(told.max() / told.sum())
+    surest = np.array(surest)
+    figures = (surest.mean(), (surest > 0.5 + 1e-5).mean(), surest.max())[: len(shown)]
+    assert figures == pytest.approx(shown, abs=0.03)
+    assert f"{shown[0]:.2f}" in SECURITY.partition("age band too")[2][:80]
+
+
+def test_what_transport_does_not_write(real):
+    one = real["transport"]
+    (a, b), likelihood = one.likelihoods()
+    share = np.unique(real_pairs()[0].astype(np.int64) << 32 | real_pairs()[1], return_counts=True)[1] / one.batch.size
+    assert np.array_equal(np.unique(a.astype(np.int64) << 32 | b), a.astype(np.int64) << 32 | b)
+    written = np.array([share @ likelihood(pair) for pair in zip(a.tolist(), b.tolist(), strict=True)])
+    variation = (np.abs(written - share).sum() + 1 - written.sum()) / 2
+    never = []
+    for j in (0, 1):
+        values, counts = np.unique(one.batch.columns[j].codes, return_counts=True)
+        channel = one.made.attribute_channel(j, values.astype(np.int32), one.counts)
+        reached = (counts @ channel.rows)[channel.classes.class_of[values]] > 1e-9
+        never.append(f"{(~reached).sum()} of {values.size}")
+    assert "{} principal and {} secondary codes are never written".format(*never) in METHODS
+    assert f"{variation:.3f} for the pair" in METHODS
+
+
+def test_most_masks_of_the_papers_rule_are_codes_that_no_record_has(real):
+    before, after = (c[0].codes for c in (real["paper"].batch.columns, real["paper"].drawn.columns))
+    page = (DOCS / "architecture.md").read_text()
+    assert float(re.search(r"(\d+) % of the masks", page)[1]) == pytest.approx(
+        100 * (~np.isin(after, before)).mean(), abs=2
+    )
+
+
+def test_the_figures_of_events_with_lists():
+    tau = Ontology.load("icd10cm").taxonomy()
+    lines = gzip.decompress((FOLDER / "nested" / "events.jsonl.gz").read_bytes()).splitlines()
+    events = [orjson.loads(line)["diagnoses"] for line in lines]
+    offsets = offsets_from_lengths(np.array([len(one["secondary"]) for one in events]))
+    principal, secondary = (
+        tau.encode(codes)
+        for codes in (
+            [one["principal"]["code"] for one in events],
+            [each["code"] for one in events for each in one["secondary"]],
+        )
+    )
+    batch = Batch(len(events), (Column(principal), Column(secondary, offsets)))
+    figures = []
+    for name in ("default", "transport"):
+        one = Masked(name, tau, batch)
+        figures += [one.made.risk().record["principal"].vulnerability, one.made.risk().rmse["secondary"]]
+        asked = (one.drawn.distortions[1].squared_noise / one.drawn.distortions[1].values) ** 0.5
+    text = METHODS.partition("With lists the difference is larger")[2]
+    shown = [float(figure) for figure in re.findall(r"0\.\d+", text)[:5]]
+    assert shown == pytest.approx([figures[0], figures[2], figures[3], asked, figures[1]], abs=0.02)

@@ -64,7 +64,10 @@ def test_the_statistics_are_those_of_the_window(stream: Service) -> None:
         count_window(calibrator, 1_000)
         wait(lambda: len(versions(stream)) >= 2, "a version of the blocks")
         calibrator.wait(lambda: calibrator.metric("sdcor", data="original") > 0, "the figures of the window")
-        shown = {name: calibrator.metric(name, data="original", attribute="first") for name in ("svar", "sdvar")}
+        shown = {
+            "svar": calibrator.metric("svar", data="original", attribute="first"),
+            "sdvar": calibrator.metric("sdcov", data="original", first="first", second="first"),
+        }
         correlation = calibrator.metric("sdcor", data="original")
     tau = Ontology.load(stream.folder / "ontology.csv").taxonomy()
     noise = SemanticNoise({"first": tau, "second": tau}, seed=b"of no importance here")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,24 +24,16 @@ WORKING: Series = {
     metric("build_info", JOB, process="calibrator"): f"1x{MINUTES}",
     metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES}",
     metric("not_ready_because", JOB, component="transactions"): f"0x{MINUTES}",
-    metric("held", JOB): f"0x{MINUTES}",
     metric("held_because", JOB, reason="other_secret"): f"0x{MINUTES}",
     metric("records_in_total", JOB): f"0+60000x{MINUTES}",
     metric("records_masked_total", JOB): f"0+60000x{MINUTES}",
     metric("records_rejected_total", JOB, reason="missing"): f"0+60x{MINUTES}",
-    metric("truncated_share", JOB, attribute="principal"): f"0.001x{MINUTES}",
     metric("unchanged_share", JOB, attribute="principal"): f"0.5x{MINUTES}",
-    metric("consumer_lag_assigned", JOB): f"500 900 500x{MINUTES}",
-    metric("unreadable_partitions", JOB): f"0x{MINUTES}",
+    metric("consumer_lag", JOB, topic="discharges", partition="0"): f"500 900 500x{MINUTES}",
     metric("records_skipped_total", JOB, cause="retention"): f"12x{MINUTES}",
     metric("statistics_age_seconds", JOB): f"60x{MINUTES}",
-    metric("statistics_version", JOB): f"2x{MINUTES}",
-    metric("statistics_refused_total", JOB): f"2x{MINUTES}",
     metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
-    metric("rmse", JOB, attribute="principal", kind="actual"): f"0.21x{MINUTES}",
-    metric("rmse", JOB, attribute="principal", kind="target"): f"0.2x{MINUTES}",
     metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
-    metric("risk_certainty", JOB, attribute="principal", given="record"): f"0.5x{MINUTES}",
     metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
     metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"7x{MINUTES}",
@@ -51,10 +42,10 @@ WORKING: Series = {
 
 FIRING: Mapping[str, list[Series]] = {
     "NotMasking": [
-        {metric("held", JOB): f"1x{MINUTES}"},
+        {metric("held_because", JOB, reason="none_published"): f"1x{MINUTES}"},
         {
             metric("records_in_total", JOB): f"90000x{MINUTES}",
-            metric("consumer_lag_assigned", JOB): f"500+0x{MINUTES}",
+            metric("consumer_lag", JOB, topic="discharges", partition="0"): f"500+0x{MINUTES}",
         },
     ],
     "NoWorker": [
@@ -70,26 +61,14 @@ FIRING: Mapping[str, list[Series]] = {
     ],
     "NoBroker": [{metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES - 5} 1x5"}],
     "NotReady": [{metric("not_ready_because", JOB, component="transactions"): f"1x{MINUTES}"}],
-    "SecretsDiffer": [{metric("held_because", JOB, BEHIND, reason="other_secret"): f"1x{MINUTES}"}],
-    "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"1x{MINUTES}"}],
-    "StatisticsRefused": [{metric("statistics_refused_total", JOB): f"0+1x{MINUTES}"}],
-    "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"1x{MINUTES}"}],
     "RecordsSkipped": [{metric("records_skipped_total", JOB, cause="retention"): f"0+5x{MINUTES}"}],
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
-    "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
+    "LagGrowing": [{metric("consumer_lag", JOB, topic="discharges", partition="0"): f"0+5000x{MINUTES}"}],
     "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.81x{MINUTES}"}],
-    "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.15x{MINUTES}"}],
     "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
     "DriftOverThreshold": [
         {metric("drift_divergence", JOB, attribute="principal", against=one): f"0.3x{MINUTES}"}
         for one in ("baseline", "previous")
-    ],
-    "UtilityOffTarget": [
-        {metric("rmse", JOB, attribute="principal", kind="actual"): f"0.1x{MINUTES}"},
-        {
-            metric("rmse", JOB, attribute="principal", kind="actual"): f"0.3x{MINUTES}",
-            metric("risk_certainty", JOB, attribute="principal", given="record"): "_",
-        },
     ],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],
     "StatisticsWithheld": [{metric("statistics_withheld_total", JOB): f"0x{MINUTES - 3} 1x3"}],
@@ -104,17 +83,6 @@ def run_promtool(folder: Path, series: Series, expression: str, expected: bool) 
     """Return the output of promtool for a test that the expression is 1 at the end, or has no value."""
     samples = [{"labels": "{}", "value": 1}] if expected else []
     return _run(folder, series, [{"eval_time": f"{MINUTES}m", "expr": expression, "exp_samples": samples}])
-
-
-def failed_minutes(folder: Path, series: Series, expression: str, minutes: int) -> list[int]:
-    """Return the minutes in which the expression has a value."""
-    never = [{"eval_time": f"{minute}m", "expr": expression, "exp_samples": []} for minute in range(minutes)]
-    return [_minute(time) for time in re.findall(r"time: (\S+),", _run(folder, series, never))]
-
-
-def _minute(duration: str) -> int:
-    hours, minutes = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:0s)?", duration).groups()
-    return 60 * int(hours or 0) + int(minutes or 0)
 
 
 def _run(folder: Path, series: Series, tests: Sequence[Mapping[str, Any]]) -> str:

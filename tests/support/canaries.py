@@ -78,11 +78,10 @@ def event(number: int) -> dict[str, Any]:
     }
 
 
-ALPHA = {"alpha": {"path": "alpha"}}
 ATTRIBUTES = {
-    "first": {"path": "first", "ontology": "small", **ALPHA},
-    "second": {"path": "second", "ontology": "small", "missing": "keep", **ALPHA},
-    "others": {"path": "others[*].code", "label": "others[*].text", "ontology": "small", "missing": "keep", **ALPHA},
+    "first": {"path": "first", "ontology": "small"},
+    "second": {"path": "second", "ontology": "small", "missing": "keep"},
+    "others": {"path": "others[*].code", "label": "others[*].text", "ontology": "small", "missing": "keep"},
 }
 
 

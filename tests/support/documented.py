@@ -39,7 +39,7 @@ from stream_masker.service.kafka.requirements import (
     required_topics,
 )
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metric_definitions import ALL_METRICS
+from stream_masker.service.observability.metrics import ALL_METRICS
 from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.groups import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from prometheus_client import CollectorRegistry
 from support.calibration_bench import CalibrationBench
 from support.small_configuration import write_small
 
@@ -26,14 +25,16 @@ from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metric_definitions import ProcessName
-from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.metrics import Metrics, ProcessName, process_registry
 from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
 """Concept ids, one of which is sensitive; none of them may appear in a label."""
+
+LABEL = "A disease"
+"""The label of all concepts."""
 
 PARTITIONS = (Partition("discharges", 0), Partition("admissions", 3))
 RECORDS = 10
@@ -49,10 +50,10 @@ class MetricCall(NamedTuple):
 
 
 class RecordingMetrics(Metrics):
-    """Real metrics in a registry of their own that also record their calls."""
+    """Real metrics in the registry of a process that also record their calls."""
 
     def __init__(self, process: ProcessName) -> None:
-        super().__init__(CollectorRegistry(), process)
+        super().__init__(process_registry(process, Health()), process)
         self.calls: list[MetricCall] = []
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
@@ -72,7 +73,7 @@ def worker_metrics() -> RecordingMetrics:
     """Return the metrics of a worker that has statistics, partitions, a committed batch and an aborted one."""
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
-    report.start(dict.fromkeys((*NOMINAL, *NUMERIC), 0.3))
+    report.start()
     report.refused_message(RefusalCause.FORGED)
     active = SimpleNamespace(version=3, refusals=1, refused="version 4")
     report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
@@ -85,11 +86,10 @@ def worker_metrics() -> RecordingMetrics:
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     counts = TransactionCounts(
         masked=8,
-        tombstones=1,
+        records=10,
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
         suppressed=Counter({NOMINAL[0]: 2}),
-        blocks=2,
         blocks_left_out=1,
     )
     report.committed(counts, 0.3)
@@ -108,12 +108,13 @@ def calibrator_metrics(folder: Path) -> RecordingMetrics:
 
 def write_configuration(folder: Path) -> Configuration:
     root, *children = CONCEPTS
-    rows = [f"{child},{root}" for child in children[:2]] + [f"{child},{children[0]}" for child in children[2:]]
+    links = [*((child, root) for child in children[:2]), *((child, children[0]) for child in children[2:])]
+    rows = [f"{child},{parent},{LABEL}" for child, parent in links]
     nominal = {name: {"path": name, "ontology": "small"} for name in NOMINAL}
     numeric = {name: {"path": name, "numeric": {}} for name in NUMERIC}
     path = write_small(
         folder,
-        rows="\n".join(["concept,parent", f"{root},", *rows, ""]),
+        rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
         attributes={**nominal, **numeric},
         internal_topics={"encryption": False},
         publication={"min_records": 1},

@@ -14,7 +14,6 @@ from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
     Float64Array,
-    Float64Matrix,
     Int32Array,
     Int32Matrix,
     Int64Array,
@@ -24,9 +23,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.draws import accepts, mixed_word, uniform
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 
-REDRAWN, SECOND, UP, AGAIN = map(
-    np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F, 0x2545F4914F6CDD1D, 0x9E6C63D0876A9A47)
-)
+REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F, 0x9E6C63D0876A9A47))
 """What tells the random words of one record's draws from each other."""
 NEWTON_STEPS, BALANCED_ROUNDS = 3, 5
 LEAST_WEIGHT = np.float32(1e-30)
@@ -46,6 +43,29 @@ def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Mat
                 product = weight * row[j]
                 best[j] = product if product > best[j] else best[j]
     return result
+
+
+@kernel
+def exceeding_products(
+    first: Float32Matrix, rows: Float32Matrix, total: Float32Matrix, bounds: Float64Array, i: Int64Array, j: Int64Array
+) -> tuple[Int64Array, Int64Array, Float64Array]:
+    """Return (e,) each: t, x and the product of all first[i[t], x]·rows[j[t], x] > total[i[t], j[t]]·bounds[x].
+
+    ``first``: (a, k), ``rows``: (b, k), ``total``: (a, b), ``bounds``: (k,).
+    """
+    count = 0
+    which, value, found = np.empty(i.size, np.int64), np.empty(i.size, np.int64), np.empty(i.size)
+    for t in range(i.size):
+        left, right, whole = first[i[t]], rows[j[t]], np.float64(total[i[t], j[t]])
+        for x in range(bounds.size):
+            product = np.float64(left[x]) * np.float64(right[x])
+            if product > whole * bounds[x]:
+                if count == which.size:
+                    which, value = np.append(which, np.empty_like(which)), np.append(value, np.empty_like(value))
+                    found = np.append(found, np.empty_like(found))
+                which[count], value[count], found[count] = t, x, product
+                count += 1
+    return which[:count], value[:count], found[:count]
 
 
 @kernel
@@ -185,55 +205,132 @@ def draw_pairs(
 
 
 class Couplings(NamedTuple):
-    """The arrays of the draws of an attribute's k_B values given k_A values of the root; see ``given``.
+    """The laws of an attribute's k_B values given k_A values of the root, as compressed rows; see ``given``.
 
-    * ``source``: (k_A, k_B) float32 P(b | a). ``target``: (k_A, k_B) float32 P(b* | a*).
-    * ``block``: (k_B,) int32, the block of each value. ``nodes``: (levels, blocks) int32, what each block belongs to at
-      each level: itself, its chapter, everything.
-    * ``eta``: (k_A, k_B) float32 η(a*, b*). ``salts``: (k_B,) uint64.
+    Values are in the order of the taxonomy, so that those of a node are next to each other.
+
+    * ``source_offsets``: (k_A + 1,), ``source``: (m,) int32 values, ``shares``: (m,) P(b | a), which sum to 1 for each a.
+    * ``target_offsets``, ``target``, ``chances``: the same of P(b* | a*). ``eta``: η of each entry.
+    * ``nodes``: (levels, k_B) int32, what each value belongs to, the nearest first: itself, its block, its chapter, all.
+      A row does not descend. ``salts``: (k_B,) uint64.
     """
 
-    source: Float32Matrix
-    target: Float32Matrix
-    block: Int32Array
+    source_offsets: Int64Array
+    source: Int32Array
+    shares: Float64Array
+    target_offsets: Int64Array
+    target: Int32Array
+    chances: Float64Array
+    eta: Float64Array
     nodes: Int32Matrix
-    eta: Float32Matrix
     salts: UInt64Array
 
 
-@inlined
-def climb(
-    p: Float32Array,
-    q: Float32Array,
-    block: Int32Array,
-    nodes: Int32Matrix,
-    chance: Float64Matrix,
-    left: Float64Matrix,
-    sums: Float64Matrix,
-) -> None:
-    """Couple two laws level by level, the nearest first; ``sums``: (4, blocks), overwritten.
+class Matches(NamedTuple):
+    """Room for the matches of two laws: the entries i and j, and the mass that is moved from i to j."""
 
-    For each level and block, (levels, blocks): ``chance`` is that of what its node has too much of p to become what the
-    node has too much of q, and ``left`` the share of the latter, of each value in the block, that lower levels left.
+    first: Int64Array
+    second: Int64Array
+    mass: Float64Array
+
+
+@inlined
+def matched(
+    own: Int32Array, p: Float64Array, new: Int32Array, q: Float64Array, nodes: Int32Matrix, into: Matches
+) -> int:
+    """Match two laws, mass by mass, within each node in order, the nearest nodes first; return how many matches.
+
+    ``own``, ``new``: their values, ascending. ``p``, ``q``: their masses; what is not matched for rounding is left.
     """
-    sums[:] = 0.0
-    for x in range(p.size):
-        difference = np.float64(p[x]) - np.float64(q[x])
-        sums[0 if difference > 0.0 else 1, block[x]] += abs(difference)
-    left[0, :] = 1.0
+    count = 0
     for level in range(nodes.shape[0]):
-        sums[2:] = 0.0
-        for v in range(nodes.shape[1]):
-            sums[2, nodes[level, v]] += sums[0, v]
-            sums[3, nodes[level, v]] += sums[1, v]
-        for v in range(nodes.shape[1]):
-            more, less = sums[2, nodes[level, v]], sums[3, nodes[level, v]]
-            chance[level, v] = min(less / more, 1.0) if more > 0.0 else 0.0
-            kept = max(1.0 - more / less, 0.0) if less > 0.0 else 0.0
-            sums[0, v] *= 1.0 - chance[level, v]
-            sums[1, v] *= kept
-            if level + 1 < nodes.shape[0]:
-                left[level + 1, v] = left[level, v] * kept
+        node, j = nodes[level], 0
+        for i in range(own.size):
+            if p[i] > 0.0:
+                low, high = j, new.size
+                while low < high:
+                    middle = (low + high) // 2
+                    if node[new[middle]] < node[own[i]]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                j, left, place = low, p[i], node[own[i]]
+                while left > 0.0 and j < new.size and node[new[j]] == place:
+                    mass = min(left, q[j])
+                    if mass > 0.0:
+                        left -= mass
+                        q[j] -= mass
+                        into.first[count], into.second[count], into.mass[count] = i, j, mass
+                        count += 1
+                    if left > 0.0:
+                        j += 1
+                p[i] = left
+    return count
+
+
+@kernel
+def joint_given(
+    couplings: Couplings, chances: Float64Array, root_new: int, room: Float32Array
+) -> tuple[Float32Matrix, Float64Array]:
+    """Return (k_B, n) float32 P(b, b* | a*) for the n entries of P(b* | a*), and (k_B,) P(b | a*).
+
+    ``chances``: (k_A,) P(a | a*). ``room``: for the result, k_B·n numbers or more.
+
+    Values a of chance 0 are left out.
+    """
+    starts, ends = couplings.source_offsets, couplings.target_offsets
+    some = slice(ends[root_new], ends[root_new + 1])
+    new, q, size = couplings.target[some], couplings.chances[some], couplings.salts.size
+    result = room[: size * new.size].reshape(size, new.size)
+    result[:] = 0.0
+    prior = np.zeros(size)
+    into = Matches(np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size))
+    for a in range(chances.size):
+        if chances[a] > 0.0:
+            own, p = couplings.source[starts[a] : starts[a + 1]], couplings.shares[starts[a] : starts[a + 1]]
+            for k in range(own.size):
+                prior[own[k]] += chances[a] * p[k]
+            for k in range(matched(own, p.copy(), new, q.copy(), couplings.nodes, into)):
+                result[own[into.first[k]], into.second[k]] += np.float32(chances[a] * into.mass[k])
+    return result, prior
+
+
+@kernel
+def exceeding_entries(
+    joint: Float32Matrix, prior: Float64Array, chance: Float64Array, bounds: Float64Array
+) -> tuple[Int64Array, Int64Array, Float64Array, float]:
+    """Return (e,) each: the column j, the row x and the posterior of all joint[x, j] > chance[j]·bounds[x], and the
+    greatest other posterior. ``joint``: (k, n), ``prior``, ``chance``: its sums, (k,) and (n,), ``bounds``: (k,)."""
+    count, others = 0, 0.0
+    column, row, posterior = np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16)
+    inverse = np.where(chance > 0.0, 1.0 / np.where(chance > 0.0, chance, 1.0), 0.0)
+    for x in range(joint.shape[0]):
+        for j in range(joint.shape[1] if prior[x] > 0.0 else 0):
+            found = joint[x, j] * inverse[j]
+            if found > bounds[x]:
+                if count == column.size:
+                    column, row = np.append(column, np.empty_like(column)), np.append(row, np.empty_like(row))
+                    posterior = np.append(posterior, np.empty_like(posterior))
+                column[count], row[count], posterior[count] = j, x, found
+                count += 1
+            elif found > others:
+                others = found
+    return column[:count], row[:count], posterior[:count], others
+
+
+@kernel
+def column_costs(
+    joint: Float32Matrix, prior: Float64Array, squares: Float32Matrix, masks: Int32Array
+) -> Float64Array:
+    """Return (n,) float64: Σ_x joint[x, j]·squares[x, masks[j]].
+
+    ``joint``: (k, n), ``prior``: (k,) its sums, ``squares``: (k, k).
+    """
+    costs = np.zeros(masks.size)
+    for x in range(joint.shape[0]):
+        for j in range(masks.size if prior[x] > 0.0 else 0):
+            costs[j] += joint[x, j] * squares[x, masks[j]]
+    return costs
 
 
 @kernel
@@ -251,51 +348,40 @@ def draw_given(
       offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it: one that is
       there already is drawn again, from its block if others of that are left, or one level up.
     """
-    block, nodes, salts = couplings.block, couplings.nodes, couplings.salts
-    chance, left = np.empty(nodes.shape), np.empty(nodes.shape)
-    weights, sums = np.empty(block.size), np.empty((4, nodes.shape[1]))
-    result = np.empty(values.size, np.int32)
+    starts, ends, nodes, salts = couplings.source_offsets, couplings.target_offsets, couplings.nodes, couplings.salts
+    size, result = couplings.salts.size, np.empty(values.size, np.int32)
+    into = Matches(np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size))
     for i in range(offsets.size - 1):
-        p, q, eta = couplings.source[root[i]], couplings.target[root_new[i]], couplings.eta[root_new[i]]
-        if offsets[i] < offsets[i + 1]:
-            climb(p, q, block, nodes, chance, left, sums)
+        if offsets[i] == offsets[i + 1]:
+            continue
+        own = couplings.source[starts[root[i]] : starts[root[i] + 1]]
+        p = couplings.shares[starts[root[i]] : starts[root[i] + 1]].copy()
+        some = slice(ends[root_new[i]], ends[root_new[i] + 1])
+        new, q, eta = couplings.target[some], couplings.chances[some], couplings.eta[some]
+        count, salt = matched(own, p, new, q.copy(), nodes, into), salts[new]
         unlike = True
         for k in range(offsets[i], offsets[i + 1]):
             unlike = unlike and not contains(values, offsets[i], k, int64(values[k]))
         for k in range(offsets[i], offsets[i + 1]):
-            word, b, chosen = words[k], int64(values[k]), int64(values[k])
-            if not (p[b] > 0.0 and uniform(mixed_word(word ^ UP)) * np.float64(p[b]) < np.float64(q[b])):
-                level = level_of(p[b] > 0.0, chance[:, block[b]], word)
-                for x in range(q.size):
-                    near = level >= 0 and nodes[level, block[x]] == nodes[level, block[b]]
-                    surplus = max(np.float64(q[x]) - np.float64(p[x]), 0.0)
-                    weights[x] = surplus * left[level, block[x]] if near else (q[x] if level < 0 else 0.0)
-                chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ SECOND))
+            word, weights = words[k], np.zeros(new.size)
+            for match in range(count):
+                if own[into.first[match]] == values[k]:
+                    weights[into.second[match]] = into.mass[match]
+            total = weights.sum()
+            chosen = draw_weighted(weights if total > 0.0 else q, total if total > 0.0 else q.sum(), salt, word)
             if uniform(mixed_word(word ^ REDRAWN)) < eta[chosen]:
-                for x in range(q.size):
-                    weights[x] = np.float64(q[x]) * np.float64(eta[x])
-                chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word ^ AGAIN))
-            if unlike and contains(result, offsets[i], k, chosen):
-                for level in range(nodes.shape[0]):
-                    for x in range(q.size):
-                        near = nodes[level, block[x]] == nodes[level, block[chosen]]
-                        weights[x] = q[x] if near and not contains(result, offsets[i], k, x) else 0.0
-                    if weights.sum() > 0.0:
-                        chosen = draw_weighted(weights, weights.sum(), salts, mixed_word(word))
-                        break
-            result[k] = chosen
+                weights = q * eta
+                chosen = draw_weighted(weights, weights.sum(), salt, mixed_word(word ^ SECOND))
+            level = 1
+            while unlike and level < nodes.shape[0] and contains(result, offsets[i], k, int64(new[chosen])):
+                for x in range(new.size):
+                    near = nodes[level, new[x]] == nodes[level, new[chosen]]
+                    weights[x] = q[x] if near and not contains(result, offsets[i], k, int64(new[x])) else 0.0
+                if weights.sum() > 0.0:
+                    chosen = draw_weighted(weights, weights.sum(), salt, mixed_word(word ^ AGAIN))
+                level += 1
+            result[k] = new[chosen]
     return result
-
-
-@inlined
-def level_of(known: bool, chance: Float64Array, word: np.uint64) -> int:
-    """Return the level at which a value finds its mask; −1 if its law given the root is not known, so that its mask is
-    any of the root's mask."""
-    for level in range(chance.size):
-        word = mixed_word(word ^ UP)
-        if known and chance[level] > 0.0 and uniform(mixed_word(word)) < chance[level]:
-            return level
-    return -1
 
 
 @inlined

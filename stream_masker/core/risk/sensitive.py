@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.ontology.graph import descendants_of
 from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError
 
 GivenGroups: TypeAlias = Iterable[str] | Mapping[str, Sequence[str] | None]
@@ -117,6 +118,33 @@ def present_groups(taxonomy: Taxonomy) -> dict[str, BoolArray]:
     """Return the members of every built-in list that has any in a taxonomy, as ``sensitive_groups``."""
     present = {name: _held(taxonomy, entry) for name, entry in SENSITIVE_LISTS.items()}
     return {name: _members(taxonomy, roots) for name, roots in present.items() if roots}
+
+
+def limited_groups(
+    given: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]
+) -> tuple[Mapping[str, tuple[BoolArray, float]], ...]:
+    """Return the members and the limit of each sensitive group, by name, for each taxonomy.
+
+    ``given``: a limit in [0.01, 1] by the name of a built-in list, or ``{"limit": β, "roots": [concepts]}`` by a name
+    of one's own. Raises ParameterError, also for a group of which no taxonomy holds anything.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"sensitive={given!r} is not allowed: give a limit by the name of each group")
+    result: tuple[dict[str, tuple[BoolArray, float]], ...] = tuple({} for _ in taxonomies)
+    for name, entry in given.items():
+        own = isinstance(entry, Mapping) and set(entry) == {"limit", "roots"}
+        if not own and name not in SENSITIVE_LISTS:
+            raise ParameterError(
+                f"sensitive {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its limit and its roots"
+            )
+        limit = number_between(f"sensitive {name}", entry["limit"] if own else entry, 0.01, 1.0)
+        for groups, taxonomy in zip(result, taxonomies.values(), strict=True):
+            held = entry["roots"] if own else _held(taxonomy, SENSITIVE_LISTS[name])
+            if roots := [root for root in held if root in taxonomy]:
+                groups[name] = _members(taxonomy, roots), limit
+        if not any(name in groups for groups in result):
+            raise ParameterError(f"sensitive {name!r}: no attribute's ontology holds any of its concepts")
+    return result
 
 
 def _members(taxonomy: Taxonomy, roots: Sequence[str]) -> BoolArray:

@@ -38,6 +38,9 @@ MANY_KEYS: Final = 32
 SLOT_SHIFT: Final = 16
 """The lowest bit of a hash that determines its slot: above those that bound the records of a noise key."""
 
+MAX_PATTERN_ATTRIBUTES: Final = 12
+"""The greatest number of attributes of which it is counted which records lack which."""
+
 _SLOT_BITS = 7
 """Bits of a slot in a sorted word, ``NO_SLOT`` included."""
 
@@ -127,6 +130,10 @@ class Counts:
       are these numbers, 0 included.
     * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
       where each event is one row.
+    * ``lacking[j,]``, ``lacking[i, j]``: the same of the events that lack a value of some attribute, by what they
+      lack: a key is that of the value or pair · 2^p + the sum of 2^l over the attributes l without a value. Scalars of
+      records with arrays are counted once for each event. Empty if nothing is lacking, or if there are more than
+      ``MAX_PATTERN_ATTRIBUTES`` attributes.
     * ``contexts[c]``: the counts of the events of context c (``core.context``); empty if there is no context.
     """
 
@@ -138,6 +145,7 @@ class Counts:
     numeric: Moments | None = None
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
     events: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
+    lacking: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
     contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
@@ -170,6 +178,7 @@ def count_batch(
         numeric=None if batch.numeric is None else Moments.of(batch.numeric),
         lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
         events=_count_events(batch, sizes),
+        lacking=_count_lacking(batch, sizes),
         contexts=_count_contexts(batch, sizes),
     )
 
@@ -181,6 +190,31 @@ def _count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], S
         return {}
     events: dict[tuple[int, ...], SparseCounts] = {(j,): _count_values(column, None) for j, column in codes.items()}
     return events | {(i, j): pair_counts(codes[i], codes[j], sizes[j]) for i, j in combinations(codes, 2)}
+
+
+def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
+    """Count the values and pairs of the records that lack a value, by what they lack; see ``Counts.lacking``."""
+    p = len(batch.columns)
+    pattern = sum((column.present_lengths == 0).astype(np.int64) << j for j, column in enumerate(batch.columns))
+    some = np.flatnonzero(pattern)
+    if not some.size or p > MAX_PATTERN_ATTRIBUTES:
+        return {}
+    part = replace(batch, alpha=None, numeric=None).take(some)
+    rows, record = part.rows()
+    slots = None if part.slots is None else part.slots[record]
+    own, result = pattern[some], {}
+    for j, column in enumerate(part.columns):
+        codes, of, kept = (
+            (rows[j], record, slots) if column.is_array else (column.codes, np.arange(some.size), part.slots)
+        )
+        there = codes >= 0
+        keys = codes[there].astype(np.int64) << p | own[of[there]]
+        result[j,] = count_keys(keys, None if kept is None else kept[there])
+    for i, j in combinations(range(p), 2):
+        there = (rows[i] >= 0) & (rows[j] >= 0)
+        keys = (rows[i][there].astype(np.int64) * sizes[j] + rows[j][there]) << p | own[record[there]]
+        result[i, j] = count_keys(keys, None if slots is None else slots[there])
+    return result
 
 
 def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
@@ -256,6 +290,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
         numeric=merge_moments([block.numeric for block in blocks]),
         lengths=_combined([block.lengths for block in blocks]),
         events=_combined([block.events for block in blocks]),
+        lacking=_combined([block.lacking for block in blocks]),
         contexts={c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in contexts},
     )
 

@@ -157,6 +157,7 @@ class Driver:
         self._health.note("statistics", note)
         self._health.reason("risk", f"statistics are withheld: {text}" if calibration.withholds else None)
         self._health.note("risk", None if calibration.withholds else text)
+        self._health.statements = calibration.statements
 
     def _fail(self, error: Exception) -> None:
         self._drop()

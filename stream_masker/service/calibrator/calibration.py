@@ -56,7 +56,7 @@ class Calibration:
         self._sample_at = 0.0
         self._open_at = 0.0
         self._computed = 0
-        self._said = False
+        self.statements: tuple[str, ...] = ()
         self.crossed: tuple[str, ...] = ()
 
     @classmethod
@@ -179,14 +179,11 @@ class Calibration:
         except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
             log.warning("failed to compute statistics from %s: %s", what, describe(error))
             self._metrics.add("statistics_withheld_total")
-            self._metrics.add("calibration_windows_total", outcome="failed")
             self.crossed = (describe(error),) if isinstance(error, StatisticsError) else ("the computation failed",)
             return
-        self._metrics.add("calibration_windows_total", outcome="computed")
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - begun)
         self._publish(publish)
         seconds, self._computed = time.process_time() - start, self._computed + 1
-        self._metrics.add("calibration_processor_seconds_total", seconds)
         if self._computed > 1:
             self._open_at = time.time() + seconds * (1 / self._components.settings.core_share - 1)
 
@@ -232,11 +229,11 @@ class Calibration:
             log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
         if assessed.risk is None:
             return
-        if not self._said:
-            incomplete = self._components.configuration.may_lack_codes
-            sentences = sentences_of(publish, assessed, incomplete=incomplete)
+        incomplete = self._components.configuration.may_lack_codes
+        sentences = sentences_of(publish, assessed, incomplete=incomplete)
+        if not self.statements:
             log.info("statistics version %d: %s", version, " ".join(sentences))
-        self._said = True
+        self.statements = (f"statistics version {version}:", *(f"  {one}" for one in sentences))
         if warning := unchanged_warning(unchanged_share(publish, assessed) or 0.0, publish.message.mechanism):
             log.warning("statistics version %d: %s", version, warning)
         log.info("risk of statistics version %d: %s", version, describe_risk(assessed.risk))

@@ -8,7 +8,6 @@ from typing import Literal
 
 from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
@@ -26,10 +25,7 @@ def set_window_metrics(metrics: Metrics, statistics: Statistics) -> None:
     set_statistics_metrics(metrics, statistics, data="original")
     metrics.set("statistics_version", statistics.version)
     metrics.set("window_records", statistics.records)
-    metrics.set("psd_projection", statistics.projection)
-    metrics.add("psd_projections_total", statistics.projection > 0)
     for attribute in statistics.attributes:
-        metrics.set("unknown_share", statistics.unknown[attribute], attribute=attribute)
         metrics.set("novel_share", statistics.novel[attribute], attribute=attribute)
 
 
@@ -42,23 +38,14 @@ def set_mean_metrics(metrics: Metrics, means: Mapping[DataKind, Mapping[str, Lab
 
 
 def set_statistics_metrics(metrics: Metrics, statistics: Statistics, *, data: DataKind) -> None:
-    """Set sVar, sdVar, sdCov and sdCor of the original or masked window, and the moments of its numeric attributes."""
+    """Set sVar, sdCov with sdVar, and sdCor of the original or masked window."""
     for i, attribute in enumerate(statistics.attributes):
         metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
-        metrics.set("sdvar", float(statistics.covariance[i, i]), attribute=attribute, data=data)
+        variance = float(statistics.covariance[i, i])
+        metrics.set("sdcov", variance, first=attribute, second=attribute, data=data)
     for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
         metrics.set("sdcov", float(statistics.covariance[i, j]), first=first, second=second, data=data)
         metrics.set("sdcor", float(statistics.correlation[i, j]), first=first, second=second, data=data)
-    if statistics.numeric is not None:
-        _show_numbers(metrics, statistics.numeric, data)
-
-
-def _show_numbers(metrics: Metrics, numbers: NumericStatistics, data: str) -> None:
-    for i, attribute in enumerate(numbers.names):
-        metrics.set("numeric_mean", float(numbers.mean[i]), attribute=attribute, data=data)
-        metrics.set("numeric_variance", float(numbers.covariance[i, i]), attribute=attribute, data=data)
-    for (i, first), (j, second) in combinations(enumerate(numbers.names), 2):
-        metrics.set("numeric_correlation", float(numbers.correlation[i, j]), first=first, second=second, data=data)
 
 
 def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
@@ -66,10 +53,8 @@ def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previ
     for attribute, figures in drift.attributes.items():
         metrics.set("drift_mean", figures.mean, attribute=attribute, against=against)
         metrics.set("drift_variance", figures.variance, attribute=attribute, against=against)
-        metrics.set("drift_distance_variance", figures.distance_variance, attribute=attribute, against=against)
         metrics.set("drift_divergence", figures.divergence, attribute=attribute, against=against)
     for (first, second), pair in drift.pairs.items():
-        metrics.set("drift_covariance", pair.covariance, first=first, second=second, against=against)
         metrics.set("drift_correlation", pair.correlation, first=first, second=second, against=against)
 
 
@@ -81,62 +66,35 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
         metrics.set("utility_mean", figures.mean_distance, attribute=attribute)
         metrics.set("utility_variance", figures.variance_error, attribute=attribute)
     for (first, second), pair in utility.pairs.items():
-        metrics.set("utility_covariance", pair.covariance_error, first=first, second=second)
         metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
-    for attribute, number in utility.numeric.items():
-        metrics.set("utility_numeric_mean", number.mean_difference, attribute=attribute)
-        metrics.set("utility_numeric_variance_ratio", number.variance_ratio, attribute=attribute)
-    for (first, second), numbers in utility.numeric_pairs.items():
-        metrics.set("utility_numeric_correlation", numbers.correlation_error, first=first, second=second)
 
 
 def set_effect_metrics(metrics: Metrics, effect: MaskingEffect) -> None:
     """Set the metrics of the effect of masking on the window."""
-    metrics.set("unchanged_records_share", effect.unchanged_records)
-    for name in ("unchanged", "truncated", "unsigned"):
-        for attribute, share in getattr(effect, name).items():
-            metrics.set(f"{name}_share", share, attribute=attribute)
+    for attribute, share in effect.unchanged.items():
+        metrics.set("unchanged_share", share, attribute=attribute)
 
 
 def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
     """Set the metrics of a version's disclosure risk. A figure that is not known is left out."""
     metrics.set("risk_limits_crossed", len(version.crossed))
-    metrics.set("risk_bound", version.bound)
-    for records, share in version.unique.items():
-        metrics.set("risk_unique_share", share, records=records)
-    if version.linked is not None:
-        metrics.set("risk_linked_share", version.linked)
-    for name in ("prior", "found", "certainty"):
-        metrics.forget(f"risk_sensitive_{name}")
     risk = version.risk
     if risk is None:
         return
     for attribute, value in risk.value.items():
         metrics.set("risk_prior", value.prior, attribute=attribute)
-        metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
         metrics.set("risk_certainty", value.greatest, attribute=attribute, given="value")
         _set_disclosure(metrics, value, attribute=attribute, given="value")
         if risk.record is not None:
             _set_disclosure(metrics, risk.record[attribute], attribute=attribute, given="record")
             if version.promise is not None:
                 metrics.set("risk_certainty", risk.record[attribute].greatest, attribute=attribute, given="record")
-    if risk.unchanged_records is not None:
-        metrics.set("risk_record_unchanged_share", risk.unchanged_records)
 
 
 def _set_disclosure(metrics: Metrics, learned: Disclosure, *, attribute: str, given: str) -> None:
-    """Set the metrics of what masks tell of a value, its chapter, its block and the sensitive groups."""
+    """Set the metrics of what masks tell of a value."""
     metrics.set("risk_vulnerability", learned.vulnerability, attribute=attribute, given=given)
-    metrics.set("risk_likely_share", learned.likely, attribute=attribute, given=given)
     metrics.set("risk_certain_share", learned.certain, attribute=attribute, given=given)
-    for level, guess in learned.levels.items():
-        metrics.set("risk_level_prior", guess.prior, attribute=attribute, level=level)
-        metrics.set("risk_level_vulnerability", guess.vulnerability, attribute=attribute, level=level, given=given)
-        metrics.set("risk_level_certainty", guess.greatest, attribute=attribute, level=level, given=given)
-    for group, membership in learned.sensitive.items():
-        metrics.set("risk_sensitive_prior", membership.prior, attribute=attribute, group=group)
-        metrics.set("risk_sensitive_found", membership.found, attribute=attribute, group=group, given=given)
-        metrics.set("risk_sensitive_certainty", membership.greatest, attribute=attribute, group=group, given=given)
 
 
 def describe_risk(risk: Risk) -> str:
@@ -179,9 +137,6 @@ def initialise_counters(metrics: Metrics) -> None:
     """Initialise the calibrator's counters to 0, so that they are exported from the start."""
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
-    for outcome in ("computed", "failed"):
-        metrics.add("calibration_windows_total", 0, outcome=outcome)
-    metrics.add("calibration_processor_seconds_total", 0)
     metrics.add("statistics_withheld_total", 0)
     metrics.add("statistics_refused_total", 0)
     for topic in ("calibration", "statistics"):
@@ -194,7 +149,6 @@ def initialise_counters(metrics: Metrics) -> None:
 def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
-    metrics.set("window_blocks", publish.report.blocks)
     set_window_metrics(metrics, publish.statistics)
     set_mean_metrics(metrics, publish.means)
     if publish.masked is not None and publish.utility is not None:

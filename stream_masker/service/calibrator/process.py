@@ -20,11 +20,10 @@ from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.kafka.clients import BROKERS, watched_brokers
 from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.kafka.topic_reader import require_topics
-from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.observability.http_access import http_access
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
-from stream_masker.service.observability.runbooks import runbook_pages
 from stream_masker.service.runtime.process import exit_at_once, stop_on_signals
 
 log = logging.getLogger(__name__)
@@ -51,18 +50,10 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
     or the calibrator failed. If no broker is reachable, it retries.
     """
-    http, health, stop = configuration.http, Health(stale_after=STALE_SECONDS), threading.Event()
+    health, stop = Health(stale_after=STALE_SECONDS), threading.Event()
     stop_on_signals(stop)
     registry = process_registry("calibrator", health)
-    server = HttpServer(
-        host=http.host,
-        port=http.port if http_port is None else http_port,
-        health=health,
-        registry=registry,
-        pages=runbook_pages(),
-        access=http_access(configuration),
-    )
-    with server, unexpected_errors_hidden():
+    with HttpServer(configuration, health, registry, port=http_port), unexpected_errors_hidden():
         limit_client_logs()
         warn_about_plain_topics(configuration)
         metrics = Metrics(registry, "calibrator")

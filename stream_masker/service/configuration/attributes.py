@@ -26,37 +26,6 @@ class OntologySource(Section):
     )
 
 
-class OntologyValues(Section):
-    """A flat ontology: values that are all equally distant from each other."""
-
-    values: Annotated[tuple[NonEmptyText, ...], Field(min_length=2)] = Field(
-        description="All values, as text; at least 2, all different."
-    )
-
-
-class StyleSection(Section):
-    """The style of an attribute's written codes: how they differ from the concepts' ids in the ontology.
-
-    A concept that would become another concept's code keeps its dot, its leading zeros, or both.
-    """
-
-    dot: Literal["keep", "remove"] = Field(default="keep", description="The dot of the id: keep it, or remove it.")
-    leading_zeros: Literal["keep", "remove"] = Field(
-        default="keep", description="The leading zeros of the id (ICD-9): keep them, or remove them."
-    )
-    case: Literal["keep", "upper", "lower"] = Field(
-        default="keep", description="The case: that of the id (`keep`), or all letters `upper` or `lower`."
-    )
-    text: Literal["code", "label"] = Field(
-        default="code", description="What stands for the concept: its `code`, or its `label`."
-    )
-
-
-AnyStyle: TypeAlias = Annotated[
-    Annotated[Literal["learned"], Tag("a value")] | Annotated[StyleSection, Tag("a mapping")], by_key({})
-]
-
-
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
@@ -97,11 +66,6 @@ class AttributeSection(Section):
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
     )
-    style: AnyStyle = Field(
-        default="learned",
-        description="The style of the written codes and copies, the same for all records: that of most codes in the "
-        "calibration window (`learned`), or a fixed one.",
-    )
 
 
 class NumericRange(Section):
@@ -126,8 +90,4 @@ class NumericAttributeSection(Section):
 AnyAttributeSection: TypeAlias = Annotated[
     Annotated[AttributeSection, Tag("a mapping")] | Annotated[NumericAttributeSection, Tag("a number")],
     by_key({"numeric": "a number"}, scalar="a mapping"),
-]
-AnyOntology: TypeAlias = Annotated[
-    Annotated[OntologySource, Tag("a mapping")] | Annotated[OntologyValues, Tag("a flat list")],
-    by_key({"values": "a flat list"}, scalar="a mapping"),
 ]

@@ -5,35 +5,42 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from stream_masker.core.context import Context
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
 from stream_masker.pipeline.plan import (
     AttributePlan,
+    ContextField,
+    FieldPolicy,
     MessagePolicy,
     NumericPlan,
     Plan,
     RecordLimits,
+    context_field,
 )
-from stream_masker.pipeline.style import Style
-from stream_masker.service.configuration.attributes import (
-    AttributeSection,
-)
+from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mechanisms import (
+    SemanticTransportSection,
+    adds_noise,
     needs_group,
     takes_alpha,
-    takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
-from stream_masker.service.configuration.parameters.pairing import configured_pairs, context_fields
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
     from stream_masker.pipeline.risk import RiskLimits
+
+
+MIN_VARIANCE, MIN_VARIANCE_SHARE = 0.001, 0.25
+"""The least sVar of an attribute, and the least one as a share of the baseline's. Statistics below them are never
+published, and no process masks with them: noise of a tiny variance leaves values as they are, and a window that is full
+of one event would take the noise from all others."""
 
 
 def build_plan(configuration: Configuration) -> Plan:
@@ -56,7 +63,7 @@ def build_plan(configuration: Configuration) -> Plan:
         noise_key=None if configuration.noise_key == POSITION else key_path(configuration, configuration.noise_key),
         unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
         fhir=fhir_types(configuration),
-        context=context_fields(configuration, policy),
+        context=_context_fields(configuration, policy),
         limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
     )
 
@@ -102,8 +109,6 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     """
     with errors_at("mechanism"):
         parameters = configuration.mechanism.parameters(configuration.resolve)
-    if "pairs" in parameters:
-        parameters["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
         parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     if configuration.numeric:
@@ -117,7 +122,7 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
     That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
     """
     levels = dict.fromkeys(configuration.attributes, 0.0)
-    if takes_record_alpha(configuration.mechanism):
+    if adds_noise(configuration.mechanism):
         levels |= {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     return levels
 
@@ -155,7 +160,6 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
         copies=copies,
         also=tuple(also),
         missing=attribute.missing,
-        style=None if attribute.style == "learned" else Style(**attribute.style.model_dump()),
     )
 
 
@@ -182,9 +186,35 @@ def _concept_map(configuration: Configuration, name: str, ontology: Ontology, ta
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
 
 
+def _context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:
+    """Return the fields of the context, in order. Raises ConfigurationError."""
+    section = configuration.mechanism
+    given = section.context if isinstance(section, SemanticTransportSection) else None
+    masked = [
+        *(
+            path
+            for one in configuration.nominal.values()
+            for place in code_places(configuration, one)
+            for path in place.written
+        ),
+        *(field_path(configuration, number.path) for number in configuration.numeric.values()),
+    ]
+    with errors_at("mechanism.context"):
+        return tuple(
+            context_field(key_path(configuration, attribute.name), attribute, policy, masked)
+            for attribute in Context.of(given or {}).attributes
+        )
+
+
 def build_risk_limits(configuration: Configuration) -> RiskLimits:
     """Return the limits of the disclosure risk of a version."""
     from stream_masker.pipeline.risk import RiskLimits
 
-    shared = configuration.risk.model_dump(exclude={"action", "min_alpha"})
-    return RiskLimits(**shared, hold=configuration.risk.action == "hold")
+    section = configuration.risk
+    return RiskLimits(
+        max_vulnerability=section.max_vulnerability,
+        max_certain=section.max_certain,
+        min_variance=MIN_VARIANCE,
+        min_variance_share=MIN_VARIANCE_SHARE,
+        hold=section.action == "hold",
+    )

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from stream_masker.service.configuration.attributes import (
-    AttributeSection,
-    OntologyValues,
-)
+from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.errors import Location, Problem, did_you_mean, join_options
 from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.fields.sections import LevelSection
 from stream_masker.service.configuration.fields.transforms import transform_problems
-from stream_masker.service.configuration.mechanisms import (
-    SemanticTransportSection,
-    takes_alpha,
-)
+from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.parameters.pairing import context_problems, pairing_problems
 from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.configuration.topics import section_problems
 
@@ -34,8 +26,6 @@ RESERVED_PROPERTIES = {
     "transactional.id": "use worker.instance",
 }
 """librdkafka properties that stream-masker sets itself, because its guarantees depend on them."""
-
-HEADER_PREFIX = "stream-masker-"
 
 
 def consistency_problems(configuration: Configuration) -> list[Problem]:
@@ -78,21 +68,6 @@ def defined_ontologies(configuration: Configuration) -> Problems:
             )
 
 
-def at_least_one_nominal(configuration: Configuration) -> Problems:
-    """At least one attribute is nominal."""
-    if not configuration.nominal:
-        yield ("attributes",), "all are numeric: add at least one attribute with an ontology"
-
-
-def distinct_ontology_values(configuration: Configuration) -> Problems:
-    """The values of a flat ontology are distinct."""
-    for name, ontology in configuration.ontologies.items():
-        if isinstance(ontology, OntologyValues):
-            for value, count in Counter(ontology.values).items():
-                if count > 1:
-                    yield ("ontologies", name, "values"), f"{value!r} is given {count} times: list it once"
-
-
 def supported_attributes(configuration: Configuration) -> Problems:
     """Numeric attributes and noise levels are used only with mechanisms that support them."""
     from stream_masker.core.mechanisms import MECHANISMS
@@ -108,19 +83,6 @@ def supported_attributes(configuration: Configuration) -> Problems:
             yield ("attributes", name, "alpha"), f"{given.name} {problem}: remove it"
 
 
-def sufficient_alpha(configuration: Configuration) -> Problems:
-    """No noise level is below ``risk.min_alpha``."""
-    levels: dict[Location, float] = {}
-    if takes_alpha(configuration.mechanism):
-        levels = {("attributes", name, "alpha"): a.alpha for name, a in configuration.nominal.items()}
-    own = getattr(configuration.mechanism, "alpha", None)
-    if own is not None:
-        levels["mechanism", "alpha"] = min(own.values()) if isinstance(own, dict) else own
-    for location, alpha in levels.items():
-        if alpha < configuration.risk.min_alpha:
-            yield location, f"{alpha:g} is below risk.min_alpha, {configuration.risk.min_alpha:g}: use a higher one"
-
-
 def sufficient_window(configuration: Configuration) -> Problems:
     """The window can hold ``min_records``; otherwise the first statistics would never be computed."""
     settings = configuration.calibration
@@ -129,13 +91,6 @@ def sufficient_window(configuration: Configuration) -> Problems:
             ("calibration", "min_records"),
             f"{settings.min_records} is greater than window_records: use at most {settings.window_records}",
         )
-
-
-def unreserved_headers(configuration: Configuration) -> Problems:
-    """Kept headers do not collide with those that stream-masker adds to masked records."""
-    for i, header in enumerate(configuration.message.headers):
-        if header.lower().startswith(HEADER_PREFIX):
-            yield ("message", "headers", i), f"names starting with {HEADER_PREFIX} are set by stream-masker"
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
@@ -182,17 +137,11 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     unreserved_properties,
     static_member_instance,
     distinct_topics,
-    distinct_ontology_values,
     defined_ontologies,
-    at_least_one_nominal,
     supported_attributes,
     supported_unit,
-    sufficient_alpha,
     path_problems,
     transform_problems,
-    unreserved_headers,
-    pairing_problems,
-    context_problems,
     sufficient_window,
     one_secret_source,
     one_registry_login,

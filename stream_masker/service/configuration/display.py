@@ -15,21 +15,8 @@ from stream_masker.service.configuration.model import Configuration
 
 REDACTED = "********"
 SHOWN_PROPERTIES = re.compile(
-    r"""
-    [a-z.]+\.(ms|bytes|kbytes|messages|records|retries)
-    | (ssl|https)\.(ca|certificate|key|keystore|truststore|crl)\.location
-    | acks | request\.required\.acks | (message\.send\.max\.)?retries | batch\.size | batch\.num\.messages
-    | (topic\.)?compression\.(type|codec|level)
-    | (bootstrap\.servers|metadata\.broker\.list|broker\.address\.family|broker\.version\.fallback)
-    | client\.(id|rack|dns\.lookup) | group\.(id|instance\.id|protocol|remote\.assignor)
-    | auto\.offset\.reset | isolation\.level | partition\.assignment\.strategy | partitioner | debug | log_level
-    | (enable|allow|check|api)\.[a-z.]+ | max\.in\.flight(\.requests\.per\.connection)?
-    | security\.protocol | sasl\.(mechanisms?|username|kerberos\.(service\.name|principal|keytab))
-    | sasl\.oauthbearer\.(method|client\.id|scope|grant\.type)
-    | ssl\.(cipher\.suites|endpoint\.identification\.algorithm|curves\.list|sigalgs\.list)
-    | socket\.[a-z.]+ | transactional\.id
-    """,
-    re.VERBOSE,
+    r"[a-z.]+\.(ms|bytes|kbytes|messages|records|retries|location|type)"
+    r"|acks|retries|client\.(id|rack)|group\.id|security\.protocol|sasl\.(mechanisms?|username)"
 )
 """Kafka properties whose values are shown. All others are hidden, also those of later releases of librdkafka."""
 

@@ -6,6 +6,7 @@ of groups, the bounds of the window, and the secret.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
@@ -14,8 +15,8 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, create_model
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise
 from stream_masker.core.mechanisms.options import own_first
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
-from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
@@ -145,6 +146,33 @@ class SemanticTransportSection(MechanismSection):
         return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
 
 
+def read_matrix(path: Path) -> dict[str, dict[str, float]]:
+    """Read a matrix: for each value, its row of transition probabilities; the mechanism checks that it is stochastic.
+
+    Raises ConfigurationError with the file and the position for invalid files.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: the matrix cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: the matrix is not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(f"{path}: not JSON (line {error.lineno}, column {error.colno})") from None
+    if not isinstance(data, dict) or not all(isinstance(row, dict) for row in data.values()):
+        raise ConfigurationError(f"{path}: a matrix must be an object of objects: {{value: {{value: probability}}}}")
+    return {
+        value: {to: _probability(p, f"{path}: the row of {value!r}") for to, p in row.items()}
+        for value, row in data.items()
+    }
+
+
+def _probability(given: Any, where: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ConfigurationError(f"{where} has a cell that is not a number")
+    return float(given)
+
+
 def needs_group(section: MechanismSection) -> bool:
     """Return whether the mechanism masks records only in groups."""
     return MECHANISMS[section.name].needs_group
@@ -155,11 +183,11 @@ def takes_alpha(section: MechanismSection) -> bool:
     its own."""
     if isinstance(section, SemanticTransportSection):
         return section.alpha is None
-    return takes_record_alpha(section)
+    return adds_noise(section)
 
 
-def takes_record_alpha(section: MechanismSection) -> bool:
-    """Return whether records may bring their own noise level."""
+def adds_noise(section: MechanismSection) -> bool:
+    """Return whether the mechanism adds noise, which increases the variance."""
     return isinstance(section, SemanticNoiseSection)
 
 

@@ -18,9 +18,9 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
-    AnyOntology,
     AttributeSection,
     NumericAttributeSection,
+    OntologySource,
 )
 from stream_masker.service.configuration.base import (
     FieldPath,
@@ -55,7 +55,9 @@ class Configuration(Section):
 
     kafka: KafkaSection = Field(default=KafkaSection())
     topics: TopicsSection = Field(default=TopicsSection())
-    ontologies: dict[NameText, AnyOntology] = Field(min_length=1, description="The ontologies by name; at least one.")
+    ontologies: dict[NameText, OntologySource] = Field(
+        min_length=1, description="The ontologies by name; at least one."
+    )
     attributes: dict[NameText, AnyAttributeSection] = Field(
         min_length=1, description="The attributes to mask, by name; at least one nominal. Their order is significant."
     )
@@ -161,9 +163,10 @@ class Configuration(Section):
     @property
     def hash(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret."""
-        return hashlib.sha256(canonical_form(self.masking_sections())).hexdigest()[:16]
+        canonical = json.dumps(self._masking_sections(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
-    def masking_sections(self) -> dict[str, Any]:
+    def _masking_sections(self) -> dict[str, Any]:
         """Return the content of ``MASKING_SECTIONS``, with mappings whose order is significant as lists.
 
         Mechanisms that mask records in groups add the section ``groups``, which determines masked records too.
@@ -173,8 +176,3 @@ class Configuration(Section):
         context = data["mechanism"].get("context")
         data["mechanism"] |= {} if context is None else {"context": list(context.items())}
         return {**data, "attributes": list(data["attributes"].items())}
-
-
-def canonical_form(data: Any) -> bytes:
-    """Return canonical JSON: sorted keys, no spaces, ASCII only."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

@@ -9,7 +9,6 @@ from functools import cache
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.ontology.sources import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError
-from stream_masker.service.configuration.attributes import OntologyValues
 from stream_masker.service.configuration.model import Configuration
 
 
@@ -20,11 +19,9 @@ def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
 
 def load_ontology(configuration: Configuration, name: str) -> Ontology:
     """Load a configured ontology. Raises ConfigurationError if it cannot be read."""
-    ontology = configuration.ontologies[name]
-    if isinstance(ontology, OntologyValues):
-        return _flat_ontology(name, ontology.values)
+    source = configuration.ontologies[name].source
     with errors_at(f"ontologies.{name}.source"):
-        return _load_ontology(ontology_source(configuration, ontology.source))
+        return _load_ontology(source if source in NAMED else str(configuration.resolve(source).absolute()))
 
 
 def codes_of(configuration: Configuration, name: str) -> ConceptMap:
@@ -36,21 +33,6 @@ def codes_of(configuration: Configuration, name: str) -> ConceptMap:
 @cache
 def _codes(ontology: Ontology) -> ConceptMap:
     return ConceptMap(ontology.taxonomy(), unknown="suppress", ontology=ontology)
-
-
-@cache
-def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
-    """Return an ontology with all values directly below a root whose name is none of them."""
-    root = f"any {name}"
-    while root in values:
-        root += "*"
-    with errors_at(f"ontologies.{name}.values"):
-        return Ontology.from_values(values, root=root)
-
-
-def ontology_source(configuration: Configuration, source: str) -> str:
-    """Return the argument of ``Ontology.load``: a built-in name, or a file relative to the configuration's folder."""
-    return source if source in NAMED else str(configuration.resolve(source).absolute())
 
 
 @cache

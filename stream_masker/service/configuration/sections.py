@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pydantic import Field, WithJsonSchema
 
 from stream_masker.service.configuration.base import (
-    Alpha,
     Duration,
     FieldPath,
     NonEmptyText,
@@ -234,38 +233,6 @@ class RiskSection(Section):
         description="The maximum share of an attribute's values that are guessed from their masks with a probability "
         "above 0.9; from 0 to 1. Attributes with a value that is so frequent have no limit.",
     )
-    max_certainty: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None,
-        description="The maximum probability of a value given any masked record, unless the value is more frequent; "
-        "above 0, at most 1. Default: no limit beyond what the mechanism promises itself (`certainty` of its target).",
-    )
-    min_changed: float = Field(
-        default=0.05,
-        ge=0,
-        le=1,
-        description="The minimum share of values that masking changes, as a multiple of the share that independent "
-        "draws from the window would change; from 0 to 1.",
-    )
-    min_alpha: Alpha = Field(
-        default=0.01,
-        description="The least alpha; from 0.01 to 10. A lower one of an attribute is an error, also in the settings "
-        "of a statistics version.",
-    )
-    min_variance: float = Field(
-        default=0.001,
-        ge=0,
-        le=1,
-        description="The least variance sVar of an attribute; from 0 to 1. Statistics below it are never published, "
-        "and no process masks with them: noise of a tiny variance leaves values as they are.",
-    )
-    min_variance_share: float = Field(
-        default=0.25,
-        ge=0,
-        le=1,
-        description="The least variance sVar of an attribute, as a share of that of the baseline "
-        "(`calibration.baseline`); from 0 to 1. Statistics below it are never published: a window that is full of one "
-        "event would take the noise from all others.",
-    )
     action: Literal["alert", "hold"] = Field(
         default="alert",
         description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
@@ -281,16 +248,11 @@ class HttpTlsSection(Section):
 
 
 class HttpSection(Section):
-    """The HTTP server of /metrics, /healthz, /readyz and the calibrator's page."""
+    """The HTTP server of /metrics, /healthz, /readyz and a page of text."""
 
     host: NonEmptyText = Field(default="127.0.0.1", description="The address to listen on.")
     port: int = Field(
         default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
-    )
-    names: tuple[NonEmptyText, ...] = Field(
-        default=(),
-        description="Further host names that pages are requested by, such as that of a proxy. Addresses, localhost and "
-        "the names of `host` and of the machine are always allowed; for another name the page answers 421.",
     )
     token: SecretSource | None = Field(
         default=None,

@@ -1,7 +1,6 @@
 """Observability of a process: metrics, health and logs.
 
-``metric_definitions`` lists all metrics and ``metrics`` creates those of one process. ``health`` keeps liveness and
-readiness and serves /metrics, /healthz and /readyz. ``logs`` formats logs without raw values and limits
-repeated lines, and ``progress`` shows the progress of commands. To add a metric, add its definition and set it by name
-through ``Metrics``.
+``metrics`` declares every metric once, and ``health`` keeps liveness and readiness. ``http`` serves both: /metrics,
+/healthz, /readyz and one page of text. ``logs`` formats logs without raw values and limits repeated lines; ``progress``
+shows the progress of commands. To add a metric, add its declaration and set it by name through ``Metrics``.
 """

@@ -1,9 +1,19 @@
-"""The metrics of one process, created from their definitions, and those of the process itself."""
+"""All metrics of the service, each declared once, and the metrics of one process.
+
+Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions, with
+their input topics, are those assigned to the worker. A value of a record is never a label. The one concept that is a
+label is sMean, a statistic of the whole window, and only if at least ``publication.min_records`` records are in its
+class.
+
+No metric of a worker depends on masks. A worker may mask one record between two scrapes, and a figure of its mask would
+tell more about its codes than the masked record does. Figures of masks are those of the calibration window, rounded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -18,18 +28,177 @@ from prometheus_client.registry import Collector
 
 from stream_masker import __version__
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metric_definitions import (
-    METRIC_DEFINITIONS,
-    PROCESS_METRICS,
-    MetricDefinition,
-    ProcessName,
-)
 
 # A second series for each counter, which no query uses.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
+ProcessName: TypeAlias = Literal["worker", "calibrator"]
 MetricObject: TypeAlias = Counter | Gauge | Histogram
 M = TypeVar("M", Counter, Gauge, Histogram)
+
+METRIC_PREFIX = "stream_masker_"
+SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A metric: ``name`` without the prefix, its class, ``help`` with the unit or range, and its labels."""
+
+    name: str
+    type: type[Counter | Gauge | Histogram]
+    help: str
+    labels: tuple[str, ...]
+    processes: tuple[ProcessName, ...]
+
+    @property
+    def full_name(self) -> str:
+        """The name in Prometheus."""
+        return METRIC_PREFIX + self.name
+
+    @property
+    def kind(self) -> str:
+        """``counter``, ``gauge`` or ``histogram``."""
+        return self.type.__name__.lower()
+
+    def create(self, registry: CollectorRegistry) -> MetricObject:
+        """Return the metric in a registry."""
+        options: dict[str, Any] = {"buckets": SECOND_BUCKETS} if self.type is Histogram else {}
+        return self.type(self.full_name, self.help, self.labels, registry=registry, **options)
+
+
+def _declared(
+    processes: tuple[ProcessName, ...], *rows: tuple[str, type[Counter | Gauge | Histogram], str, str]
+) -> tuple[Declaration, ...]:
+    """Return the declarations of rows of name, class, labels separated by spaces, and help."""
+    return tuple(Declaration(name, kind, text, tuple(labels.split()), processes) for name, kind, labels, text in rows)
+
+
+WORKER_METRICS = _declared(
+    ("worker",),
+    ("records_in_total", Counter, "", "Input records in committed transactions: masked, rejected or tombstones."),
+    ("records_masked_total", Counter, "", "Masked records in committed transactions."),
+    ("records_rejected_total", Counter, "reason", "Rejected records in committed transactions, by reason."),
+    ("records_skipped_total", Counter, "cause", "Offsets of the input that retention deleted before they were read."),
+    ("values_emptied_total", Counter, "", "Values that a treatment of `fields` removed because it does not fit them."),
+    (
+        "codes_suppressed_total",
+        Counter,
+        "attribute",
+        "Unknown codes removed from masked records (`unknown: suppress`).",
+    ),
+    ("batch_duration_seconds", Histogram, "", "Time to mask, write and commit a batch, in seconds."),
+    ("transactions_total", Counter, "outcome", "Transactions by outcome: committed, aborted or unknown."),
+    ("blocks_left_out_total", Counter, "", "Calibration blocks not written: larger than the greatest message."),
+    ("held_because", Gauge, "reason", "1 for the reason why the worker holds its input, 0 for all others."),
+    ("assigned_partitions", Gauge, "", "Number of input partitions assigned to the worker."),
+    ("unreadable_partitions", Gauge, "", "Assigned partitions whose next record cannot be read."),
+    ("consumer_lag", Gauge, "topic partition", "Uncommitted records of an assigned partition."),
+)
+
+SHARED_METRICS = _declared(
+    ("worker", "calibrator"),
+    ("statistics_version", Gauge, "", "Statistics version in use; 0 if there is none."),
+    ("statistics_age_seconds", Gauge, "", "Age of the statistics in use since publication, in seconds."),
+    ("statistics_refused_total", Counter, "", "Published statistics that the process could not use."),
+    (
+        "messages_refused_total",
+        Counter,
+        "topic cause",
+        "Messages of an internal topic that are not authentic: plain, unknown_key or forged.",
+    ),
+)
+
+CALIBRATION_METRICS = _declared(
+    ("calibrator",),
+    ("window_records", Gauge, "", "Records in the calibration window."),
+    ("blocks_read_total", Counter, "outcome", "Calibration blocks read, by outcome: merged or refused."),
+    ("statistics_published_total", Counter, "source", "Statistics versions published, by source."),
+    (
+        "statistics_withheld_total",
+        Counter,
+        "",
+        "Statistics not published: their risk is too high, or computing failed.",
+    ),
+    ("calibration_duration_seconds", Histogram, "", "Time to compute statistics, in seconds."),
+    (
+        "smean",
+        Gauge,
+        "attribute data concept label",
+        "1 for the concept that is the semantic mean (sMean), with its label; left out below publication.min_records.",
+    ),
+    ("svar", Gauge, "attribute data", "Semantic variance (sVar), in [0, 1]."),
+    ("sdcov", Gauge, "first second data", "Semantic distance covariance (sdCov), with sdVar as that of equal names."),
+    ("sdcor", Gauge, "first second data", "Semantic distance correlation (sdCor), in [0, 1]."),
+    ("novel_share", Gauge, "attribute", "Share of the window's values that no earlier window held, in [0, 1]."),
+)
+
+DRIFT_METRICS = _declared(
+    ("calibrator",),
+    ("drift_mean", Gauge, "attribute against", "Semantic distance between the sMeans of two versions, in [0, 1]."),
+    ("drift_variance", Gauge, "attribute against", "Absolute difference of sVar between two versions."),
+    ("drift_correlation", Gauge, "first second against", "Absolute difference of sdCor between two versions."),
+    ("drift_divergence", Gauge, "attribute against", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1]."),
+)
+
+UTILITY_METRICS = _declared(
+    ("calibrator",),
+    ("rmse", Gauge, "attribute kind", "Root mean square semantic distance between original and masked values."),
+    ("unchanged_share", Gauge, "attribute", "Share of the window's values that masking did not change."),
+    ("utility_mean", Gauge, "attribute", "Semantic distance between the original and the masked sMean, in [0, 1]."),
+    (
+        "utility_variance",
+        Gauge,
+        "attribute",
+        "Absolute difference between the masked sVar and what masking is to make of it: (1 + alpha) sVar with noise, "
+        "otherwise sVar.",
+    ),
+    ("utility_correlation", Gauge, "first second", "Absolute difference between the masked and the original sdCor."),
+)
+
+RISK_METRICS = _declared(
+    ("calibrator",),
+    ("risk_prior", Gauge, "attribute", "Chance of the best guess of a value without its mask, in [0, 1]."),
+    (
+        "risk_vulnerability",
+        Gauge,
+        "attribute given",
+        "Chance of the best guess of a value, given its own mask or all masks of its record, in [0, 1].",
+    ),
+    (
+        "risk_certainty",
+        Gauge,
+        "attribute given",
+        "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
+        "given all masks only where the mechanism promises something about every record.",
+    ),
+    (
+        "risk_certain_share",
+        Gauge,
+        "attribute given",
+        "Share of values that are guessed with a probability above 0.9, given their own mask or all masks.",
+    ),
+    ("risk_limits_crossed", Gauge, "", "Number of limits of the section risk that the last version crosses."),
+)
+
+METRIC_DEFINITIONS = (
+    *WORKER_METRICS,
+    *SHARED_METRICS,
+    *CALIBRATION_METRICS,
+    *DRIFT_METRICS,
+    *UTILITY_METRICS,
+    *RISK_METRICS,
+)
+"""What the service records with ``Metrics``."""
+
+PROCESS_METRICS = _declared(
+    ("worker", "calibrator"),
+    ("build_info", Gauge, "version process", "1, with the version and the kind of the process."),
+    ("ready", Gauge, "", "1 while the process is ready (`/readyz`), otherwise 0."),
+    ("not_ready_because", Gauge, "component", "1 while the component is why the process is not ready; 0 after that."),
+)
+"""What ``HealthCollector`` reads from the state of the process at each scrape."""
+
+ALL_METRICS = METRIC_DEFINITIONS + PROCESS_METRICS
 
 
 class Metrics:
@@ -37,14 +206,14 @@ class Metrics:
 
     All are exported from the start; after ``forget_gauges``, a gauge is exported again as soon as it is set.
 
-    Labels are passed by name and match the definition exactly. Raises KeyError for a name that is not defined for the
-    process or is of another kind, ValueError for other labels.
+    Labels are passed by name and match the declaration exactly. Raises KeyError for a name that is not declared for the
+    process or is of another class, ValueError for other labels.
     """
 
     def __init__(self, registry: CollectorRegistry, process: ProcessName) -> None:
         self.registry = registry
-        self._definitions = {d.name: d for d in METRIC_DEFINITIONS if process in d.processes}
-        self._metrics = {name: _create(d, registry) for name, d in self._definitions.items()}
+        self._declarations = {d.name: d for d in METRIC_DEFINITIONS if process in d.processes}
+        self._metrics = {name: d.create(registry) for name, d in self._declarations.items()}
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter; adding 0 creates the series, so that rates are correct from its first event on."""
@@ -75,15 +244,8 @@ class Metrics:
 
     def _metric(self, name: str) -> MetricObject:
         if name not in self._metrics:
-            self._metrics[name] = _create(self._definitions[name], self.registry)
+            self._metrics[name] = self._declarations[name].create(self.registry)
         return self._metrics[name]
-
-
-def _create(definition: MetricDefinition, registry: CollectorRegistry) -> MetricObject:
-    name, text, labels = definition.full_name, definition.help, definition.labels
-    if definition.kind == "histogram":
-        return Histogram(name, text, labels, buckets=definition.buckets, registry=registry)
-    return (Counter if definition.kind == "counter" else Gauge)(name, text, labels, registry=registry)
 
 
 class HealthCollector(Collector):
@@ -113,3 +275,15 @@ def process_registry(process: ProcessName, health: Health) -> CollectorRegistry:
     registry.register(HealthCollector(process, health))
     ProcessCollector(registry=registry)
     return registry
+
+
+def metrics_table() -> str:
+    """Return the metrics as a Markdown table: name, kind, labels, process, meaning."""
+    head = "| metric | kind | labels | of | meaning |\n| --- | --- | --- | --- | --- |\n"
+    return head + "".join(_row(declaration) for declaration in ALL_METRICS)
+
+
+def _row(declaration: Declaration) -> str:
+    labels = ", ".join(f"`{label}`" for label in declaration.labels)
+    processes = ", ".join(declaration.processes)
+    return f"| `{declaration.full_name}` | {declaration.kind} | {labels} | {processes} | {declaration.help} |\n"

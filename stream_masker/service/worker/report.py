@@ -98,18 +98,13 @@ class WorkerReport:
         self._rejections = RejectionShare(rejected_share)
         self._refusals = 0
 
-    def start(self, alpha: Mapping[str, float]) -> None:
-        """Initialise the counters of every reason and outcome to 0, so that rates include the first increment.
-
-        ``alpha``: the noise level by attribute.
-        """
+    def start(self) -> None:
+        """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
         self._count_by("records_skipped_total", "cause", {RETENTION: 0})
         for cause in RefusalCause:
             self._metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
-        for attribute, level in alpha.items():
-            self._metrics.set("alpha", level, attribute=attribute)
 
     def refused_message(self, cause: RefusalCause) -> None:
         """Count a message of the statistics topic that is not authentic."""
@@ -135,7 +130,6 @@ class WorkerReport:
             self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
     def _hold(self, because: HoldReason | None) -> None:
-        self._metrics.set("held", because is not None)
         for reason in HoldReason:
             self._metrics.set("held_because", because is reason, reason=reason)
 
@@ -143,17 +137,12 @@ class WorkerReport:
         """Count a committed transaction and its contents. The total of records is incremented last."""
         self.ended(TransactionOutcome.COMMITTED)
         self._metrics.observe("batch_duration_seconds", seconds)
-        self._metrics.observe("batch_records", written.records)
         self._metrics.add("records_masked_total", written.masked)
         self._metrics.add("values_emptied_total", written.emptied)
         self._count_by("codes_suppressed_total", "attribute", written.suppressed)
-        self._metrics.add("tombstones_total", written.tombstones)
-        self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_by("records_rejected_total", "reason", by_reason(written.causes))
         self._rejections.add(written.records, written.causes)
-        self._metrics.set("rejected_share", self._rejections.share)
-        self._metrics.set("rejected_share_above_limit", self._rejections.reason is not None)
         self._health.reason("rejections", self._rejections.reason)
         self._metrics.add("records_in_total", written.records)
 
@@ -177,7 +166,6 @@ class WorkerReport:
         self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
         self._health.reason("outputs", waiting_text(source.waiting))
         self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
-        self._metrics.set("consumer_lag_assigned", sum(lag.values()))
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
             self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))

@@ -88,7 +88,7 @@ def run_worker(
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
     warn_about_plain_topics(configuration)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
-    report.start(masking.alpha)
+    report.start()
     partitions = _await_topics(configuration, liveness, health)
     if partitions:
         with watched_brokers(configuration, health):
@@ -201,7 +201,7 @@ def _worker_parts(
             encode_block=encode,
         )
 
-    def connect(*, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
+    def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
             topics.names,

@@ -15,6 +15,7 @@ from support.real_codes import as_batch, real_pairs
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.transport import fit
+from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.risk.sensitive import sensitive_groups
@@ -73,8 +74,8 @@ def rmse_ratios(found):
 
 def told(made, j):
     """What all masks tell of attribute j: the chance of the best guess, the greatest posterior, the greatest prior."""
-    law = made.record_joint(j, made._counts)
-    blocks = list(law.blocks)
+    law = AttributeLaw.of(made._prepared_statistics().sides(j))
+    blocks = list(law.blocks()[0])
     surest = max(float((each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300)).max()) for each in blocks)
     assert surest <= law.greatest * (1.0 + 1e-5)
     assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
@@ -163,7 +164,7 @@ def test_a_rare_pair_cannot_be_told_from_another_one_of_its_blocks():
     def target(rare):
         pairs = np.array([(x, y) for x, y, n in [*common, (*rare, 1)] for _ in range(n)]).T
         made = calibrated(as_batch(place[pairs].astype(np.int32)), tau)
-        transport = made._prepared_statistics().pooled((0, 1))
+        transport = made._prepared_statistics().own(EVERY, 0)[0]
         assert not transport.map.law.target[transport.values[0].positions == place[3]].any()
         return {
             (int(x), int(y)): float(transport.map.law.target[i, j])
@@ -184,8 +185,8 @@ def test_rows_of_one_noise_key_count_once():
             [*common, *([{"x": "c40", "y": "c41"}] * 6)], keys=[b"%d" % k for k in range(700)] + keys_of_rare
         )
         made.calibrate()
-        values = made._prepared_statistics().pooled((0, 1)).values
-        law = made._prepared_statistics().pooled((0, 1)).map.law.target
+        values = made._prepared_statistics().own(EVERY, 0)[0].values
+        law = made._prepared_statistics().own(EVERY, 0)[0].map.law.target
         return law[values[0].positions == TAU.position("c40")].any()
 
     assert stays([b"other %d" % k for k in range(6)])
@@ -201,7 +202,9 @@ def test_a_sensitive_group_is_hidden_at_its_limit():
         made = calibrated(batch, alpha=0.3, **parameters)
         rows = inside[made._counts.values[1].keys]
         prior = made._counts.values[1].counts[rows].sum() / batch.size
-        blocks = made.record_joint(1, made._counts).blocks
+        law = AttributeLaw.of(made._prepared_statistics().sides(1))
+        rows = inside[law.positions]
+        blocks = list(law.blocks()[0])
         surest.append(max(float((each[rows].sum(axis=0) / each.sum(axis=0)).max()) for each in blocks))
     assert surest[1] <= max(0.2, prior) * (1 + 1e-6) < surest[0]
 
@@ -218,7 +221,7 @@ def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise(alpha):
         assert all(len(set(codes[s:e])) == e - s for s, e in pairwise(offsets.tolist()))
     for j in (0, 1):
         assert told(made, j)[1] <= CERTAINTY * (1 + 1e-5)
-    transport = made._prepared_statistics().pooled((0,))
+    transport = made._prepared_statistics().own(EVERY, 0)[0]
     assert rmse_ratios(after[0])[1] ** 2 == pytest.approx(
         transport.given[0].moved / made._prepared_statistics().noise[1], rel=0.05
     )
@@ -290,8 +293,8 @@ def test_a_context_of_few_records_takes_the_map_of_all():
         record.update(x="c1", y="c2", sex="other")
     made = with_context(records)
     maps = made._prepared_statistics()
-    assert maps.maps[maps.chosen[0, 1][2]] is maps.pooled((0, 1))
-    assert maps.chosen[0, 1][0] != maps.chosen[0, 1][1]
+    assert maps.maps(2, 0) is maps.own(EVERY, 0)
+    assert maps.maps(0, 0) is not maps.maps(1, 0)
     (mask,) = made.mask_many([{"x": "c9", "y": "c10", "sex": "unheard of"}], keys=[b"1"])
     assert all(mask.values())
 
@@ -381,7 +384,7 @@ def test_a_damaged_model_is_rejected(damage, value):
     snapshot = json.loads(json.dumps(made.snapshot()))
     if damage == "given" and value == []:
         pytest.skip("records whose other attributes have maps of their own")
-    snapshot["statistics"]["model"]["maps"][0][damage] = value
+    snapshot["statistics"]["model"]["strata"][0]["maps"][0][damage] = value
     with pytest.raises(StatisticsError):
         made.restore(snapshot)
 

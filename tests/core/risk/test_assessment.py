@@ -79,7 +79,7 @@ def test_without_known_lengths_each_row_is_a_record(reference):
     ids=["ends", "between"],
 )
 def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
-    """The figures of docs/derivations.md, to three standard errors of 500 draws.
+    """To three standard errors of 500 draws.
 
     Scheduled: the lengths between the shortest and the longest.
     """

@@ -28,6 +28,7 @@ class FakeCalibration:
         self.merged: list[int] = []
         self.tasks: list[Callable[[], None]] = []
         self.crossed: tuple[str, ...] = ()
+        self.statements: tuple[str, ...] = ()
         self.withholds = False
         self.sampled: int | None = None
 

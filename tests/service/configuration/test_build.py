@@ -44,31 +44,8 @@ def attributes(**principal):
     }
 
 
-FLAT = {"odor": {"values": ["almond", "foul", "any odor"]}}
-SMELL = {"path": "smell", "ontology": "odor"}
 YEARS = {"minimum": 0, "maximum": 120, "integer": True}
 AGE = {"path": "age", "numeric": YEARS, "missing": "keep"}
-
-
-class TestFlatOntologies:
-    def test_values_are_leaves_below_a_distinct_root(self, build):
-        given = build(ontologies=FLAT, attributes={**attributes(), "smell": SMELL}, mechanism={"reference": "mean"})
-        tau = build_taxonomies(given)["smell"]
-        assert sorted(tau.ids) == sorted(["any odor*", *FLAT["odor"]["values"]])
-        assert (tau.root, int(tau.leaf.sum())) == ("any odor*", 3)
-
-    @pytest.mark.parametrize(
-        ("values", "problem"),
-        [
-            (["almond"], "ontologies.odor.values: a list of 1 is not allowed"),
-            (["almond", "foul", "almond"], "'almond' is given 2 times: list it once"),
-            (["almond", 7], "quotes make it text"),
-            (["almond", ""], "text that is not empty"),
-        ],
-    )
-    def test_invalid_values_are_errors(self, build, values, problem):
-        with pytest.raises(ConfigurationError, match=problem):
-            build(ontologies={"odor": {"values": values}})
 
 
 class TestNumbers:
@@ -84,7 +61,6 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("age", "problem"),
         [
-            ({"path": "ages[*]"}, r"attributes.age.path: 'ages\[\*\]' is not allowed for numbers"),
             ({"numeric": {"minimum": "x"}}, "attributes.age.numeric.minimum: 'x' is not allowed: use a"),
             ({"numeric": {"least": 0}}, "attributes.age.numeric.least: unknown key: use minimum, maximum or integer"),
             ({"ontology": "icd"}, "attributes.age"),
@@ -99,10 +75,6 @@ class TestNumbers:
         given = build(attributes={**attributes(), "age": {**AGE, "numeric": {"minimum": 5, "maximum": 5}}})
         with pytest.raises(ConfigurationError, match=r"^attributes.age.numeric: minimum=5.* is not below"):
             build_plan(given)
-
-    def test_at_least_one_attribute_is_nominal(self, build, data):
-        with pytest.raises(ConfigurationError, match="attributes: all are numeric: add at least one"):
-            parse_configuration({**data(), "attributes": {"age": AGE}})
 
 
 class TestOntologies:

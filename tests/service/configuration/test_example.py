@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import yaml
 
 from stream_masker.core.mechanisms import MECHANISMS
@@ -40,23 +39,6 @@ def test_example_shows_the_defaults(example):
     }
 
 
-@pytest.mark.parametrize("alternative", ["root: ", "env: "])
-def test_commented_alternatives_are_valid(example, alternative, write):
-    lines = example.read_text().splitlines()
-    commented = [i for i, line in enumerate(lines) if line.strip().startswith(f"# {alternative}")]
-    assert len(commented) == 1
-    section = {"env: ": "file: ", "root: ": None}[alternative]
-    kept = [line for line in lines if section is None or not line.strip().startswith(section)]
-    text = "\n".join(line.replace("# " + alternative, alternative) for line in kept)
-    data = yaml.safe_load(text)
-    if alternative == "root: ":
-        data["attributes"]["principal"]["root"] = data["attributes"]["secondary"]["root"]
-    elif alternative != "env: ":
-        data["attributes"]["secondary"]["alpha"] = data["attributes"]["principal"]["alpha"]
-        del data["mechanism"]
-    assert load_configuration(write(yaml.safe_dump(data, sort_keys=False)), {})
-
-
 def alternatives(example):
     """Return the commented lines with other mechanisms."""
     return [line.removeprefix("# ") for line in example.read_text().splitlines() if line.startswith("# mechanism: ")]
@@ -71,15 +53,3 @@ def test_commented_mechanisms_are_complete_and_valid(example, write):
         configuration = load_configuration(write(yaml.safe_dump({**data, **yaml.safe_load(line)})), {})
         shown.append(configuration.mechanism.name)
     assert list(dict.fromkeys(shown)) == list(MECHANISMS)
-
-
-def test_commented_number_and_flat_ontology_are_valid(example, write):
-    lines = example.read_text().splitlines()
-    start = lines.index(next(line for line in lines if line.startswith("  # age: ")))
-    shown = [line.replace("  # ", "  ", 1) if start <= i < start + 3 else line for i, line in enumerate(lines)]
-    shown = [line.replace("  # odor", "  odor", 1).replace("keep: [encounter_id, age]", "keep: []") for line in shown]
-    data = yaml.safe_load("\n".join(shown))
-    del data["mechanism"], data["attributes"]["principal"]["alpha"]
-    configuration = load_configuration(write(yaml.safe_dump(data, sort_keys=False)), {})
-    assert list(configuration.numeric) == ["age"]
-    assert configuration.ontologies["odor"].values == ("almond", "foul", "none")

@@ -60,13 +60,6 @@ TOPIC = "use a topic name of at most 249 letters, digits, ., - and _"
             ],
         ),
         (
-            {"ontologies": {"odor": {"values": [3]}}},
-            [
-                "ontologies.odor.values: a list of 1 is not allowed: use 2 or more entries",
-                "ontologies.odor.values[0]: 3 is not allowed: use text; quotes make it text",
-            ],
-        ),
-        (
             {"mechanism": {"reference": "median"}},
             ["mechanism.reference: 'median' is not allowed: use mean, pair or root; did you mean 'mean'?"],
         ),

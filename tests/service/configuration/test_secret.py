@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.seal import RefusalCause, SealError
+from stream_masker.pipeline.seal import SealError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.secret import (
     own_secret_id,
@@ -114,20 +114,6 @@ def test_topics_have_the_secret_of_the_noise_by_default(from_file):
     seal = topic_seal(configuration, "statistics")
     assert seal.open(b"1", seal.seal(b"1", b"{}")) == b"{}"
     assert len(seal.key_ids) == 1
-
-
-@pytest.mark.parametrize("topic", ["calibration", "statistics"])
-def test_topics_are_encrypted_by_default(data, from_file, topic):
-    assert "internal_topics" not in data()
-    configuration = from_file(SECRET)
-    seal = topic_seal(configuration, getattr(configuration.topics, topic))
-    message = b'{"E11.9": 12, "I21.4": 3}'
-    sealed = seal.seal(b"1", message)
-    assert not any(message[at : at + 4] in sealed for at in range(len(message) - 3))
-    assert seal.open(b"1", sealed) == message
-    with pytest.raises(SealError) as refused:
-        seal.open(b"1", message)
-    assert refused.value.cause is RefusalCause.PLAIN
 
 
 def test_rotation_in_the_documented_order(data, tmp_path):

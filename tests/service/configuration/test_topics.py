@@ -14,8 +14,7 @@ from stream_masker.service.kafka.names import consumer_group_id
 
 
 def configured(**topics: Any) -> Configuration:
-    flat = {"ontologies": {"small": {"values": ["x", "y"]}}, "mechanism": {"name": "pram"}}
-    return parse_configuration(small_configuration("a", topics=topics, **flat))
+    return parse_configuration(small_configuration("a", topics=topics))
 
 
 def test_the_placeholder_of_a_single_topic_is_replaced() -> None:

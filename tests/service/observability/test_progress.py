@@ -1,23 +1,22 @@
-"""Progress of a run, with and without a terminal."""
+"""Progress of a run, with and without a terminal, and lines about what a command does."""
 
 from __future__ import annotations
 
 import io
 import re
+import threading
 
-from stream_masker.service.observability.progress import progress
+import pytest
+
+from stream_masker.service.observability.progress import Activity, progress, shown_activity
 
 
 class FakeClock:
     def __init__(self) -> None:
-        self.now, self.slept = 100.0, []
+        self.now = 100.0
 
     def __call__(self) -> float:
         return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
 
 
 def test_progress_without_a_terminal_is_plain_lines() -> None:
@@ -42,3 +41,57 @@ def test_progress_on_a_terminal_is_a_bar() -> None:
         show(50_000)
     assert "50,000 records" in stream.getvalue()
     assert re.search(r"50%.*\d:\d\d:\d\d.*(-:--:--|\d:\d\d:\d\d)", stream.getvalue()), "elapsed and left"
+
+
+class Lines(io.StringIO):
+    """A text stream that tells when something has been written."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text):
+        done = super().write(text)
+        self.written.set()
+        return done
+
+
+def test_lines_have_the_current_activity_and_its_seconds():
+    now = [0.0]
+    activity = Activity(lambda: now[0])
+    activity.show("calibrating")
+    now[0] = 3.4
+    assert activity.line() == "calibrating (3 s)"
+    activity.show("masking")
+    assert activity.line() == "masking (0 s)"
+
+
+def test_lines_are_written_while_the_block_runs():
+    stream = Lines()
+    with shown_activity(stream, first=0.001, every=0.001) as show:
+        assert stream.written.wait(30)
+        show("masking")
+        for _ in range(3):
+            stream.written.clear()
+            assert stream.written.wait(30)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("starting")
+    assert "masking (0 s)" in lines
+    assert not any(thread.name == "activity" for thread in threading.enumerate())
+
+
+def test_a_short_block_writes_nothing():
+    stream = Lines()
+    with shown_activity(stream, first=60) as show:
+        show("waiting")
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "closed"])
+def test_a_stream_that_cannot_be_written_gets_no_lines(stream):
+    if stream is not None:
+        stream.close()
+    with shown_activity(stream, first=0.001, every=0.001) as show:
+        show("waiting")
+        assert not threading.Event().wait(0.05)
+    assert not any(thread.name == "activity" for thread in threading.enumerate())

@@ -47,7 +47,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
     masking, events = calibrated(folder)
     registry = CollectorRegistry()
     report = WorkerReport(Metrics(registry, "worker"), Health())
-    report.start({})
+    report.start()
     outputs = Outputs(
         input="in",
         output="out",

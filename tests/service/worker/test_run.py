@@ -17,8 +17,7 @@ from stream_masker.service.worker.run import (
 
 
 def configured(**sections: object) -> Configuration:
-    flat = {"ontologies": {"small": {"values": ["x", "y"]}}, "mechanism": {"name": "pram"}}
-    return parse_configuration(small_configuration("a", **{**flat, **sections}))
+    return parse_configuration(small_configuration("a", **sections))
 
 
 def with_properties(**properties: object) -> Configuration:

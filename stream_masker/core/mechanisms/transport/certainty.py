@@ -14,23 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.transport import greatest_products
+from stream_masker.core.kernels.transport import exceeding_entries, exceeding_products, greatest_products
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 
-SLACK = 1e-5
-"""By which share limits are lowered, so that what is published in float32 meets them."""
-SETTLED, FIXED_POINT_ROUNDS = 1e-6, 40
-"""The change of η that ends its iteration, and the greatest number of rounds."""
-FLOORS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
-"""The least η of all masks, tried in turn: it is 0 unless the masks above a limit are too few to be mixed."""
-CHUNK = 4096
-"""The number of masks whose posteriors are computed at once."""
+SLACK = 2e-4
+"""By which share the limits that η aims at are lowered, so that few rounds, in float32, meet the limits themselves."""
+ROUNDS = 40
+"""The greatest number of rounds for η; where they do not suffice, all masks are drawn again."""
 MAX_SOLUTIONS = 4
 """How often a map is fitted, with another λ each time, to meet its distance."""
 SPARED = 0.5
@@ -39,199 +37,252 @@ would need a greater redraw, and tell more."""
 
 
 class Limits(NamedTuple):
-    """What no posterior of the k values of one attribute may exceed.
+    """What no posterior of the k values of one attribute may exceed, and of g groups of them.
 
-    ``values``: (k,) float64 the limit of each value. ``groups``: (g, k) float32 the weight of each value in each group:
-    0 or 1, or the chance of a value of another attribute given it. ``of_groups``: (g,) float64 their limits.
+    ``prior``: (k + g,) float64, of values, then of groups. ``greatest``: (k + g,) float64 the limits, not below it.
+    ``groups``: (g, k) float32 the weight of each value in each group: 0 or 1, or the chance of a value of another
+    attribute given it.
     """
 
-    values: Float64Array
+    prior: Float64Array
+    greatest: Float64Array
     groups: Float32Matrix
-    of_groups: Float64Array
 
     @classmethod
-    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float32Array, float]]) -> Limits:
-        """Return the limits max(β, P(x)) and max(β_G, P(G)); ``groups``: weights and β_G of each."""
+    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float32Array, float]] = ()) -> Limits:
+        """Return the limits max(β, P(x)) and max(β_G, P(G)).
+
+        ``prior``: (k,). ``certainty``: β. ``groups``: the weights and β_G of each.
+        """
         weights = np.array([each for each, _ in groups], np.float32).reshape(len(groups), prior.size)
-        limits = np.array([limit for _, limit in groups], np.float64)
-        return cls(np.maximum(certainty, prior), weights, np.maximum(limits, weights.astype(np.float64) @ prior))
+        priors = np.concatenate([prior, weights.astype(np.float64) @ prior])
+        asked = np.concatenate([np.full(prior.size, certainty), [limit for _, limit in groups]])
+        return cls(priors, np.maximum(asked, priors), weights)
 
     @property
-    def all(self) -> Float64Array:
-        """(k + g,) float64: the limits of values, then of groups."""
-        return np.concatenate([self.values, self.of_groups])
+    def aims(self) -> Float64Array:
+        """(k + g,) float64: the limits that η aims at."""
+        return np.maximum(self.greatest * (1.0 - SLACK), self.prior)
 
-    def masses(self, mean: Float64Array) -> Float64Array:
-        """Return (k + g,) float64: the mass of each value and of each group; ``mean``: (k,) that of values."""
-        return np.concatenate([mean, self.groups.astype(np.float64) @ mean])
+    def masses(self, values: Float64Matrix) -> Float64Matrix:
+        """Return the masses (k + g, …) of values and groups; ``values``: (k, …)."""
+        return np.concatenate([values, self.groups.astype(np.float64) @ values])
 
 
 class Excess(NamedTuple):
-    """Posteriors above their limits, (e,) each: the mask (i, j), the value, or k + the group, and G.
+    """Posteriors above their limits, (e,) each: the index of the mask, the value, or k + the group, and G."""
 
-    ``others``: what no posterior within its limit exceeds.
-    """
-
-    i: Int64Array
-    j: Int64Array
+    mask: Int64Array
     which: Int64Array
     posterior: Float64Array
-    others: float
 
 
 class Told(Protocol):
-    """What masks t = (i, j) tell of the values of one attribute. ``chance``: (n, m), the law of masks."""
+    """What n masks tell of the values of one attribute."""
 
     @property
-    def chance(self) -> NDArray[np.floating]: ...
+    def limits(self) -> Limits: ...
 
-    def mixed(self, weights: NDArray[np.floating]) -> Float64Array:
-        """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n, m)."""
+    @property
+    def chance(self) -> Float64Array:
+        """(n,) the law of masks."""
 
-    def exceeding(self, limits: Limits) -> Excess:
-        """Return the posteriors above their limits."""
+    @property
+    def excess(self) -> Excess: ...
+
+    @property
+    def others(self) -> float:
+        """What no posterior of a value within its limit exceeds."""
+
+    def mixed(self, weights: Float64Array) -> Float64Array:
+        """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n,)."""
 
 
-class Posteriors(NamedTuple):
-    """G(x, t) = first[i, x] · second[x, j] / total[i, j] of one attribute of a map, for masks that have a chance.
+class Table(NamedTuple):
+    """``Told`` of a joint law of values and masks, ``joint``: (k, n) float32."""
 
-    ``first``: (n, k), ``second``: (k, m), ``total``: (n, m), their product, ``chance``: (n, m), float32 each.
-    ``rows``: (m, k), the transpose of ``second``, in C order.
+    joint: Float32Matrix
+    chance: Float64Array
+    limits: Limits
+    excess: Excess
+    others: float
+
+    @classmethod
+    def of(cls, joint: Float32Matrix, chance: Float64Array, limits: Limits) -> Table:
+        """Return what the masks tell; ``chance``: (n,) their law."""
+        aims, prior, size = limits.aims * (1.0 + 1e-6), limits.prior, len(joint)
+        *values, others = exceeding_entries(joint, prior[:size], chance, aims[:size])
+        *groups, _ = exceeding_entries(limits.groups @ joint, prior[size:], chance, aims[size:])
+        groups[1] = groups[1] + size
+        return cls(joint, chance, limits, Excess(*map(np.concatenate, zip(values, groups, strict=True))), others)
+
+    def mixed(self, weights: Float64Array) -> Float64Array:
+        """See ``Told``. The least share of all masks is one of the prior."""
+        shares = ratio(weights, self.chance)
+        least = float(shares[self.chance > 0.0].min())
+        more = np.flatnonzero(shares > least * (1.0 + 1e-6))
+        return np.asarray(least * self.limits.prior[: len(self.joint)] + self.joint[:, more] @ (shares[more] - least))
+
+
+@dataclass(frozen=True, eq=False)
+class Posteriors:
+    """``Told`` of one attribute of a map of pairs: G(x, t) = first[i, x]·second[x, j] / total[i, j] for t = (i, j).
+
+    ``first``: (a, k), ``second``: (k, b), ``total``: (a, b), their product, and ``law``: (a, b), float32 each.
     """
 
     first: Float32Matrix
     second: Float32Matrix
-    rows: Float32Matrix
     total: Float32Matrix
-    chance: Float32Matrix
+    law: Float32Matrix
+    limits: Limits
 
     @classmethod
-    def of(cls, transport: Map) -> tuple[Posteriors, Posteriors]:
+    def of(cls, transport: Map, limits: Sequence[Limits]) -> tuple[Posteriors, Posteriors]:
         """Return the posteriors of both attributes of a map."""
-        (first, second), (front, back) = transport.matrices, transport.fronts
-        total, chance = transport.chances, transport.chances * transport.psi
-        rows = [np.ascontiguousarray(each.T) for each in (first, front, second)]
-        return cls(rows[0], front, rows[1], total, chance), cls(back, second, rows[2], total, chance)
+        (first, second), (front, back), total = transport.matrices, transport.fronts, transport.chances
+        law = total * transport.psi
+        return (
+            cls(np.ascontiguousarray(first.T), front, total, law, limits[0]),
+            cls(back, second, total, law, limits[1]),
+        )
+
+    @cached_property
+    def chance(self) -> Float64Array:
+        return self.law.astype(np.float64).ravel()
+
+    @cached_property
+    def excess(self) -> Excess:
+        return self._searched[0]
+
+    @cached_property
+    def others(self) -> float:
+        return self._searched[1]
+
+    @cached_property
+    def _searched(self) -> tuple[Excess, float]:
+        """Look closely at the masks whose surest posterior, relative to its limit, is above it."""
+        size, aims = self.first.shape[1], self.limits.aims
+        surest = greatest_products((self.first / aims[:size]).astype(np.float32), self.second)
+        shares = np.where(self.law > 0.0, ratio(surest, self.total), np.float32(0.0))
+        i, j = np.nonzero(shares > 1.0)
+        others = float(shares[shares <= 1.0].max(initial=0.0)) * float(aims[:size].max())
+        rows, total = np.ascontiguousarray(self.second.T), self.total
+        t, x, product = exceeding_products(self.first, rows, total, aims[:size], i, j)
+        parts = [(i[t] * total.shape[1] + j[t], x, product / total[i[t], j[t]])]
+        for group, (weights, aim) in enumerate(zip(self.limits.groups, aims[size:].tolist(), strict=True)):
+            inside = np.flatnonzero(weights)
+            mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
+            i, j = np.nonzero((mass > total * aim) & (self.law > 0.0))
+            parts.append((i * total.shape[1] + j, np.full(i.size, size + group), mass[i, j] / total[i, j]))
+        mask, which, posterior = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Excess(mask, which, posterior.astype(np.float64)), others
+
+    def mixed(self, weights: Float64Array) -> Float64Array:
+        shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
+        return np.asarray((self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64))
 
     def columns(self, i: Int64Array, j: Int64Array) -> Float64Matrix:
         """Return (k, c) float64: the posteriors of c masks."""
-        products = self.first[i] * self.rows[j]
-        return np.asarray(products.T / self.total[i, j].astype(np.float64))
-
-    def mixed(self, weights: NDArray[np.floating]) -> Float64Array:
-        return np.asarray((self.first.T * (self.second @ (weights / self.total).T)).sum(axis=1, dtype=np.float64))
-
-    def exceeding(self, limits: Limits) -> Excess:
-        none = np.zeros(0, np.int64)
-        parts: list[tuple[Int64Array, Int64Array, Int64Array, Float64Array]] = [(none, none, none, np.zeros(0))]
-        surest = greatest_products((self.first / limits.values).astype(np.float32), self.second)
-        above = surest > self.total * (1.0 - SLACK)
-        within, (i, j) = (self.chance > 0.0) & ~above, np.nonzero((self.chance > 0.0) & above)
-        lowest, others = float(limits.values.min()), [0.0]
-        for part, limit in [
-            (surest, lowest),
-            *((np.outer(self.first[:, x], self.second[x]), 1.0) for x in np.flatnonzero(limits.values > lowest)),
-        ]:
-            others.append(limit * float((part[within] / self.total[within]).max(initial=0.0)))
-        for start in range(0, i.size, CHUNK):
-            own = i[start : start + CHUNK], j[start : start + CHUNK]
-            products, total = self.first[own[0]] * self.rows[own[1]], self.total[own]
-            t, x = np.nonzero(products > total[:, None] * (limits.values * (1.0 - SLACK)).astype(np.float32))
-            parts.append((own[0][t], own[1][t], x, products[t, x].astype(np.float64) / total[t]))
-        for group, (weights, limit) in enumerate(zip(limits.groups, limits.of_groups.tolist(), strict=True)):
-            inside = np.flatnonzero(weights)
-            mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
-            i, j = np.nonzero((mass > self.total * (limit * (1.0 - SLACK))) & (self.chance > 0.0))
-            posterior = mass[i, j].astype(np.float64) / self.total[i, j]
-            parts.append((i, j, np.full(i.size, limits.values.size + group), posterior))
-        i, j, which, posterior = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return Excess(i, j, which, posterior, max(others))
+        return np.asarray((self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Redraw:
-    """``eta``: (n, m) float32 η of each mask. ``weights``: (n, m) float32 η times the chance of the mask.
-    ``mean``: for each attribute (k,) float64 R̄. ``share``: the share of records that are redrawn."""
+    """A redraw of n masks.
 
-    eta: Float32Matrix
-    weights: Float32Matrix
-    mean: tuple[Float64Array, ...]
+    ``eta``: (n,) float32 η. ``weights``: (n,) float64 η·T. ``share``: their sum, the share of records that is redrawn.
+    ``means``: for each attribute (k,) float64 R̄. ``greatest``: for each what no posterior of a value exceeds.
+    """
+
+    eta: Float32Array
+    weights: Float64Array
     share: float
+    means: tuple[Float64Array, ...]
+    greatest: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, sides: Sequence[Told], eta: Float32Matrix) -> Redraw:
-        """Return the redraw of these chances η."""
-        weights = np.asarray(eta * sides[0].chance, np.float32)
-        share = float(weights.sum(dtype=np.float64))
-        return cls(eta, weights, tuple(side.mixed(weights) / max(share, 1e-300) for side in sides), share)
+    def of(cls, sides: Sequence[Told], eta: NDArray[np.floating]) -> Redraw:
+        """Return the redraw with these chances."""
+        eta = eta.astype(np.float32)
+        weights = eta * sides[0].chance
+        share = float(weights.sum())
+        return cls(eta, weights, share, tuple(side.mixed(weights) / max(share, 1e-300) for side in sides))
 
     @classmethod
-    def least(
-        cls, sides: Sequence[Told], limits: Sequence[Limits], floor: float = 0.0
-    ) -> tuple[Redraw, tuple[float, ...]]:
-        """Return the least redraw, nearly, by which no posterior exceeds its limit; and for each attribute, what no
-        posterior of a value exceeds. ``floor``: η of all masks at least."""
-        excess = [side.exceeding(limit) for side, limit in zip(sides, limits, strict=True)]
-        for each in (floor, *(each for each in FLOORS if each > floor)):
-            found = _fixed_point(sides, limits, excess, each)
-            if _within(found, limits, excess):
+    def least(cls, sides: Sequence[Told], floor: float = 0.0) -> Redraw:
+        """Return nearly the least redraw by which no posterior exceeds its limit; ``floor``: η of all masks at least.
+
+        Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often.
+        """
+        found = cls.of(sides, np.full(sides[0].chance.size, floor))
+        means = [side.limits.prior for side in sides]
+        for _ in range(ROUNDS):
+            eta = np.full(found.eta.size, floor)
+            for side, mean in zip(sides, means, strict=True):
+                mask, which, posterior = side.excess
+                need = (posterior - side.limits.aims[which]) / np.maximum(posterior - mean[which], 1e-12)
+                np.maximum.at(eta, mask, np.clip(need, 0.0, 1.0))
+            found = cls.of(sides, eta)
+            means = [side.limits.masses(mean) for side, mean in zip(sides, found.means, strict=True)]
+            if found.holds(sides, means):
                 break
-        return found, tuple(_greatest(found, *each) for each in zip(limits, excess, found.mean, strict=True))
+            floor = max(
+                floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True))
+            )
+        else:
+            found = cls.of(sides, np.ones(found.eta.size))
+        greatest = tuple(found.surest(side, mean) for side, mean in zip(sides, found.means, strict=True))
+        return cls(found.eta, found.weights, found.share, found.means, greatest)
+
+    def holds(self, sides: Sequence[Told], means: Sequence[Float64Array]) -> bool:
+        """Return whether no posterior exceeds its limit; ``means``: R̄ of values and groups of each attribute."""
+        for side, mean in zip(sides, means, strict=True):
+            mask, which, posterior = side.excess
+            final, greatest = posterior + self.eta[mask] * (mean[which] - posterior), side.limits.greatest
+            if (final > greatest[which]).any() or (self.share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()):
+                return False
+        return True
+
+    def surest(self, side: Told, mean: Float64Array) -> float:
+        """Return what no posterior of a value exceeds; ``mean``: (k,) R̄."""
+        mask, which, posterior = (each[side.excess.which < mean.size] for each in side.excess)
+        final = posterior + self.eta[mask] * (mean[which] - posterior)
+        return max(side.others, float(final.max(initial=0.0)), float(mean.max()) if self.share else 0.0)
 
 
-def _fixed_point(sides: Sequence[Told], limits: Sequence[Limits], excess: Sequence[Excess], floor: float) -> Redraw:
-    least = np.where(sides[0].chance > 0.0, np.float32(floor), np.float32(0.0))
-    eta, means = least, [side.mixed(side.chance) for side in sides]
-    for _ in range(FIXED_POINT_ROUNDS):
-        before, eta = eta, least.copy()
-        for limit, each, mean in zip(limits, excess, means, strict=True):
-            over = each.posterior - limit.all[each.which] * (1.0 - 2.0 * SLACK)
-            need = over / np.maximum(each.posterior - limit.masses(np.asarray(mean))[each.which], 1e-12)
-            np.maximum.at(eta, (each.i, each.j), np.clip(need, 0.0, 1.0).astype(np.float32))
-        found = Redraw.of(sides, eta)
-        means = list(found.mean)
-        if float(np.abs(eta - before).max()) < SETTLED:
-            break
-    return found
-
-
-def _greatest(found: Redraw, limits: Limits, excess: Excess, mean: Float64Array) -> float:
-    """Return what no posterior of a value exceeds."""
-    values = excess.which < mean.size
-    eta = found.eta[excess.i, excess.j][values].astype(np.float64)
-    final = (1.0 - eta) * excess.posterior[values] + eta * mean[excess.which[values]]
-    return max(excess.others, float(final.max(initial=0.0)), float(mean.max()) if found.share else 0.0)
-
-
-def _within(found: Redraw, limits: Sequence[Limits], excess: Sequence[Excess]) -> bool:
-    """Return whether no posterior exceeds its limit: none of those that did, and none of R̄, so that no other does."""
-    for limit, each, mean in zip(limits, excess, found.mean, strict=True):
-        masses, eta = limit.masses(mean), found.eta[each.i, each.j].astype(np.float64)
-        final = (1.0 - eta) * each.posterior + eta * masses[each.which]
-        if (final > limit.all[each.which]).any() or (found.share and (masses > limit.all * (1.0 + SLACK)).any()):
-            return False
-    return True
+def _mixing(share: float, limits: Limits, mean: Float64Array) -> float:
+    """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit."""
+    over = np.flatnonzero(mean > limits.greatest)
+    goal, prior = ((limits.aims + limits.prior) / 2.0)[over], limits.prior[over]
+    return float(np.clip(share * (mean[over] - goal) / np.maximum(goal - prior, 1e-12), 0.0, 1.0).max(initial=0.0))
 
 
 def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
     """Return (k, k) float64 P(x, x*) of an attribute of a map with a redraw; it sums to 1."""
-    kept = transport.joint(which, transport.psi * (1.0 - again.eta)).astype(np.float64)
-    joint = kept + np.outer(again.mean[which], again.weights.sum(axis=1 - which, dtype=np.float64))
+    shape = transport.psi.shape
+    kept = transport.joint(which, transport.psi * (1.0 - again.eta.reshape(shape))).astype(np.float64)
+    joint = kept + np.outer(again.means[which], again.weights.reshape(shape).sum(axis=1 - which))
     return np.asarray(joint / joint.sum())
 
 
-def certain(
-    start: Map, limits: Sequence[Limits], wanted: Sequence[float], floor: float = 0.0
-) -> tuple[Map, Redraw, tuple[float, ...], tuple[float, ...]]:
-    """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, E[d²], and for each attribute
-    what no posterior exceeds.
+def told_by(transport: Map, limits: Sequence[Limits]) -> Sequence[Told]:
+    """Return what the masks of a map of one or two attributes tell."""
+    if len(limits) == 2:
+        return Posteriors.of(transport, limits)
+    joint = transport.joint(0, transport.psi)
+    return (Table.of(joint, joint.sum(axis=0, dtype=np.float64), limits[0]),)
 
-    ``start``: to search from. ``limits``, ``wanted``: of each attribute. ``floor``: η of all masks at least.
+
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
+    """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
+
+    ``start``: to search from. ``limits``, ``wanted``: of each attribute.
     """
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        again, greatest = Redraw.least(Posteriors.of(found)[: len(limits)], limits, floor)
+        again = Redraw.least(told_by(found, limits))
         squares = [found.kernels[j].squares for j in range(len(limits))]
         moved = tuple(float((redrawn_joint(found, again, j) * each).sum()) for j, each in enumerate(squares))
         ratios = [each / goal for each, goal in zip(moved, wanted, strict=True)]
@@ -240,4 +291,4 @@ def certain(
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(ratios)
-    return found, again, moved, greatest
+    return found, again, moved

@@ -203,6 +203,12 @@ class Kernel:
     levels: Float32Array
 
     @classmethod
+    def started(cls, squares: Float32Matrix, share: Float64Array, wanted: float) -> Kernel:
+        """Return a kernel to start from; ``share``: (k,) P(x), ``wanted``: E[d²]."""
+        weights = np.log(np.sqrt(share)).astype(np.float32)
+        return cls(squares, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
+
+    @classmethod
     def flat(cls) -> Kernel:
         """Return the kernel of an attribute with a single value."""
         return cls(np.zeros((1, 1), np.float32), 1.0, np.zeros(1, np.float32), np.ones(1, np.float32))

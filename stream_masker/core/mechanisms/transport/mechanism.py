@@ -2,38 +2,74 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
-from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
-from stream_masker.core.mechanisms.options import checked_alpha
-from stream_masker.core.mechanisms.transport.model import FORMAT, Maps, PairLaw, read_maps
-from stream_masker.core.mechanisms.transport.strata import Settings, Strata, checked_sensitive
+from stream_masker.core.mechanisms.options import MAX_ALPHA, MIN_ALPHA, Parameters, checked_alpha, parameter
+from stream_masker.core.mechanisms.transport.model import FORMAT, AttributeLaw, Maps, read_maps
+from stream_masker.core.mechanisms.transport.strata import Settings, Strata
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
-from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.records import JointLaw, MaskLaw, Tuples
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.risk import Risk, disclosure
+from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import number_between, whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
-LEAST_CERTAINTY = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransportParameters(Parameters):
+    """The parameters of semantic transport."""
+
+    alpha: float | Mapping[str, float] = parameter(
+        1.0,
+        "The noise level: the mean squared distance of an attribute is alpha·sdVar, more where the promise needs it. "
+        "For all attributes or for each; in [0.01, 10].",
+        ge=MIN_ALPHA,
+        le=MAX_ALPHA,
+    )
+    certainty: float = parameter(
+        0.5,
+        "The greatest probability of a value given any masked record, for everybody who knows all but the secret and "
+        "whose prior is the window's law; a value that is more frequent may stay so. From 0.01 to 1, which promises "
+        "nothing.",
+        ge=0.01,
+        le=1.0,
+    )
+    least: int = parameter(
+        2,
+        "Of how many different noise keys, such as patients, or of records without a noise key, a tuple must be in the "
+        "window to be written as such; rarer ones spread within their blocks. At least 1.",
+        ge=1,
+        le=1_000_000,
+    )
+    sensitive: Mapping[str, Any] | None = parameter(
+        None,
+        "The same for groups of concepts: a limit by the name of a built-in list (`hiv`, `mental_disorders`, "
+        "`substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), or its `limit` and "
+        "`roots` by a name of one's own.",
+    )
+    context: ContextChoice | None = parameter(
+        None,
+        "Fields that stay in the record and whose relation to the codes is kept, such as sex and an age band, by path. "
+        "Of each the texts that can occur, or the ascending bounds of bands of numbers; other and missing values are "
+        "one more kind. A field is read as it is released: it must be kept, or generalized.",
+    )
 
 
 class SemanticTransport(WindowedMechanism[Maps]):
@@ -73,52 +109,19 @@ class SemanticTransport(WindowedMechanism[Maps]):
         cost="O(candidates of the value in the window), few of which are visited",
     )
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        alpha: float | Mapping[str, float] = 1.0,
-        certainty: float = 0.5,
-        least: int = 2,
-        sensitive: Mapping[str, Any] | None = None,
-        context: ContextChoice | None = None,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """Create a mechanism without statistics.
+    parameters_type = TransportParameters
+    parameters: TransportParameters
 
-        Raises ParameterError, which names the value given and the values allowed.
-
-        * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``alpha``: α, in [0.01, 10], for all attributes or for each.
-        * ``certainty``: β, which no posterior of a value exceeds, in [0.01, 1]; 1 promises nothing.
-        * ``least``: of how many different noise keys a tuple must be in the window, or of how many records, where
-          records have no noise key.
-        * ``sensitive``: the limit of each group: by the name of a list of ``core.risk.sensitive``, or
-          ``{"limit": β, "roots": [concepts]}`` by a name of one's own.
-        * ``context``: the fields that stay. For each the texts that can occur, or the ascending bounds of bands of
-          numbers; other values are one more kind.
-        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
-        """
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
-        known = Context.of({} if context is None else context)
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        given, known = self.parameters, Context.of(self.parameters.context or {})
         for name in known.names:
             if name in self._attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        self._settings = Settings(
-            self._attributes,
-            self._distances,
-            tuple(checked_alpha(alpha, self._attributes).values()),
-            number_between("certainty", certainty, LEAST_CERTAINTY, 1.0),
-            checked_sensitive({} if sensitive is None else sensitive, self._taxonomies),
-            whole_number("least", least, 1, 1_000_000),
-            known,
-        )
+        alpha = tuple(checked_alpha(given.alpha, self._attributes).values())
+        groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
+        self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
 
     @property
     def context(self) -> Context:
@@ -126,7 +129,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
 
     @property
     def promise(self) -> float | None:
-        return self._settings.certainty if self._settings.certainty < 1.0 else None
+        return self.parameters.certainty if self.parameters.certainty < 1.0 else None
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
@@ -141,6 +144,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
+        maps = self._prepared_statistics()
         if batch.alpha is not None:
             raise ParameterError(
                 "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
@@ -149,39 +153,51 @@ class SemanticTransport(WindowedMechanism[Maps]):
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):
-            if column.is_array and (0, 1) in self._prepared_statistics().chosen:
+            if column.is_array and any(len(m.attributes) == 2 for each in maps.strata for m in each.maps or ()):
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities of some values, averaged over the records that have them."""
-        positions, rows = self._strata(counts).rows(j, values)
-        return Channel(values, rows, value_classes(positions, len(self._distances[j].taxonomy)))
+        """Return the transition probabilities of some values, averaged over the records that have them.
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
+        A value that the window does not have is masked as often by each map as any other one."""
+        sides = self._prepared_statistics().sides(j)
+        positions = np.unique(np.concatenate([side.values.positions for side in sides]))
+        rows, unseen = np.zeros((2, values.size, positions.size))
+        for side in sides:
+            own, joint = side.values.indices(values), side.made.joint(side.which)
+            prior = joint.sum(axis=1)
+            given = joint[own] / prior[own, None]
+            known = located(side.values.positions, values)[1]
+            places = np.searchsorted(positions, side.values.positions)
+            rows[:, places] += given * (side.records * prior[own] * known)[:, None]
+            unseen[:, places] += given * side.records
+        rows = np.where(rows.any(axis=1, keepdims=True), rows, unseen)
+        classes = value_classes(positions, len(self._distances[j].taxonomy))
+        return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
+
+    def risk(self, *, draws: int = 1000) -> Risk:
+        self._known_counts()
+        return self.expected_risk()
+
+    def expected_risk(self) -> Risk:
+        """Return the risk, which follows from the maps: their law is that of the window."""
         maps = self._prepared_statistics()
-        if self.context or (len(self._attributes) > 1 and (0, 1) not in maps.chosen):
-            return None
-        one = len(self._attributes) == 1
-        return super().mask_law(tuples, channels, counts) if one else PairLaw.of(maps.pooled((0, 1)), tuples)
-
-    def record_joint(self, j: int, counts: Counts) -> JointLaw | None:
-        """Return the joint law of attribute j's value and all masks of its record, with its context and which values
-        are absent. The n rows are the values of ``counts.values[j]``, in their order."""
-        return self._strata(counts).joint(j)
-
-    def expected_risk(self) -> Risk | None:
-        counts, other = self._prepared_statistics().counts(), copy.copy(self)
-        other._counts = counts
-        return None if counts is None else assess(other, counts, draws=1000)
-
-    def _strata(self, counts: Counts | None) -> Strata:
-        return Strata(self._settings, self._known_counts() if counts is None else counts, self._prepared_statistics())
+        value, record, unchanged, rmse = {}, {}, {}, {}
+        for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
+            law = AttributeLaw.of(maps.sides(j))
+            joint = law.joint
+            prior, positions = joint.sum(axis=1), law.positions
+            value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
+            blocks, drawn = law.blocks()
+            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, 0.0, drawn, law.greatest)
+            unchanged[name] = float(joint.trace())
+            rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
+        return Risk(value, record, unchanged, maps.unchanged, rmse)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return Strata(self._settings, counts, self._prepared).model(np.diag(statistics.covariance))
+        return Strata(self._settings, counts, np.diag(statistics.covariance), self._prepared).model()
 
     def _prepare(self, statistics: Statistics) -> Maps:
         noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)

@@ -9,30 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import Distance, distortion_of
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.kernels.draws import salts_of
+from stream_masker.core.kernels.draws import draw_by_weights, salts_of
 from stream_masker.core.kernels.transport import Draws, draw_pairs
-from stream_masker.core.mechanisms.base import distortion_of
-from stream_masker.core.mechanisms.transport.certainty import Posteriors, Redraw, redrawn_joint
-from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Values
+from stream_masker.core.mechanisms.transport.certainty import Limits, Posteriors, Redraw, redrawn_joint, told_by
+from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Tuples, Values
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.risk.records import Tuples as RecordTuples
-from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, sum_by_key
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 8
+FORMAT = 9
 """The number of the format of models and snapshots."""
+EVERY = -1
+"""The number that stands for all contexts."""
 COLUMNS = 512
 """The number of columns of a joint law that are computed at once."""
+DRAWN_MASKS = 4_096
+"""How many masks of pairs stand for all of them in the joint law of a value and all masks."""
 
 Attributes: TypeAlias = tuple[int, ...]
 
@@ -43,7 +44,6 @@ class Transport:
 
     * ``attributes``: the indices of one or two. ``values``: of each. ``tuples``: those of the window.
     * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it; ``moved``: what it is.
-      ``greatest``: what no posterior exceeds.
     * ``given``: what is masked given the attribute, if it is a root.
     """
 
@@ -54,18 +54,18 @@ class Transport:
     redraw: Redraw
     wanted: tuple[float, ...]
     moved: tuple[float, ...]
-    greatest: tuple[float, ...]
     given: tuple[Given, ...] = ()
 
     @cached_property
     def draws(self) -> Draws:
         """The arrays of draws."""
-        own, weights = self.map, self.redraw.weights
+        own, shape = self.map, self.map.psi.shape
+        eta, weights = self.redraw.eta.reshape(shape), self.redraw.weights.astype(np.float32).reshape(shape)
         first, second = (np.argsort(k.squares, axis=1, kind="stable").astype(np.uint16) for k in own.kernels)
         near, other = (np.take_along_axis(m, o, 1) for m, o in zip(own.matrices, (first, second), strict=True))
         salts = [salts_of(v.positions) for v in self.values] + [np.zeros(1, np.uint64)]
-        sums, maps = weights.sum(axis=1, dtype=np.float64), (own.totals, own.inner, own.psi, self.redraw.eta)
-        return Draws(first, second, near, other, *maps, weights, sums, salts[0], salts[1])
+        sums = weights.sum(axis=1, dtype=np.float64)
+        return Draws(first, second, near, other, own.totals, own.inner, own.psi, eta, weights, sums, salts[0], salts[1])
 
     def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of records that have all attributes, as positions.
@@ -77,140 +77,279 @@ class Transport:
         drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
         return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
-    @cached_property
-    def width(self) -> int:
-        """The number of masks of records."""
-        return int(np.count_nonzero(self.map.law.target))
+    def joint(self, which: int) -> Float64Matrix:
+        """Return (k, k) float64 P(x, x*) of attribute ``which``."""
+        return redrawn_joint(self.map, self.redraw, which)
 
-    def columns(self, which: int, count: int) -> Iterator[Float64Matrix]:
-        """Yield ``count`` columns of the joint law of an attribute's value and all masks of the record, drawn by their
-        chance, or all of them if there are no more: (k, m); all entries sum to 1."""
-        found, side = self.redraw, Posteriors.of(self.map)[which]
-        i, j = np.nonzero(side.chance)
-        weights = side.chance[i, j].astype(np.float64)
-        if i.size > count:
+    def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
+        """Return the joint law of an attribute's value and all masks of the record, in blocks of columns, (k, m) each:
+        of all masks, or of ``DRAWN_MASKS`` that are drawn by their chance; and whether they are drawn."""
+        if len(self.values) == 1:
+            return iter([self.joint(0)]), False
+        side, width = self._told[which], self.map.psi.shape[1]
+        masks, chance = np.flatnonzero(side.chance), side.chance
+        weights = chance[masks]
+        if drawn := masks.size > DRAWN_MASKS:
             steps = np.cumsum(weights)
-            picked = np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1])
-            i, j, weights = i[picked], j[picked], np.ones(count)
-        for part in np.array_split(np.arange(i.size), max(1, i.size // COLUMNS)):
-            eta = found.eta[i[part], j[part]]
-            told = side.columns(i[part], j[part]) * (1.0 - eta) + found.mean[which][:, None] * eta
-            yield told * (weights[part] / weights.sum())
+            masks = masks[np.searchsorted(steps, (np.arange(DRAWN_MASKS) + 0.5) / DRAWN_MASKS * steps[-1])]
+            weights = np.ones(DRAWN_MASKS)
+        weights, eta, mean = weights / weights.sum(), self.redraw.eta[masks], self.redraw.means[which][:, None]
+        parts = np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS))
+        found = ((part, side.columns(*np.divmod(masks[part], width))) for part in parts)
+        return ((told * (1.0 - eta[part]) + mean * eta[part]) * weights[part] for part, told in found), drawn
+
+    @cached_property
+    def _told(self) -> tuple[Posteriors, Posteriors]:
+        shares = (self.map.law.share_of(j) for j in (0, 1))
+        return Posteriors.of(self.map, [Limits.of(share, 1.0) for share in shares])
+
+    @property
+    def unchanged(self) -> float | None:
+        """The share of records none of whose values is changed; None with attributes that are masked given the root."""
+        if self.given:
+            return None
+        if len(self.values) == 1:
+            return float(self.joint(0).trace())
+        own, law = self.map, self.map.law
+        eta, (first, second), (i, j) = self.redraw.eta.reshape(own.psi.shape), own.matrices, (law.rows, law.columns)
+        kept = first[i, i] * second[j, j] * own.psi[i, j] * (1.0 - eta[i, j])
+        again = (first @ (eta * own.psi) @ second.T)[i, j] * self.redraw.weights.reshape(own.psi.shape)[i, j]
+        return float(law.share @ ((kept + again / max(self.redraw.share, 1e-300)) / own.totals[i, j]))
+
+    def started(self, values: Values, law: Law, which: int) -> Kernel:
+        """Return a kernel to start a next version from, as far as this one has its values."""
+        old, start = self.map.kernels[which], Kernel.started(values.squares, law.share_of(which), 1.0)
+        place, known = located(self.values[which].positions, values.positions)
+        weights = np.where(known, old.weights[place], start.weights)
+        return Kernel(values.squares, old.sharpness, weights, np.where(known, old.levels[place], start.levels))
+
+    def continued(self, start: Map, values: Sequence[Values]) -> Map:
+        """Return a map to start a next version from, with what this one learnt of its tuples."""
+        law, old = start.law, self.map.law
+        width, keys = old.target.shape[1], np.zeros(law.rows.size, np.int64)
+        known = np.ones(keys.size, np.bool_)
+        for v, was, each in zip(values, self.values, (law.rows, law.columns), strict=False):
+            place, held = located(was.positions, v.positions)
+            keys, known = keys * width + place[each], known & held[each]
+        place, held = located(old.rows.astype(np.int64) * width + old.columns, keys)
+        learnt = self.map.phi / Map.started(old, self.map.kernels).phi
+        return replace(start, phi=start.phi * np.where(known & held, learnt[place], np.float32(1.0)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairLaw:
-    """P(a*, b* | a, b) of the window's pairs (``risk.records.MaskLaw``).
+class Side(NamedTuple):
+    """What masks an attribute in some records: their number, the map or what is masked given it, and the place of the
+    attribute in a map of two."""
 
-    ``rows``, ``columns``: (t,) the indices of their values. ``redrawn``: (t,) how probably each is redrawn, times Z.
+    records: int
+    made: Transport | Given | Hidden
+    which: int
+
+    @property
+    def values(self) -> Values:
+        return self.made.values[self.which]
+
+    @property
+    def greatest(self) -> float:
+        """What no posterior exceeds."""
+        if isinstance(self.made, Transport):
+            return self.made.redraw.greatest[self.which]
+        return self.made.greatest
+
+
+class AttributeLaw(NamedTuple):
+    """The joint law of an attribute's value, and of its own mask, or all masks of its record.
+
+    ``sides``: what masks it, in different records. ``positions``: (k,) int32 those of all values and masks.
     """
 
-    transport: Transport
-    rows: Int32Array
-    columns: Int32Array
-    redrawn: Float64Array
+    sides: Sequence[Side]
+    positions: Int32Array
 
     @classmethod
-    def of(cls, transport: Transport, tuples: RecordTuples) -> PairLaw:
-        """Return the law of these pairs."""
-        rows, columns = (v.indices(codes) for v, codes in zip(transport.values, tuples.codes, strict=True))
-        first, second = transport.map.matrices
-        redrawn = first @ (transport.redraw.eta * transport.map.psi) @ second.T
-        return cls(transport, rows, columns, redrawn[rows, columns].astype(np.float64))
+    def of(cls, sides: Sequence[Side]) -> AttributeLaw:
+        return cls(sides, np.unique(np.concatenate([side.values.positions for side in sides])))
 
-    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        """Return (t,) float64: the probability of the masked pair, as positions, given each pair."""
-        own, again = self.transport.map, self.transport.redraw
-        x, y = (int(v.indices(np.array([code]))[0]) for v, code in zip(self.transport.values, masked, strict=True))
-        kept = own.matrices[0][self.rows, x] * own.matrices[1][self.columns, y] * own.psi[x, y]
-        chance = kept * (1.0 - again.eta[x, y]) + self.redrawn * (float(again.weights[x, y]) / max(again.share, 1e-300))
-        return np.asarray(chance / own.totals[self.rows, self.columns], np.float64)
+    @property
+    def joint(self) -> Float64Matrix:
+        """(k, k) float64 P(x, x*)."""
+        result = np.zeros((self.positions.size,) * 2)
+        for side, places, share in self._parts:
+            result[np.ix_(places, places)] += side.made.joint(side.which) * share
+        return result
+
+    def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
+        """Return the law with all masks of the record in blocks of columns, (k, m) each, and whether those are drawn by
+        their chance."""
+        found = [(places, share, *side.made.blocks(side.which)) for side, places, share in self._parts]
+        return self._scattered([each[:3] for each in found]), any(drawn for *_, drawn in found)
+
+    @property
+    def greatest(self) -> float:
+        """What no posterior of a value exceeds."""
+        return max(side.greatest for side in self.sides)
+
+    @property
+    def _parts(self) -> Iterator[tuple[Side, Int64Array, float]]:
+        """Yield each side, the places of its values, and its share of the records."""
+        total = sum(side.records for side in self.sides)
+        for side in self.sides:
+            yield side, np.searchsorted(self.positions, side.values.positions), side.records / total
+
+    def _scattered(self, parts: Sequence[tuple[Int64Array, float, Iterator[Float64Matrix]]]) -> Iterator[Float64Matrix]:
+        for places, share, blocks in parts:
+            for block in blocks:
+                wide = np.zeros((self.positions.size, block.shape[1]))
+                wide[places] = block * share
+                yield wide
+
+
+class Hidden(NamedTuple):
+    """The masks of the values of one attribute in records of which there are too few for a map: any, independently.
+
+    ``values``: of the attribute. ``tuples``: the window's. ``target``: (k,) float64 T.
+    """
+
+    values: tuple[Values]
+    tuples: Tuples
+    target: Float64Array
+
+    @classmethod
+    def of(cls, values: Values, tuples: Tuples) -> Hidden:
+        return cls((values,), tuples, tuples.law((values,)).target[:, 0].astype(np.float64))
+
+    def draw(self, words: UInt64Array) -> Int32Array:
+        """Return a mask, as a position, for each random word."""
+        rows, salts = np.zeros(words.size, np.int64), salts_of(self.values[0].positions)
+        drawn = draw_by_weights(words, rows, rows - 1, self.target[None], self.target.sum()[None], salts)
+        return self.values[0].positions[drawn]
+
+    def joint(self, which: int) -> Float64Matrix:
+        """Return (k, k) float64 P(x, x*); ``which``: 0."""
+        return np.outer(self.tuples.counts / self.tuples.counts.sum(), self.target)
+
+    def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
+        """Return the joint law of a value and all masks of its record; ``which``: 0."""
+        return iter([self.joint(which).sum(axis=1, keepdims=True)]), False
+
+    @property
+    def greatest(self) -> float:
+        """The greatest prior."""
+        return float(self.tuples.counts.max() / self.tuples.counts.sum())
+
+
+class Stratum(NamedTuple):
+    """The records of a context, or of all (``EVERY``), with one pattern of missing attributes.
+
+    ``maps``: theirs; None if they are too few. They are then masked as those of all contexts, or else independently of
+    their values.
+    """
+
+    context: int
+    pattern: int
+    records: int
+    maps: tuple[Transport, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The maps of a window in use.
-
-    * ``chosen``: by the attributes of maps, for each context the index of its map; the first one is that of records of
-      all contexts. ``root``: the attribute that others are masked given; None without such ones.
-    * ``noise``: (p,) α·sdVar of each attribute.
-    """
+    """The maps of a window in use. ``hidden``: of each attribute. ``noise``: (p,) α·sdVar."""
 
     distances: tuple[Distance, ...]
-    maps: tuple[Transport, ...]
-    chosen: Mapping[Attributes, Int64Array]
-    root: int | None
+    strata: tuple[Stratum, ...]
+    hidden: tuple[Hidden, ...]
     noise: tuple[float, ...]
+    contexts: bool
 
-    def pooled(self, key: Attributes) -> Transport:
-        """Return the map of the records of all contexts that have these attributes."""
-        return next(each for each in self.maps if each.attributes == key)
+    def own(self, context: int, pattern: int) -> tuple[Transport, ...] | None:
+        """Return the maps of a stratum itself."""
+        return self._maps.get((context, pattern))
 
-    def counts(self) -> Counts | None:
-        """Return the counts of the window, if maps of one or two attributes without a context or a root hold them."""
-        if self.root is not None or any(each.size > 1 for each in self.chosen.values()):
-            return None
-        parts: list[list[SparseCounts]] = [[] for _ in self.distances]
-        pairs, every = {}, [self.pooled(key) for key in self.chosen]
-        for each in every if (0, 1) in self.chosen else [self.pooled((j,)) for j in range(len(parts))]:
-            indices = (each.tuples.rows, each.tuples.columns)
-            codes = [v.positions[k].astype(np.int64) for v, k in zip(each.values, indices, strict=False)]
-            for j, own in zip(each.attributes, codes, strict=True):
-                parts[j].append(sum_by_key(own, each.tuples.counts))
-            if len(codes) == 2:
-                keys = codes[0] * each.values[1].index_of.size + codes[1]
-                pairs[each.attributes[0], each.attributes[1]] = SparseCounts(keys, each.tuples.counts)
-        values = tuple(combine(each) for each in parts)
-        for key in combinations(range(len(values)), 2):
-            pairs.setdefault(key, SparseCounts(*np.zeros((2, 0), np.int64)))
-        rows = tuple(each.rows for each in values)
-        return Counts(max(rows), values, pairs, rows, (0,) * len(rows))
+    @cached_property
+    def _maps(self) -> dict[tuple[int, int], tuple[Transport, ...] | None]:
+        return {(each.context, each.pattern): each.maps for each in self.strata}
+
+    def maps(self, context: int, pattern: int) -> tuple[Transport, ...]:
+        """Return the maps by which records are masked; none if they are masked independently of their values."""
+        return self.own(context, pattern) or self.own(EVERY, pattern) or ()
 
     def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""
-        masks = [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
-        context = np.zeros(batch.size, np.int64) if batch.context is None else batch.context
-        for key in self.order:
-            if len(key) == 1 or not any(batch.columns[j].is_array for j in key):
-                self._draw(key, batch, context, words, masks)
-        columns, distortions = [], []
-        for j, (column, after) in enumerate(zip(batch.columns, masks, strict=True)):
-            one = distortion_of(column.codes, after, self.distances[j])
-            beyond = self.pooled((j,)).wanted[0] < self.noise[j] * (1.0 - 1e-9)
-            noise, truncated = one.values * self.noise[j], one.values if beyond else 0
-            distortions.append(replace(one, squared_noise=noise, truncated=truncated))
-            columns.append(Column(after, column.offsets))
-        return MaskedBatch(tuple(columns), tuple(distortions))
-
-    @cached_property
-    def order(self) -> list[Attributes]:
-        """The attributes of maps, in the order in which records are masked: pairs, the root, and what is left."""
-        return sorted(self.chosen, key=lambda key: (-len(key), key != (self.root,)))
+        masks, truncated = [np.full(column.codes.size, -1, np.int32) for column in batch.columns], [0] * len(self.noise)
+        context = np.full(batch.size, EVERY) if batch.context is None else batch.context
+        absent = [(column.present_lengths == 0).astype(np.int64) << j for j, column in enumerate(batch.columns)]
+        keys, which = np.unique(context << len(absent) | np.sum(absent, axis=0), return_inverse=True)
+        for k, key in enumerate(keys.tolist()):
+            columns = [_Cells.of(column, which == k) for column in batch.columns]
+            maps = self.maps(key >> len(absent), key & ((1 << len(absent)) - 1))
+            for j, wanted in self._draw(maps, columns, words, masks):
+                beyond = wanted < self.noise[j] * (1.0 - 1e-9)
+                truncated[j] += columns[j].places.size if beyond else 0
+        parts = list(zip(batch.columns, masks, self.distances, strict=True))
+        found = [
+            distortion_of(old.codes, new, d, truncated=n) for (old, new, d), n in zip(parts, truncated, strict=True)
+        ]
+        distortions = (replace(one, squared_noise=one.values * n) for one, n in zip(found, self.noise, strict=True))
+        return MaskedBatch(tuple(Column(new, old.offsets) for old, new, _ in parts), tuple(distortions))
 
     def _draw(
         self,
-        key: Attributes,
-        batch: Batch,
-        context: Int64Array,
+        maps: Sequence[Transport],
+        columns: Sequence[_Cells],
         words: Sequence[UInt64Array],
         masks: Sequence[Int32Array],
-    ) -> None:
-        """Draw the masks of the values that have these attributes and no mask yet, by the maps of their contexts."""
-        first = batch.columns[key[0]]
-        left = np.flatnonzero(np.all([(batch.columns[j].codes >= 0) & (masks[j] < 0) for j in key], axis=0))
-        own = self.chosen[key][context[first.owners[left]]]
-        for index in np.unique(own).tolist() if left.size else ():
-            some, transport = left[own == index], self.maps[index]
-            drawn = transport.draw([batch.columns[j].codes[some] for j in key], [words[j][some] for j in key])
-            for j, each in zip(key, drawn, strict=True):
-                masks[j][some] = each
-            for given in transport.given if not first.is_array else ():
-                column, lengths = batch.columns[given.attribute], np.zeros(batch.size, np.int64)
-                inside = np.flatnonzero(np.isin(column.owners, some) & (column.codes >= 0))
-                np.add.at(lengths, column.owners[inside], 1)
-                root = first.codes[some], masks[key[0]][some]
-                values = column.codes[inside], words[given.attribute][inside]
-                masks[given.attribute][inside] = given.draw(*root, *values, lengths[some])
+    ) -> Iterator[tuple[int, float]]:
+        """Draw the masks of the records of a stratum; yield each attribute of a map, with its E[d²]."""
+        left = {j: cells for j, cells in enumerate(columns) if cells.places.size}
+        for each in maps:
+            own = [left.pop(j) for j in each.attributes]
+            drawn = each.draw(
+                [c.codes for c in own], [words[j][c.places] for j, c in zip(each.attributes, own, strict=True)]
+            )
+            for j, cells, new in zip(each.attributes, own, drawn, strict=True):
+                masks[j][cells.places] = new
+            yield from zip(each.attributes, each.wanted, strict=True)
+            for given in each.given:
+                cells = left.pop(given.attribute)
+                new = given.draw(
+                    own[0].codes, drawn[0], cells.codes, words[given.attribute][cells.places], cells.lengths
+                )
+                masks[given.attribute][cells.places] = new
+        for j, cells in left.items():
+            masks[j][cells.places] = self.hidden[j].draw(words[j][cells.places])
+
+    @property
+    def unchanged(self) -> float | None:
+        """The share of records none of whose values is changed; None where that is not known."""
+        found = [(m.unchanged, each.records) for each in self.strata for m in each.maps or ()]
+        if not found or any(share is None for share, _ in found):
+            return None
+        return sum(share * n for share, n in found if share is not None) / sum(n for _, n in found)
+
+    def sides(self, j: int) -> list[Side]:
+        """Return what masks attribute j."""
+        result = []
+        for each in self.strata:
+            if each.pattern >> j & 1 or (each.context == EVERY) is self.contexts:
+                continue
+            maps = self.maps(each.context, each.pattern)
+            result += [Side(each.records, m, k) for m in maps for k, a in enumerate(m.attributes) if a == j]
+            result += [Side(each.records, g, 1) for m in maps for g in m.given if g.attribute == j]
+            result += [] if maps else [Side(each.records, self.hidden[j], 0)]
+        return result
+
+
+class _Cells(NamedTuple):
+    """The present values of some records in a column: their places in it, and their codes; ``lengths``: of each
+    record."""
+
+    places: Int64Array
+    codes: Int32Array
+    lengths: Int64Array
+
+    @classmethod
+    def of(cls, column: Column, records: NDArray[np.bool_]) -> _Cells:
+        places = np.flatnonzero(column.of_records(records) & (column.codes >= 0))
+        return cls(places, column.codes[places], column.present_lengths[records])
 
 
 def packed(transport: Transport) -> dict[str, Any]:
@@ -223,18 +362,23 @@ def packed(transport: Transport) -> dict[str, Any]:
         "front": pack_array(transport.map.phi),
         "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in kernels],
         "eta": pack_array(transport.redraw.eta),
-        "moved": [list(transport.wanted), list(transport.moved), list(transport.greatest)],
+        "moved": [list(transport.wanted), list(transport.moved), list(transport.redraw.greatest)],
         "given": [
             {
                 "attribute": each.attribute,
-                "values": pack_array(each.values.positions),
+                "values": pack_array(each.values[1].positions),
                 "tuples": _packed_tuples(each.tuples),
-                "eta": pack_array(each.couplings.eta),
+                "eta": pack_array(each.couplings.eta.astype(np.float32)),
                 "moved": [each.wanted, each.moved, each.greatest],
             }
             for each in transport.given
         ],
     }
+
+
+def packed_values(values: Values, tuples: Tuples) -> dict[str, Any]:
+    """Return what is published of the values of one attribute."""
+    return {"values": pack_array(values.positions), "tuples": _packed_tuples(tuples)}
 
 
 def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transport:
@@ -250,16 +394,20 @@ def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transpo
     own = Map(tuples.law(values), (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()), phi)
     if not (phi > 0.0).all() or not np.isfinite(own.psi).all():
         raise StatisticsError("the front of the model has numbers that are not allowed")
-    again = Redraw.of(Posteriors.of(own)[: len(values)], _eta(model["eta"], own.law.target.shape))
+    told = told_by(own, [Limits.of(own.law.share_of(j), 1.0) for j in range(len(values))])
     wanted, moved, greatest = (tuple(map(float, each)) for each in model["moved"])
-    made, given = Transport(attributes, values, tuples, own, again, wanted, moved, greatest), []
-    for each in model["given"]:
-        child = _values(each["values"], distances[each["attribute"]])
-        pairs = _tuples(each["tuples"], len(values[0]), len(child))
-        eta = _eta(each["eta"], (len(values[0]), len(child)))
-        joint, (goal, move, most) = redrawn_joint(own, again, 0), map(float, each["moved"])
-        given.append(Given.of(each["attribute"], (values[0], child), pairs, joint, goal, move, most, eta))
-    return replace(made, given=tuple(given))
+    again = replace(Redraw.of(told, _eta(model["eta"], own.psi.size)), greatest=greatest)
+    given = [_given(each, values[0], distances, redrawn_joint(own, again, 0)) for each in model["given"]]
+    return Transport(attributes, values, tuples, own, again, wanted, moved, tuple(given))
+
+
+def _given(model: Mapping[str, Any], root: Values, distances: Sequence[Distance], joint: Float64Matrix) -> Given:
+    values = _values(model["values"], distances[model["attribute"]])
+    wanted, moved, greatest = map(float, model["moved"])
+    made = Given.of(model["attribute"], (root, values), _tuples(model["tuples"], len(root), len(values)), wanted)
+    eta = _eta(model["eta"], made.couplings.eta.size).astype(np.float64)
+    made = replace(made.of_root(joint), moved=moved, greatest=greatest)
+    return replace(made, couplings=made.couplings._replace(eta=eta))
 
 
 def _packed_tuples(tuples: Tuples) -> list[str]:
@@ -301,11 +449,21 @@ def _finite(text: str, size: int) -> NDArray[np.float32]:
     return numbers
 
 
-def _eta(text: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    eta = _finite(text, shape[0] * shape[1]).reshape(shape)
+def _eta(text: str, size: int) -> NDArray[np.float32]:
+    eta = _finite(text, size)
     if eta.min() < 0.0 or eta.max() > 1.0:
         raise StatisticsError("a redraw of the model has chances that are not from 0 to 1")
     return eta
+
+
+def _stratum(model: Mapping[str, Any], distances: Sequence[Distance]) -> Stratum:
+    maps = None if model["maps"] is None else tuple(unpacked(each, distances) for each in model["maps"])
+    made = Stratum(int(model["context"]), int(model["pattern"]), int(model["records"]), maps)
+    masked = [j for each in maps or () for j in (*each.attributes, *(g.attribute for g in each.given))]
+    present = [j for j in range(len(distances)) if not made.pattern >> j & 1]
+    if maps is not None and sorted(masked) != present:
+        raise StatisticsError("the model's maps are not of the attributes of their records")
+    return made
 
 
 def read_maps(
@@ -318,16 +476,9 @@ def read_maps(
     if read_model_field(model, "context") != context:
         raise StatisticsError("the model's contexts are not those of this mechanism")
     try:
-        maps = tuple(unpacked(each, distances) for each in model["maps"])
-        chosen = {tuple(key): np.array(indices, np.int64) for key, indices in model["chosen"]}
-        found = {tuple({maps[index].attributes for index in each.tolist()}) for each in chosen.values()}
+        strata = tuple(_stratum(each, distances) for each in model["strata"])
+        read = ((_values(each["values"], d), each) for each, d in zip(model["hidden"], distances, strict=True))
+        hidden = tuple(Hidden.of(values, _tuples(each["tuples"], len(values), 1)) for values, each in read)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-    alone = {(j,) for j in range(len(distances))}
-    if (
-        found != {(key,) for key in chosen}
-        or not alone <= set(chosen)
-        or model.get("root") not in {None, *range(len(distances))}
-    ):
-        raise StatisticsError("the model is not that of the mechanism's attributes")
-    return Maps(distances, maps, chosen, model["root"], tuple(noise.tolist()))
+    return Maps(distances, strata, hidden, tuple(noise.tolist()), bool(context))

@@ -1,15 +1,13 @@
 """The laws of a window: of each context, and of each pattern of missing attributes.
 
-Of two attributes without arrays, the records with both, with the first and with the second one have maps of their own.
-Otherwise the first attribute that is no array is the root: it has a map, and the other attributes are masked given it,
-or by a map of the records without it.
+What is missing tells of the codes that are there. So the records with the same attributes are a law of their own, with
+a map of their own, as are those of a context. Two attributes that are no arrays have a map of pairs. Otherwise the
+first present one that is no array is the root: it has a map, and the other ones are masked given it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,44 +15,18 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import (
-    BoolArray,
-    Float32Array,
-    Float32Matrix,
-    Float64Array,
-    Float64Matrix,
-    Int32Array,
-    Int64Array,
-)
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
-from stream_masker.core.mechanisms.transport.fit import (
-    Kernel,
-    Law,
-    Map,
-    Tuples,
-    Values,
-    greatest_distance,
-    levelled,
-)
-from stream_masker.core.mechanisms.transport.given import Given, conditional, given_groups
-from stream_masker.core.mechanisms.transport.model import Attributes, Maps, Transport, packed
-from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.records import JointLaw
-from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
+from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Values, greatest_distance, levelled
+from stream_masker.core.mechanisms.transport.given import Given, given_groups
+from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Maps, Transport, packed, packed_values
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
-from stream_masker.core.validation import number_between
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import StatisticsError
 
 ENOUGH = 200
-"""The number of records that a context, or a pattern of missing attributes, needs for a map of its own."""
-FEWEST_CODES = 2
-"""The number of codes of enough patients that a context needs for the map of all records to be restricted to them."""
-
-COLUMNS, LEAST_COLUMNS = 4_096, 64
-"""How many columns of the joint law of a value and its record's masks are computed, in all and of each map."""
-
-Part: TypeAlias = tuple[int, SparseCounts, Transport | Given, int]
-"""An attribute, the counts of its values that a map masks, the map, and the place of the attribute in it."""
+"""The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
+in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
+ENOUGH_SHARE = 100
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
 """Of each sensitive group, by name: its members among the concepts, and its limit."""
@@ -79,304 +51,174 @@ class Settings(NamedTuple):
         return Limits.of(prior, self.certainty, [*(each for each in own if each[0].any()), *others])
 
 
-def checked_sensitive(given: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]) -> tuple[Groups, ...]:
-    """Return the sensitive groups of each taxonomy. Raises ParameterError, also for a group that no taxonomy holds."""
-    if not isinstance(given, Mapping):
-        raise ParameterError(f"sensitive={given!r} is not allowed: give a limit by the name of each group")
-    result: tuple[dict[str, tuple[BoolArray, float]], ...] = tuple({} for _ in taxonomies)
-    for name, entry in given.items():
-        own = isinstance(entry, Mapping) and set(entry) == {"limit", "roots"}
-        if not own and name not in SENSITIVE_LISTS:
-            raise ParameterError(
-                f"sensitive {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its limit and its roots"
-            )
-        limit = number_between(f"sensitive {name}", entry["limit"] if own else entry, 0.01, 1.0)
-        for groups, taxonomy in zip(result, taxonomies.values(), strict=True):
-            roots = [root for root in entry["roots"] if root in taxonomy] if own else None
-            found = (
-                present_groups(taxonomy)
-                if roots is None
-                else sensitive_groups(taxonomy, {name: roots} if roots else {})
-            )
-            if name in found:
-                groups[name] = (found[name], limit)
-        if not any(name in groups for groups in result):
-            raise ParameterError(f"sensitive {name!r}: no attribute's ontology holds any of its concepts")
-    return result
+class Part(NamedTuple):
+    """The counts of the records of one pattern: of the values of each attribute that is present, and of their pairs.
+
+    Scalars count once for each record, except in pairs with an array.
+    """
+
+    values: Mapping[int, SparseCounts]
+    pairs: Mapping[Attributes, SparseCounts]
+
+    @property
+    def records(self) -> int:
+        """The number of records, at least; of arrays alone that of elements."""
+        return min(column.rows for column in self.values.values())
+
+
+def parts_of(counts: Counts, sizes: Sequence[int]) -> Iterator[tuple[int, Part]]:
+    """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
+    split = {key: dict(_split(column, len(sizes))) for key, column in counts.lacking.items()}
+    every: dict[Attributes, SparseCounts] = dict(counts.pairs)
+    for j, column in enumerate(counts.values):
+        every[j,] = _with_bits(counts.events.get((j,)), column)
+    whole = {key: _remainder(column, list(split.get(key, {}).values())) for key, column in every.items()}
+    for pattern in sorted({0, *(each for found in split.values() for each in found)}):
+        own = whole if pattern == 0 else {key: found[pattern] for key, found in split.items() if pattern in found}
+        own = {key: column for key, column in own.items() if column.keys.size}
+        values = {key[0]: column for key, column in own.items() if len(key) == 1}
+        if values:
+            yield pattern, Part(values, {key: column for key, column in own.items() if len(key) == 2})
 
 
 class Strata:
-    """The records of a window by the attributes that they have, and by context."""
+    """The maps of the records of a window."""
 
-    def __init__(self, settings: Settings, counts: Counts, maps: Maps | None) -> None:
-        """``maps``: those in force; None before the first ones."""
-        self._settings, self._counts, self._maps = settings, counts, maps
+    def __init__(self, settings: Settings, counts: Counts, spread: Float64Array, before: Maps | None) -> None:
+        """``spread``: (p,) sdVar. ``before``: the maps in force; None before the first ones."""
+        self._settings, self._counts, self._before = settings, counts, before
         self._sizes = [len(d.taxonomy) for d in settings.distances]
-        scalars = [j for j in range(len(self._sizes)) if j not in counts.lengths]
-        pairs = len(self._sizes) == len(scalars) == 2 and self._writable(counts.pairs[0, 1])
-        self._root = scalars[0] if len(self._sizes) > 1 and scalars and not pairs else None
-        self._keys: list[Attributes] = [*([(0, 1)] if pairs else []), *((j,) for j in range(len(self._sizes)))]
+        self._wanted = np.array(settings.alpha) * spread
 
-    def _writable(self, pair: SparseCounts) -> bool:
-        """Return whether both attributes of pairs have a code of enough patients."""
-        sides = marginals(pair, self._sizes[1])
-        return all(bool((side.units >= self._settings.least).any()) for side in sides)
-
-    def column(self, counts: Counts, key: Attributes) -> SparseCounts:
-        """Return the counts of the records of a map: those that have its attributes, and lack what would mask them
-        with another one."""
-        if len(key) == 2:
-            return counts.pairs[key[0], key[1]]
-        (j,) = key
-        if j == self._root:
-            events = counts.events.get(key)
-            return counts.values[j] if events is None else _with_bits(events, counts.values[j])
-        if self._root is None and (0, 1) not in self._keys:
-            return counts.values[j]
-        return _remainder(counts.values[j], self.linked(counts, 1 - j if self._root is None else self._root, j)[1])
-
-    def linked(self, counts: Counts, i: int, j: int) -> tuple[SparseCounts, SparseCounts]:
-        """Return the counts of pairs of attribute i, first, and j, and those of j in them."""
-        pair = counts.pairs[min(i, j), max(i, j)]
-        if i < j:
-            return pair, marginals(pair, self._sizes[j])[1]
-        first, second = np.divmod(pair.keys, self._sizes[i])
-        keys = second * self._sizes[j] + first
-        order = np.argsort(keys)
-        bits = None if pair.key_bits is None else pair.key_bits[order]
-        return SparseCounts(keys[order], pair.counts[order], bits), marginals(pair, self._sizes[i])[0]
-
-    def model(self, spread: Float64Array) -> dict[str, Any]:
-        """Return the model of the window; ``spread``: (p,) sdVar. Raises StatisticsError if nothing can be masked."""
-        constant = [name for name, s in zip(self._settings.attributes, spread, strict=True) if not s > 0.0]
+    def model(self) -> dict[str, Any]:
+        """Return the model of the window. Raises StatisticsError if nothing can be masked."""
+        constant = [name for name, w in zip(self._settings.attributes, self._wanted, strict=True) if not w > 0.0]
         if constant:
             raise StatisticsError(
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        maps: list[Transport] = []
-        chosen = [[list(key), self._chosen(key, np.array(self._settings.alpha) * spread, maps)] for key in self._keys]
+        contexts = {EVERY: self._counts, **self._counts.contexts} if self._settings.context else {EVERY: self._counts}
+        strata = [
+            {"context": number, "pattern": pattern, "records": part.records, "maps": self._maps(number, pattern, part)}
+            for number, counts in contexts.items()
+            for pattern, part in parts_of(counts, self._sizes)
+        ]
         return {
             "context": self._settings.context.to_list(),
-            "root": self._root,
-            "maps": [packed(each) for each in maps],
-            "chosen": chosen,
+            "hidden": [packed_values(*self._column(j, self._counts.values[j])) for j in range(len(self._sizes))],
+            "strata": strata,
         }
 
-    def _chosen(self, key: Attributes, wanted: Float64Array, maps: list[Transport]) -> list[int]:
-        """Fit the maps of some attributes; return the index of that of each context.
+    def _column(self, j: int, column: SparseCounts) -> tuple[Values, Tuples]:
+        values = Values.most_frequent(self._settings.distances[j], column)
+        tuples = Tuples.of(column, (values,), self._settings.least)
+        tuples.law((values,))
+        return values, tuples
 
-        Where too few patients have a pattern of missing attributes, its masks are drawn from those of all records,
-        independent of the original.
-        """
-        column, hidden = self.column(self._counts, key), False
-        if len(key) == 1 and not (column.units >= self._settings.least).any():
-            column, hidden = self._counts.values[key[0]], column.rows > 0
-        maps.append(self._fitted(key, column, self._counts, wanted, None, floor=float(hidden)))
-        pooled = len(maps) - 1
-        result = [pooled] * max(1, self._settings.context.size)
-        for number, counts in self._counts.contexts.items() if self._settings.context else ():
-            own, alone = self.column(counts, key), counts
-            if own.rows < ENOUGH:
-                alone = self._restricted(counts)
-                own = self.column(alone, key)
-                if any(np.array_equal(alone.values[j].keys, self._counts.values[j].keys) for j in key):
-                    continue
-            if own.rows >= ENOUGH:
-                maps.append(self._fitted(key, own, alone, wanted, number))
-                result[number] = len(maps) - 1
-        return result
+    def _maps(self, number: int, pattern: int, part: Part) -> list[dict[str, Any]] | None:
+        """Return the maps of the records of a pattern, and a context if that is not all; None for too few of them."""
+        records, least = self._counts.records, self._settings.least
+        if part.records < max(min(ENOUGH, records / 10), records / ENOUGH_SHARE):
+            return None
+        lines = self._lines(part)
+        sides = [side for key in lines for side in self._sides(key, part)]
+        if not all((side.units >= least).any() for side in sides):
+            return None
+        before = self._before.own(number, pattern) if self._before else ()
+        maps = {each.attributes: each for each in before or ()}
+        return [packed(self._fitted(key, part, maps.get(key))) for key in lines]
 
-    def _restricted(self, counts: Counts) -> Counts:
-        """Return the counts of all records with the codes that occur in a context; those of an attribute of which it
-        has too few stay."""
-        some = [own.keys[own.units >= self._settings.least] for own in counts.values]
+    def _lines(self, part: Part) -> list[Attributes]:
+        """Return the attributes of the maps of records: a pair, the root, or each array."""
+        scalars = tuple(j for j in part.values if j not in self._counts.lengths)
+        if len(scalars) == len(part.values) == 2:
+            return [scalars]
+        return [scalars[:1]] if scalars else [(j,) for j in part.values]
 
-        def select(column: SparseCounts, key: Attributes) -> SparseCounts:
-            codes = np.divmod(column.keys, self._sizes[key[1]]) if len(key) == 2 else (column.keys,)
-            each = [np.isin(code, some[j]) | (some[j].size < FEWEST_CODES) for j, code in zip(key, codes, strict=True)]
-            return column.select(np.logical_and.reduce(each))
+    def _sides(self, key: Attributes, part: Part) -> tuple[SparseCounts, ...]:
+        return marginals(part.pairs[key], self._sizes[key[1]]) if len(key) == 2 else (part.values[key[0]],)
 
-        every = self._counts
-        return replace(
-            every,
-            values=tuple(select(column, (j,)) for j, column in enumerate(every.values)),
-            pairs={key: select(column, key) for key, column in every.pairs.items()},
-            events={key: select(column, key) for key, column in every.events.items()},
-        )
-
-    def _fitted(
-        self,
-        key: Attributes,
-        column: SparseCounts,
-        counts: Counts,
-        wanted: Float64Array,
-        number: int | None,
-        floor: float = 0.0,
-    ) -> Transport:
-        """Return a map, and what is masked given it.
-
-        ``number``: that of its context, None for all. ``floor``: the least chance of a redraw.
-        """
-        settings = self._settings
-        sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
-        values = [Values.most_frequent(settings.distances[j], side) for j, side in zip(key, sides, strict=True)]
+    def _fitted(self, key: Attributes, part: Part, before: Transport | None) -> Transport:
+        """Return a map, and what is masked given it; ``before``: the map in force."""
+        settings, column = self._settings, part.pairs[key] if len(key) == 2 else part.values[key[0]]
+        sides = zip(key, self._sides(key, part), strict=True)
+        values = [Values.most_frequent(settings.distances[j], side) for j, side in sides]
         tuples = Tuples.of(column, values, settings.least)
-        law, before = tuples.law(values), self._before(key, number)
-        kernels, goals = [], []
+        law = tuples.law(values)
+        goals, kernels = [], []
         for j, (v, attribute) in enumerate(zip(values, key, strict=True)):
-            goals.append(min(float(wanted[attribute]), greatest_distance(law, v.squares, j)))
-            start = _started(v, law, j, goals[j], before)
-            kernels.append(levelled(start, law, j, goals[j] if before is None else None))
-        links, prior = self._links(values[0], counts) if key == (self._root,) else [], law.share_of(0)
+            goals.append(min(float(self._wanted[attribute]), greatest_distance(law, v.squares, j)))
+            start = before.started(v, law, j) if before else Kernel.started(v.squares, law.share_of(j), goals[j])
+            kernels.append(levelled(start, law, j, None if before else goals[j]))
+        own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
+        own = before.continued(own, values) if before else own
+        links = list(self._links(key, values[0], part))
         others = [
-            group
-            for a, child, _, source in links
-            for group in given_groups(source, settings.limits(a, child, prior @ source))
+            group for each in links for group in given_groups(each.source, self._limits_of(each, law.share_of(0)))
         ]
         limits = [
             settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
         ]
-        own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
-        own = own if before is None else _continued(own, values, before)
-        found, again, moved, greatest = certain(own, limits, goals, floor)
+        found, again, moved = certain(own, limits, goals)
         given = []
-        for a, child, pairs, _ in links:
-            made = Given.of(a, (values[0], child), pairs, redrawn_joint(found, again, 0), float(wanted[a]))
-            given.append(made.fitted(settings.limits(a, child, made.prior)))
-        return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, greatest, tuple(given))
+        for each in links:
+            each = each.of_root(redrawn_joint(found, again, 0))
+            given.append(each.fitted(self._limits_of(each, each.root.sum(axis=1))))
+        return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, tuple(given))
 
-    def _links(self, root: Values, counts: Counts) -> list[tuple[int, Values, Tuples, Float32Matrix]]:
-        """Return the attributes that are masked given the root, with their values, their pairs with it, and the law of
-        these values given the root's."""
-        links = []
-        for j, distance in enumerate(self._settings.distances):
-            if self._root is None or j == self._root:
+    def _limits_of(self, given: Given, root: Float64Array) -> Limits:
+        return self._settings.limits(given.attribute, given.values[1], root @ given.source)
+
+    def _links(self, key: Attributes, root: Values, part: Part) -> Iterator[Given]:
+        """Yield the masking of each other attribute of a root."""
+        for j in part.values if len(key) == 1 and key[0] not in self._counts.lengths else ():
+            if j == key[0]:
                 continue
-            pair, own = self.linked(counts, self._root, j)
-            if pair.keys.size:
-                values = Values.most_frequent(distance, own)
-                tuples = Tuples.of(pair, (root, values), self._settings.least)
-                table = np.zeros((len(root), len(values)), np.float32)
-                table[tuples.rows, tuples.columns] = tuples.counts
-                links.append((j, values, tuples, conditional(table)))
-        return links
-
-    def _before(self, key: Attributes, number: int | None) -> Transport | None:
-        """Return the map in force of the same attributes and context."""
-        if self._maps is None or key not in self._maps.chosen:
-            return None
-        return self._maps.pooled(key) if number is None else self._maps.maps[self._maps.chosen[key][number]]
-
-    @cached_property
-    def parts(self) -> list[Part]:
-        """The maps by which each attribute is masked: the attribute, the counts of its values that the map masks, the
-        map, and the place of the attribute in it."""
-        assert self._maps is not None
-        parts: list[Part] = []
-        every = self._counts.contexts if self._settings.context else {0: self._counts}
-        for number, counts in every.items():
-            for key, chosen in self._maps.chosen.items():
-                transport, column = self._maps.maps[chosen[number]], self.column(counts, key)
-                sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
-                parts += [(j, side, transport, which) for which, (j, side) in enumerate(zip(key, sides, strict=True))]
-                for given in transport.given:
-                    parts.append((given.attribute, self.linked(counts, key[0], given.attribute)[1], given, 0))
-        return [part for part in parts if part[1].rows]
-
-    def rows(self, j: int, codes: Int32Array) -> tuple[Int32Array, Float64Matrix]:
-        """Return (K,) int32 positions of masks of attribute j, and (n, K) float64 P(a* | a) of n codes.
-
-        A code that the window does not have is masked by each map as often as any.
-        """
-        parts = [part for part in self.parts if part[0] == j]
-        positions = np.unique(np.concatenate([_values_of(made, which).positions for _, _, made, which in parts]))
-        weights = [_counts_of(column, codes) for _, column, _, _ in parts]
-        unseen, rows = np.sum(weights, axis=0) == 0, np.zeros((codes.size, positions.size))
-        for weight, (_, column, made, which) in zip(weights, parts, strict=True):
-            values = _values_of(made, which)
-            joint = made.channel if isinstance(made, Given) else redrawn_joint(made.map, made.redraw, which)
-            given = joint[values.indices(codes)]
-            given *= (np.where(unseen, column.rows, weight) / given.sum(axis=1))[:, None]
-            rows[:, np.searchsorted(positions, values.positions)] += given
-        return positions, rows / rows.sum(axis=1, keepdims=True)
-
-    def joint(self, j: int) -> JointLaw:
-        """Return the joint law of attribute j's value and all masks of its record; see
-        ``SemanticTransport.record_joint``."""
-        parts = [part for part in self.parts if part[0] == j]
-        made, total = [(each, which) for _, _, each, which in parts], sum(column.rows for _, column, _, _ in parts)
-        counts = [max(LEAST_COLUMNS, round(COLUMNS * column.rows / total)) for _, column, _, _ in parts]
-        greatest = max(each.greatest if isinstance(each, Given) else each.greatest[which] for each, which in made)
-        sampled = any(each.width > count for (each, _), count in zip(made, counts, strict=True))
-        return JointLaw(self._columns(j, parts, counts, total), sampled, greatest)
-
-    def _columns(self, j: int, parts: Sequence[Part], counts: Sequence[int], total: int) -> Iterator[Float64Matrix]:
-        """Yield columns of a joint law. Codes that a map masks as one value have its law in proportion to their
-        counts."""
-        codes = self._counts.values[j].keys.astype(np.int32)
-        for (_, column, made, which), count in zip(parts, counts, strict=True):
-            values, own = _values_of(made, which), _counts_of(column, codes)
-            indices = values.indices(codes)
-            own = np.where(np.bincount(indices, own, len(values))[indices] > 0, own, self._counts.values[j].counts)
-            shares = own / np.bincount(indices, own, len(values))[indices] * (column.rows / total)
-            for block in made.columns(count) if isinstance(made, Given) else made.columns(which, count):
-                yield block[indices] * shares[:, None]
+            pair = part.pairs[min(j, key[0]), max(j, key[0])]
+            pair = pair if key[0] < j else _swapped(pair, self._sizes[key[0]], self._sizes[j])
+            values = Values.most_frequent(self._settings.distances[j], marginals(pair, self._sizes[j])[1])
+            tuples = Tuples.of(pair, (root, values), self._settings.least)
+            yield Given.of(j, (root, values), tuples, float(self._wanted[j]))
 
 
-def _values_of(made: Transport | Given, which: int) -> Values:
-    return made.values if isinstance(made, Given) else made.values[which]
+def _split(column: SparseCounts, p: int) -> Iterator[tuple[int, SparseCounts]]:
+    """Yield the patterns of ``Counts.lacking``, and the counts of each."""
+    patterns = column.keys & ((1 << p) - 1)
+    for pattern in np.unique(patterns).tolist():
+        own = column.select(patterns == pattern)
+        yield pattern, SparseCounts(own.keys >> p, own.counts, own.key_bits)
 
 
-def _counts_of(column: SparseCounts, codes: Int32Array) -> Int64Array:
-    """Return (n,) int64: how often a column has each code."""
-    place, held = located(column.keys, codes.astype(np.int64))
-    return np.where(held, column.counts[place], 0)
+def _swapped(pair: SparseCounts, first: int, second: int) -> SparseCounts:
+    """Return the counts of pairs (b, a) as those of (a, b); ``first``, ``second``: the numbers of concepts of a, b."""
+    b, a = np.divmod(pair.keys, first)
+    order = np.argsort(a * second + b)
+    return SparseCounts(
+        (a * second + b)[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order]
+    )
 
 
-def _started(values: Values, law: Law, which: int, wanted: float, before: Transport | None) -> Kernel:
-    """Return a kernel to start from: that of the last version, as far as it has the values."""
-    weights = np.log(np.sqrt(law.share_of(which))).astype(np.float32)
-    levels = np.full(len(values), weights.min(), np.float32)
-    if before is None:
-        return Kernel(values.squares, 0.5 / wanted, weights, levels)
-    old = before.map.kernels[which]
-    place, known = located(before.values[which].positions, values.positions)
-    weights, levels = np.where(known, old.weights[place], weights), np.where(known, old.levels[place], levels)
-    return Kernel(values.squares, old.sharpness, weights, levels)
-
-
-def _continued(start: Map, values: Sequence[Values], before: Transport) -> Map:
-    """Return a map to start from with what the last version learnt of its tuples."""
-    law, old = start.law, before.map.law
-    width, keys = old.target.shape[1], np.zeros(law.rows.size, np.int64)
-    known = np.ones(keys.size, np.bool_)
-    for v, was, each in zip(values, before.values, (law.rows, law.columns), strict=False):
-        place, held = located(was.positions, v.positions)
-        keys, known = keys * width + place[each], known & held[each]
-    place, held = located(old.rows.astype(np.int64) * width + old.columns, keys)
-    learnt = before.map.phi / Map.started(old, before.map.kernels).phi
-    return replace(start, phi=start.phi * np.where(known & held, learnt[place], np.float32(1.0)))
-
-
-def _with_bits(events: SparseCounts, rows: SparseCounts) -> SparseCounts:
-    """Return the counts of events with the noise keys of their rows."""
-    if rows.key_bits is None or not events.keys.size:
-        return events
+def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:
+    """Return the counts of events with the noise keys of their rows; those of the rows if there are none of events."""
+    if events is None or rows.key_bits is None or not events.keys.size:
+        return rows if events is None else events
     place, held = located(rows.keys, events.keys)
     return SparseCounts(events.keys, events.counts, np.where(held, rows.key_bits[place], np.uint64(0)))
 
 
-def _remainder(column: SparseCounts, part: SparseCounts) -> SparseCounts:
-    """Return the counts of the rows of a column that are not in a part of it.
+def _remainder(column: SparseCounts, parts: Sequence[SparseCounts]) -> SparseCounts:
+    """Return the counts of the rows of a column that are in none of its parts.
 
-    A noise key of both counts as one of the part, except for values with so many that all rows count as different.
+    A noise key of both counts as one of a part, except for values with so many that all rows count as different.
     """
-    if not part.keys.size:
-        return column
-    place, held = located(part.keys, column.keys)
-    left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
-    if bits is not None and part.key_bits is not None:
-        many = np.bitwise_count(bits) >= MANY_KEYS
-        bits = np.where(held & ~many, bits & ~part.key_bits[place], bits)
-    return SparseCounts(column.keys, left, bits).select(left > 0)
+    for part in parts:
+        place, held = located(part.keys, column.keys)
+        left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
+        if bits is not None and part.key_bits is not None:
+            many = np.bitwise_count(bits) >= MANY_KEYS
+            bits = np.where(held & ~many, bits & ~part.key_bits[place], bits)
+        column = SparseCounts(column.keys, left, bits).select(left > 0)
+        if not column.keys.size:
+            break
+    return column

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,9 +15,10 @@ from stream_masker.service.configuration.build import build_mechanism, mechanism
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 
 SECRET = bytes(range(32))
+CODES = {"flat": ["a", "b", "c", "d"], "other": ["x", "y", "z"]}
 ONTOLOGIES = {
-    "flat": {"values": ["a", "b", "c", "d"]},
-    "other": {"values": ["x", "y", "z"]},
+    "flat": {"source": "flat.csv"},
+    "other": {"source": "other.csv"},
 }
 SCALAR = {"path": "main", "ontology": "flat"}
 ANOTHER = {"path": "side", "ontology": "flat"}
@@ -39,7 +41,7 @@ def data(*attributes, **sections):
 
 
 def parse(*attributes, **sections):
-    return parse_configuration(data(*attributes, **sections))
+    return parse_configuration(data(*attributes, **sections), folder=Path(__file__).parent)
 
 
 RULE = {"rounding": "calibrated", "candidates": "observed"}
@@ -130,7 +132,7 @@ def test_the_default_masks_records_of_any_attributes(attributes, seed):
     given = [{"path": f"p{i}{'[*]' if array else ''}", "ontology": o} for i, (o, array) in enumerate(attributes)]
     mechanism = build_mechanism(parse(*given), SECRET)
     generator = Random(seed)
-    values = {name: ONTOLOGIES[o]["values"] for name, (o, _) in zip(mechanism.attributes, attributes, strict=True)}
+    values = {name: CODES[o] for name, (o, _) in zip(mechanism.attributes, attributes, strict=True)}
     arrays = {name: array for name, (_, array) in zip(mechanism.attributes, attributes, strict=True)}
 
     def drawn(name):

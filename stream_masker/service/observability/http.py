@@ -1,0 +1,203 @@
+"""The HTTP server of a process: /metrics, /healthz, /readyz and one page of text at /.
+
+It is the standard library's WSGI server with a thread for each connection. A connection that is silent for
+``CONNECTION_SECONDS`` ends. With ``http.token``, all but the probes need a token; with ``http.tls``, it speaks HTTPS.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import logging
+import socket
+import socketserver
+import ssl
+import threading
+from collections.abc import Iterable
+from http import HTTPStatus
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import read_http_token
+from stream_masker.service.observability.health import Health
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+log = logging.getLogger(__name__)
+
+CONNECTION_SECONDS = 10.0
+"""The longest time without a byte on a connection."""
+
+PATHS = ("/", "/metrics", "/healthz", "/readyz")
+PROBES = ("/healthz", "/readyz")
+"""The paths that need no token: Kubernetes sends none with its probes."""
+
+
+class HttpServer:
+    """Serves the state and the metrics of a process while the ``with`` block runs.
+
+    Port 0 selects any free port; ``port`` is the actual one. Raises ConfigurationError if the address cannot be used,
+    or if the token or the certificate cannot be read.
+    """
+
+    def __init__(
+        self, configuration: Configuration, health: Health, registry: CollectorRegistry, *, port: int | None = None
+    ) -> None:
+        section = configuration.http
+        self._health, self._registry = health, registry
+        self._token = None if section.token is None else read_http_token(configuration, section.token)
+        self._tls = _tls_context(configuration)
+        address = (section.host, section.port if port is None else port)
+        try:
+            self._server = _Server(address, _Handler)
+        except OSError as error:
+            raise ConfigurationError(
+                f"http: cannot listen on {address[0]}:{address[1]} ({error.strerror or type(error).__name__}); "
+                "set http.host and http.port to a free address (port 0 selects any free port)"
+            ) from None
+        self._server.set_app(self._answer)
+        if self._tls is not None:
+            # The thread of each connection does the handshake, when it reads for the first time.
+            self._server.socket = self._tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on."""
+        return self._server.server_port
+
+    def __enter__(self) -> HttpServer:
+        self._thread.start()
+        scheme = "http" if self._tls is None else "https"
+        log.info(
+            "serving /metrics, /healthz and /readyz at %s://%s:%d", scheme, self._server.server_address[0], self.port
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = str(environ.get("PATH_INFO", "/"))
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            status, kind, body = _json(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"})
+        elif path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
+            status, kind, body = _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token"})
+        else:
+            status, kind, body = self._resource(path)
+        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
+        if status is HTTPStatus.UNAUTHORIZED:
+            headers.append(("WWW-Authenticate", 'Basic realm="stream-masker", charset="UTF-8"'))
+        start_response(f"{status.value} {status.phrase}", [*headers, ("X-Content-Type-Options", "nosniff")])
+        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
+
+    def _resource(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+        """Return the status, content type and body of a path."""
+        health = self._health
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+        if path == "/healthz":
+            seconds = {
+                "seconds_since_last_turn": round(health.seconds_since_beat, 3),
+                "seconds_computing": round(health.seconds_computing, 3),
+            }
+            return _json(_status(health.alive), {"alive": health.alive, **seconds})
+        if path == "/readyz":
+            reasons = health.reasons
+            return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
+        if path == "/":
+            return HTTPStatus.OK, "text/plain; charset=utf-8", health.page().encode()
+        return _json(HTTPStatus.NOT_FOUND, {"paths": PATHS})
+
+    def _allows(self, authorization: str) -> bool:
+        """Return whether a request has the token: ``Bearer TOKEN``, or ``Basic`` with it as the password of any user,
+        which browsers ask for. The comparison takes the same time for all tokens of one length."""
+        return self._token is None or hmac.compare_digest(_sent_token(authorization), self._token)
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Bind without the reverse DNS lookup of the base class, which can take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "stream-masker", int(self.server_address[1])
+        self.setup_environ()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a failed request at debug level: a disconnecting client is not an error of this process."""
+        log.debug("http request failed", exc_info=True)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = CONNECTION_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log requests at debug level."""
+        log.debug("http " + format, *args)
+
+
+def _status(ok: bool) -> HTTPStatus:
+    return HTTPStatus.OK if ok else HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def _json(status: HTTPStatus, body: dict[str, Any]) -> tuple[HTTPStatus, str, bytes]:
+    return status, "application/json", orjson.dumps(body)
+
+
+def _sent_token(authorization: str) -> bytes:
+    """Return the token of an Authorization header; empty if there is none."""
+    scheme, _, credentials = authorization.partition(" ")
+    sent = credentials.strip().encode("latin-1", "replace")
+    if scheme.lower() == "bearer":
+        return sent
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(sent, validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
+
+
+def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
+    section = configuration.http.tls
+    if section is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    certificate, key = configuration.resolve(section.certificate), configuration.resolve(section.key)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"http.tls: cannot load {certificate} and {key}: {_reason(error)}") from None
+    return context
+
+
+def _no_password() -> str:
+    """Refuse a key with a password: OpenSSL would otherwise ask for it on the terminal."""
+    raise ValueError("the key has a password: use one without")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        return "the key does not match the certificate" if mismatch else "they are not a certificate and a key (PEM)"
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)

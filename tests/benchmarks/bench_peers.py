@@ -1,0 +1,116 @@
+"""The worker beside other stream frames that do a trivial job, on one broker.
+
+``python tests/benchmarks/bench_peers.py [--records N] [--only NAME]`` starts a broker, writes synthetic events to four
+partitions, runs each program, a single process, over all of them, and prints the table. A program runs in an
+environment of its own, which the command creates in the cache folder, from pinned versions; its script is in ``peers``.
+Needs Java 17 and Maven. On a machine that does other work, rates are too low and ratios uncertain; processor times
+change least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from measuring import table
+from streaming import HEADERS, INSIDE, Measured, Stream, broker, stream_arguments
+from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program. ``pins``: requirements with versions, its own first."""
+
+    name: str
+    pins: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name and version of the program."""
+        package, version = self.pins[0].split("==")
+        return f"{package.partition('[')[0]} {version}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command that runs the script in its environment, which is created if it does not exist."""
+        digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        python = cache / "stream-masker-peers" / f"{self.name}-{digest}" / "bin" / "python"
+        if not python.with_name("complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *self.pins], check=True)
+            python.with_name("complete").touch()
+        return [str(python), str(INSIDE / f"{self.name}_stream.py")]
+
+
+ORJSON = "orjson==3.11.4"
+LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
+    Peer("loop", ("confluent-kafka==2.12.2", ORJSON)),
+    Peer("bytewax", ("bytewax[kafka]==0.21.1", ORJSON)),
+    Peer("quix", ("quixstreams==3.28.1",)),
+    Peer("faust", ("faust-streaming==0.15.3", ORJSON)),
+)
+KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
+HOW = {
+    "loop": "a loop by hand, in transactions",
+    "bytewax": "Bytewax, without transactions",
+    "quix": "Quix Streams, exactly once",
+    "faust": "Faust, without transactions",
+}
+BLANK = "blank one field"
+SLOW = {"faust": 20}
+"""What part of the records a slow program gets."""
+
+HEAD = ("", "job", "records/s", "of the loop", "processor, µs a record")
+
+
+def main() -> None:
+    only = {"choices": [*HOW, "kafka-streams"], "help": "measure only this project, the loop and one other"}
+    given = stream_arguments(__doc__, {"--records": 300_000, "--only": only})
+    with broker() as (folder, cluster):
+        stream = Stream.prepared(folder, cluster.bootstrap, given)
+        stream.fill(given.records)
+        stream.calibrate()
+        measured = dict(contest(stream, given))
+    table("Streams", HEAD, rows(measured))
+
+
+def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:
+    """Yield the figures of each program, under its name and its job."""
+    yield ("stream-masker", "mask by the README's configuration, exactly once"), stream.masked(given.records)
+    copied = stream.copied(LOOP.command, given.batch, given.records, copies=True, headers=HEADERS)
+    yield (f"{named(LOOP)}, copying", "none, with the headers of a masked record"), copied
+    for peer in PEERS:
+        if given.only in (None, peer.name) or peer is LOOP:
+            records = given.records // SLOW.get(peer.name, 1)
+            yield (named(peer), BLANK), stream.copied(peer.command, given.batch, records)
+    if given.only in (None, "kafka-streams"):
+        measured = stream.copied(kafka_streams(), given.batch, given.records)
+        yield (f"Kafka Streams {VERSION}, exactly once", BLANK), measured
+
+
+def named(peer: Peer) -> str:
+    """The name of a peer in the table."""
+    return f"{HOW[peer.name]} ({peer.title})"
+
+
+def kafka_streams() -> list[str]:
+    """The command of the Java program, which Java compiles when it starts."""
+    classes = f"{jars('kafka-streams', KAFKA_STREAMS)}/*"
+    return [find("java"), "-Xmx1g", *JVM[:1], "-cp", classes, str(INSIDE / "KafkaStreams.java")]
+
+
+def rows(measured: dict[tuple[str, str], Measured]) -> Iterator[tuple[str, ...]]:
+    base = measured[named(LOOP), BLANK].rate
+    for (name, job), (rate, processor) in measured.items():
+        yield name, job, f"{rate:,.0f}", f"{rate / base:.2f}", f"{processor:.1f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""The HTTP endpoints, the health that they report, their token and TLS."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import certificate_pems
+from prometheus_client import CollectorRegistry, Gauge
+from support.small_configuration import small_configuration
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.observability import http
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.http import HttpServer
+
+TOKEN = "a token of the monitoring"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    return Health(stale_after=10, clock=clock)
+
+
+def configured(**section: Any) -> Configuration:
+    return parse_configuration(small_configuration("code", http={"port": 0, **section}))
+
+
+@contextmanager
+def serving(health: Health, **section: Any) -> Iterator[HttpServer]:
+    registry = CollectorRegistry()
+    Gauge("stream_masker_window_records", "help", registry=registry).set(1)
+    with HttpServer(configured(**section), health, registry) as running:
+        yield running
+
+
+@pytest.fixture
+def server(health: Health) -> Iterator[HttpServer]:
+    with serving(health) as running:
+        yield running
+
+
+def get(
+    server: HttpServer,
+    path: str,
+    authorization: str | None = None,
+    context: ssl.SSLContext | None = None,
+    method: str = "GET",
+) -> tuple[int, bytes]:
+    url = f"{'http' if context is None else 'https'}://localhost:{server.port}{path}"
+    headers = {"Authorization": authorization} if authorization else {}
+    try:
+        request = urllib.request.Request(url, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_readiness_lists_all_reasons_and_notes(server: HttpServer, health: Health) -> None:
+    assert json.loads(get(server, "/readyz")[1])["reasons"] == ["starting"]
+    health.reason("start", None)
+    assert get(server, "/readyz") == (200, b'{"ready":true,"reasons":[],"notes":[]}')
+    health.reason("statistics", "no statistics yet")
+    health.reason("statistics", "no statistics yet: version 2 is of another mechanism")
+    health.reason("brokers", "no broker answers")
+    health.note("risk", "beyond a limit")
+    status, body = get(server, "/readyz")
+    reasons = ["no statistics yet: version 2 is of another mechanism", "no broker answers"]
+    assert (status, json.loads(body)) == (503, {"ready": False, "reasons": reasons, "notes": ["beyond a limit"]})
+    health.reason("statistics", None)
+    health.reason("brokers", None)
+    assert get(server, "/readyz")[0] == 200, "a note does not affect readiness"
+
+
+def test_a_stale_loop_is_neither_alive_nor_ready(server: HttpServer, health: Health, clock: Clock) -> None:
+    clock.now = 600.0
+    assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503), "a long start is alive"
+    health.reason("start", None)
+    assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 503
+    health.beat()
+    assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 200
+
+
+def test_the_page_says_version_reasons_notes_and_what_the_statistics_mean(server: HttpServer, health: Health) -> None:
+    health.note("role", "standing by")
+    health.statements = ("statistics version 3:", "  Right guesses: 45 %.")
+    text = get(server, "/")[1].decode()
+    assert text.startswith("stream-masker ")
+    assert text.splitlines()[1:] == ["not ready:", "  starting", "notes:", "  standing by", *health.statements]
+    health.reason("start", None)
+    assert get(server, "/")[1].decode().splitlines()[1] == "ready"
+
+
+def test_metrics_come_from_the_registry_and_other_requests_are_refused(server: HttpServer) -> None:
+    status, body = get(server, "/metrics?debug=1")
+    assert (status, b"stream_masker_window_records 1.0" in body) == (200, True)
+    assert get(server, "/metrics", method="HEAD") == (200, b"")
+    status, body = get(server, "/unknown")
+    assert (status, json.loads(body)["paths"]) == (404, ["/", "/metrics", "/healthz", "/readyz"])
+    assert get(server, "/metrics", method="POST")[0] == 405
+
+
+def test_a_port_in_use_is_an_error_with_a_remedy_and_a_stopped_server_frees_its_port(health: Health) -> None:
+    with serving(health) as first:
+        port = first.port
+        with pytest.raises(ConfigurationError, match=rf"127\.0\.0\.1:{port} .*http\.port"):
+            HttpServer(configured(), health, CollectorRegistry(), port=port)
+    with serving(health, port=port) as second:
+        assert get(second, "/healthz")[0] == 200
+
+
+def test_silent_connections_do_not_starve_the_probes_and_are_ended(
+    health: Health, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http._Handler, "timeout", 1.0)
+    with serving(health) as server:
+        idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(50)]
+        assert [get(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 503, 200]
+        start = time.monotonic()
+        assert [one.recv(1) for one in idle] == [b""] * len(idle)
+        assert time.monotonic() - start < 9
+        for one in idle:
+            one.close()
+
+
+@pytest.fixture(scope="module")
+def pems() -> dict[str, str]:
+    return certificate_pems()
+
+
+@pytest.fixture
+def files(tmp_path: Path, pems: dict[str, str]) -> dict[str, str]:
+    """The paths of the certificate and the keys, and of the token."""
+    for name, text in {**pems, "token": f"{TOKEN}\n", "short": "short", "other": certificate_pems()["key"]}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    return {name: str(tmp_path / name) for name in (*pems, "token", "short", "other", "missing")}
+
+
+def basic(token: str) -> str:
+    return "Basic " + base64.b64encode(f"anyone:{token}".encode()).decode()
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/", "/unknown"])
+def test_all_but_the_probes_need_the_token(
+    path: str, health: Health, files: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    wrong = (None, "Bearer", "Bearer wrong", f"Bearer {TOKEN}x", TOKEN, basic("wrong"), "Basic %", "Digest x")
+    with serving(health, token={"file": files["token"]}) as server:
+        assert [get(server, path, one)[0] for one in wrong] == [401] * len(wrong)
+        for right in (f"Bearer {TOKEN}", f"bearer {TOKEN}", basic(TOKEN)):
+            assert get(server, path, right)[0] == (404 if path == "/unknown" else 200), right
+        assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://localhost:{server.port}{path}", timeout=10)
+        assert refused.value.headers["WWW-Authenticate"].startswith("Basic ")
+    assert path in caplog.text
+    assert TOKEN not in caplog.text
+
+
+def test_https_is_verified_and_plain_requests_get_nothing(health: Health, files: dict[str, str]) -> None:
+    with serving(health, tls={"certificate": files["certificate"], "key": files["key"]}) as server:
+        trusting = ssl.create_default_context(cafile=files["certificate"])
+        assert get(server, "/metrics", context=trusting)[0] == 200
+        with pytest.raises(urllib.error.URLError, match="certificate verify failed"):
+            get(server, "/readyz", context=ssl.create_default_context())
+        with pytest.raises((urllib.error.URLError, ConnectionError)):
+            get(server, "/metrics")
+        assert get(server, "/healthz", context=trusting)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "reason"),
+    [
+        ("certificate", "other", "the key does not match the certificate"),
+        ("certificate", "encrypted", "the key has a password"),
+        ("token", "key", "not a certificate and a key"),
+        ("missing", "key", "No such file or directory"),
+    ],
+)
+def test_unusable_certificates_are_an_error(
+    certificate: str, key: str, reason: str, files: dict[str, str], health: Health
+) -> None:
+    configuration = configured(tls={"certificate": files[certificate], "key": files[key]})
+    with pytest.raises(ConfigurationError, match=rf"^http\.tls: cannot load .*{reason}"):
+        HttpServer(configuration, health, CollectorRegistry())
+
+
+def test_a_short_token_is_an_error(files: dict[str, str], health: Health) -> None:
+    with pytest.raises(ConfigurationError, match=r"^http\.token"):
+        HttpServer(configured(token={"file": files["short"]}), health, CollectorRegistry())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
-from stream_masker.pipeline.records import Block, Inputs, Rejected
+from stream_masker.pipeline.records import Block, Header, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -33,6 +33,27 @@ MAX_COUNTED_ELEMENTS: Final = 256
 MAX_BLOCK_ROWS: Final = 20_000
 """The rows of a block, about: attributes and pairs of attributes times records. More are split, so that a block fits
 into a message of Kafka's default size, 1 MB, even if it is not compressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive records of one partition that are counted in one block; ``stamp``: the headers of their masks."""
+
+    topic: str
+    partition: int
+    records: Inputs
+    statistics_version: int
+    stamp: list[Header]
+
+    def split(self) -> Iterator[Run]:
+        """Yield the run as runs of at most ``BLOCK_RECORDS`` records."""
+        for start in range(0, max(len(self.records), 1), BLOCK_RECORDS):
+            yield replace(self, records=self.records.part(start, start + BLOCK_RECORDS))
+
+
+def spans(runs: Sequence[Run]) -> Iterator[tuple[Run, tuple[int, int]]]:
+    """Yield each run, with the start and end of its records among those of all runs."""
+    return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

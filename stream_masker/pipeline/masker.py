@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,15 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, CountedRecords, MaskedPart, SampleCounts
+from stream_masker.pipeline.blocks import (
+    BLOCK_RECORDS,
+    BlockCounter,
+    CountedRecords,
+    MaskedPart,
+    Run,
+    SampleCounts,
+    spans,
+)
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
 from stream_masker.pipeline.formats import (
     KEY_FIELD,
@@ -28,17 +36,7 @@ from stream_masker.pipeline.formats import (
 )
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import (
-    CONFIGURATION_HEADER,
-    GROUP_HEADER,
-    MECHANISM_HEADER,
-    VERSION_HEADER,
-    Header,
-    InputRecord,
-    Inputs,
-    Rejected,
-    Result,
-)
+from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -54,22 +52,6 @@ class GroupTooSmallError(StreamMaskerError):
     def __init__(self, lacking: int) -> None:
         super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
         self.lacking = lacking
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive records of one partition that are counted in one block; ``stamp``: the headers of their masks."""
-
-    topic: str
-    partition: int
-    records: Inputs
-    statistics_version: int
-    stamp: list[Header]
-
-    def split(self) -> Iterator[Run]:
-        """Yield the run as runs of at most ``BLOCK_RECORDS`` records."""
-        for start in range(0, max(len(self.records), 1), BLOCK_RECORDS):
-            yield replace(self, records=self.records.part(start, start + BLOCK_RECORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +156,8 @@ class RecordMasker:
             run = Run(topic, partition, inputs, statistics_version, self._stamp(statistics_version))
             return Result.joined(self._mask_runs(list(run.split())))
         group = GROUP_HEADER, f"{inputs.offsets[0]}-{inputs.offsets[-1]}".encode()
-        stamp = [*self._stamp(statistics_version), group]
-        return self._mask_group(Run(topic, partition, inputs, statistics_version, stamp), hold)
+        headers = [*self._stamp(statistics_version), group]
+        return self._mask_group(Run(topic, partition, inputs, statistics_version, headers), hold)
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
@@ -185,20 +167,15 @@ class RecordMasker:
         """
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
-        stamp = self._stamp(statistics_version)
-        runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, stamp).split()]
+        headers = self._stamp(statistics_version)
+        runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, headers).split()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
         for run, result in zip(runs, self._mask_runs(runs) if runs else [], strict=True):
             results[run.partition].append(result)
         return {partition: Result.joined(parts) for partition, parts in results.items()}
 
     def _stamp(self, statistics_version: int) -> list[Header]:
-        """Return the headers that state how a record was masked."""
-        return [
-            (VERSION_HEADER, str(statistics_version).encode()),
-            (MECHANISM_HEADER, self._mechanism.name.encode()),
-            (CONFIGURATION_HEADER, self._plan.configuration.encode()),
-        ]
+        return stamp(statistics_version, self._mechanism.name, self._plan.configuration)
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
         """Return the counts of records' values, for a first calibration; tombstones are not counted.
@@ -355,7 +332,7 @@ class RecordMasker:
         counted = CountedRecords.of(parts, has_keys=self._plan.noise_key is not None)
         first, *others = [
             self._result(run, values[start:end], keys[start:end], counted.part(start, end))
-            for run, (start, end) in _spans(runs)
+            for run, (start, end) in spans(runs)
         ]
         emptied = sum((Counter(part.decoded.emptied) for part in parts), Counter[str]())
         lost = np.sum([part.decoded.lost for part in parts], axis=0)
@@ -387,11 +364,6 @@ class RecordMasker:
             rejected=counted.rejected,
             blocks=blocks,
         )
-
-
-def _spans(runs: Sequence[Run]) -> Iterator[tuple[Run, tuple[int, int]]]:
-    """Yield each run, with the start and end of its records among those of all runs."""
-    return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
 
 
 def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:

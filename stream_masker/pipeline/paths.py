@@ -344,12 +344,6 @@ class PathTrie(Generic[ItemT]):
         yield from () if self.each is None else (self.each,)
         yield from self.filters.values()
 
-    def all_items(self) -> Iterator[ItemT]:
-        """Yield the items of this node and of all nodes below it."""
-        yield from self.items
-        for child in self.children():
-            yield from child.all_items()
-
     def child(self, step: Step) -> PathTrie[ItemT]:
         """Return the node below a step; it is created if there is none."""
         match step:

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from stream_masker.core.context import Context, ContextAttribute
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import (
-    NOTHING,
-    EachStep,
-    FilterStep,
-    JsonValue,
-    NameStep,
-    Path,
-    PathTrie,
-    Step,
-)
+from stream_masker.pipeline.paths import NOTHING, EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
 from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import (
@@ -111,8 +102,7 @@ class AttributePlan:
         where = f"attributes.{self.name}: path {path.text!r}"
         if path.arrays != code.arrays:
             raise ConfigurationError(f"{where} must have a [*] exactly where the path {code.text!r} has")
-        if isinstance(path.steps[-1], FilterStep):
-            raise ConfigurationError(f"{where} ends with a filter; name the field of the element that holds the code")
+        _field_at_end(f"attributes.{self.name}", path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +121,7 @@ class NumericPlan:
     def __post_init__(self) -> None:
         _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
         _single(f"attributes.{self.name}", self.path)
-        if isinstance(self.path.steps[-1], FilterStep):
-            raise ConfigurationError(
-                f"attributes.{self.name}: path {self.path.text!r} ends with a filter; name the field of the element "
-                "that holds the number"
-            )
+        _field_at_end(f"attributes.{self.name}", self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,3 +386,10 @@ def _single(key: str, path: Path) -> None:
         raise ConfigurationError(f"{key}: path {path.text!r} has a [*]; it must select one value")
     if path.alternative is not None:
         _single(key, path.alternative)
+
+
+def _field_at_end(key: str, path: Path) -> None:
+    if isinstance(path.steps[-1], FilterStep):
+        raise ConfigurationError(
+            f"{key}: path {path.text!r} ends with a filter; name the field of the element that holds the value"
+        )

@@ -26,6 +26,16 @@ CONFIGURATION_HEADER: Final = OWN_HEADERS + "configuration"
 GROUP_HEADER: Final = OWN_HEADERS + "group"
 """Names a group by its first and last offset; the group has no gaps in its partition."""
 
+
+def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[Header]:
+    """Return the headers that state how a record was masked; ``configuration``: the configuration's hash."""
+    return [
+        (VERSION_HEADER, str(statistics_version).encode()),
+        (MECHANISM_HEADER, mechanism.encode()),
+        (CONFIGURATION_HEADER, configuration.encode()),
+    ]
+
+
 COLUMNS: Final = {
     "offsets": "offset",
     "values": "value",

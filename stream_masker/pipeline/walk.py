@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, Path
 from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy_trie, strictest_action
 from stream_masker.pipeline.reasons import Reason
@@ -121,9 +121,9 @@ class Slots(NamedTuple):
     records: Int64Array
     rows: dict[Elements, Int64Array]
 
-    def where(self, chosen: Iterable[bool]) -> Slots:
+    def where(self, chosen: Iterable[bool] | BoolArray) -> Slots:
         """Return some of the values."""
-        mask = np.fromiter(chosen, bool, len(self.values))
+        mask = chosen if isinstance(chosen, np.ndarray) else np.fromiter(chosen, bool, len(self.values))
         keys = self.keys if isinstance(self.keys, str) else list(compress(self.keys, mask))
         rows = {elements: numbers[mask] for elements, numbers in self.rows.items()}
         values, containers = list(compress(self.values, mask)), list(compress(self.containers, mask))
@@ -333,14 +333,16 @@ class Node:
         if self._path_below_filters and set(map(type, elements.values)) - {dict, type(None)}:
             wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
             reading.refuse(wrong.records.tolist(), Reason.WRONG_SHAPE, self._path_below_filters)
-        matches = {step: [step.matches(value) for value in elements.values] for step in self._filters}
+        matches = _matches(self._filters, elements.values)
         self._note(slots, elements, matches)
         cases: list[tuple[int, ...]] = [(-1,)] * len(elements.values)
         if self._filters or self._indices:
             positions = (position if position in self._indices else -1 for position in elements.keys)
             cases = list(zip(positions, *matches.values(), strict=True))
-        for case in (kinds := sorted(set(cases))):
-            some = elements if len(kinds) == 1 else elements.where(other == case for other in cases)
+        numbers = {case: number for number, case in enumerate(sorted(set(cases)))}
+        numbered = np.fromiter(map(numbers.__getitem__, cases), np.int64, len(cases))
+        for case, number in numbers.items():
+            some = elements if len(numbers) == 1 else elements.where(numbered == number)
             node = self._node_of_case(case[0], dict(zip(matches, case[1:], strict=True)))
             if not node.is_kept:
                 node.treat(some, reading)
@@ -362,6 +364,24 @@ class Node:
     def _node_of_case(self, position: int, matches: Mapping[FilterStep, int]) -> Node:
         tries = [child for trie in self._tries for child in trie.element(position, lambda step: bool(matches[step]))]
         return self._tree.node(tuple(tries), self._action)
+
+
+def _matches(filters: Iterable[FilterStep], values: Sequence[Any]) -> dict[FilterStep, list[bool]]:
+    """Return which values each filter selects. Of filters that compare one field, the field is read once."""
+    texts: dict[tuple[str, ...], Sequence[Any]] = {}
+    matches: dict[FilterStep, list[bool]] = {}
+    for step in filters:
+        if step.field not in texts:
+            found = values
+            for name in step.field:
+                found = [value.get(name) if type(value) is dict else None for value in found]
+            texts[step.field] = found
+        compared = texts[step.field]
+        if set(map(type, compared)) <= {str, type(None)}:
+            matches[step] = [text == step.value for text in compared]
+        else:
+            matches[step] = list(map(step.matches, values))
+    return matches
 
 
 def _elements_of(slots: Slots) -> Slots:

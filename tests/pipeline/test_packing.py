@@ -12,7 +12,7 @@ from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline import masker as masker_module
+from stream_masker.pipeline import blocks as blocks_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
 from stream_masker.pipeline.style import add_styles
@@ -61,7 +61,7 @@ def test_an_outcome_does_not_depend_on_the_other_records_of_the_call(
     masker: RecordMasker, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     expected = masked_separately(masker)
-    monkeypatch.setattr(masker_module, "BLOCK_RECORDS", most)
+    monkeypatch.setattr(blocks_module, "BLOCK_RECORDS", most)
     joint = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in joint.items()} == {p: r.outcomes for p, r in expected.items()}
     assert {p: result.rejected for p, result in joint.items()} == {p: r.rejected for p, r in expected.items()}

@@ -31,7 +31,6 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
     fingerprints,
 )
-from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import Style, StyleCounts
@@ -196,12 +195,16 @@ def test_schemas_list_all_reasons():
     assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
 
-STAMP = stamp(statistics_version=1, mechanism="semantic_noise", configuration=HASH)
+STAMP = {
+    "stream-masker-version": "1",
+    "stream-masker-mechanism": "semantic_noise",
+    "stream-masker-configuration": HASH,
+}
 ENVELOPE = {
     "partition": 0,
     "timestamp": 1,
     "key": None,
-    "headers": {"content-type": "application/json", **{name: value.decode() for name, value in STAMP}},
+    "headers": {"content-type": "application/json", **STAMP},
     "value": {"encounter_id": 1},
 }
 

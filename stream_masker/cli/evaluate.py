@@ -32,7 +32,7 @@ from stream_masker.service.files import outputs
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.named import named_files
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.observability.progress import shown_activity, task_progress
+from stream_masker.service.observability.progress import shown_activity
 
 ALL_NAMES = "all"
 NOT_MET_EXIT_CODE = 3
@@ -131,9 +131,8 @@ def command(
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
     FILE is of any format that `mask` reads. The report is one HTML page without links to other files: the verdict
-    about the configured method, a table of all methods, and three figures. --json writes the same measures. Equal
-    input, configuration and secret give equal bytes. No masked record is written. The report needs the extra
-    `evaluate`.
+    about the configured method, a table of all methods, and three figures. --json prints all measures. Equal input,
+    configuration and secret give equal bytes. No masked record is written. The report needs the extra `evaluate`.
 
     With limits, the report begins with the best method within them. If no method is within them, it names the nearest
     one, and the exit code is 3.
@@ -149,8 +148,16 @@ def command(
     outputs.refuse_same_file(read, {"--output": str(output)})
     data = read_dataset(configuration, source, records)
     compared = [configured_candidate(configuration), *candidates(mechanisms, alphas)]
-    with task_progress("measured", total=len(compared), stream=information()) as done:
-        evaluation = evaluate(data, compared, processes=min(processes, len(compared)), repeats=repeats, done=done)
+    measured = count(1)
+    with shown_activity(information()) as show:
+        show(f"measuring {len(compared)} settings")
+        evaluation = evaluate(
+            data,
+            compared,
+            processes=min(processes, len(compared)),
+            repeats=repeats,
+            done=lambda: show(f"measuring, {next(measured)} of {len(compared)} settings are done"),
+        )
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
     best = recommend(evaluation.measurements, limits, data) if limits and evaluation.measurements else None
     outputs.write_text(str(output), report_html(evaluation, best))

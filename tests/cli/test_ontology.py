@@ -44,9 +44,7 @@ class TestInspect:
             ("concepts", "8"),
             ("leaves", "3"),
             ("depth", "4"),
-            ("with several parents", "1"),
             ("with a label", "8"),
-            ("synonyms", "0"),
         ]
 
     @pytest.mark.parametrize("value", ["tumour", "TUMOUR", "tumour of the mouth"])
@@ -125,20 +123,6 @@ def several(tmp_path):
     path = tmp_path / "several.csv"
     path.write_text(TREE)
     return path
-
-
-def test_several_roots_get_a_common_one_and_the_tree_is_printed(several):
-    done = CliRunner().invoke(main, ["ontology", "inspect", str(several), "--tree"])
-    assert done.stdout.splitlines() == [
-        "ROOT",
-        "  D (Disease)",
-        "    D1 (Bronchial asthma)",
-        "    D2 (Gastritis) [1 below]",
-        "  S (Symptom)",
-        "    S1 (Gastritis)",
-    ]
-    below = CliRunner().invoke(main, ["ontology", "inspect", str(several), "D2", "--tree", "--depth", "1"])
-    assert below.stdout.splitlines() == ["D2 (Gastritis)", "  D21 (Acute gastritis)"]
 
 
 def test_an_ambiguous_label_names_its_concepts(several):

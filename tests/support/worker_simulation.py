@@ -24,10 +24,10 @@ from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import BatchLimits, Source
+from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 

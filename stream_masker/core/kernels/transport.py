@@ -14,6 +14,7 @@ from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
     Float64Array,
+    Float64Matrix,
     Int32Array,
     Int32Matrix,
     Int64Array,
@@ -209,10 +210,10 @@ class Couplings(NamedTuple):
 
     Values are in the order of the taxonomy, so that those of a node are next to each other.
 
-    * ``source_offsets``: (k_A + 1,), ``source``: (m,) int32 values, ``shares``: (m,) P(b | a), which sum to 1 for each a.
+    * ``source_offsets``: (k_A + 1,), ``source``: (m,) int32 values, ``shares``: (m,) P(b | a), which sum to 1 for an a.
     * ``target_offsets``, ``target``, ``chances``: the same of P(b* | a*). ``eta``: η of each entry.
-    * ``nodes``: (levels, k_B) int32, what each value belongs to, the nearest first: itself, its block, its chapter, all.
-      A row does not descend. ``salts``: (k_B,) uint64.
+    * ``nodes``: (levels, k_B) int32, what each value belongs to: itself, its block, its chapter, all. A row does not
+      descend. ``salts``: (k_B,) uint64.
     """
 
     source_offsets: Int64Array
@@ -319,9 +320,7 @@ def exceeding_entries(
 
 
 @kernel
-def column_costs(
-    joint: Float32Matrix, prior: Float64Array, squares: Float32Matrix, masks: Int32Array
-) -> Float64Array:
+def column_costs(joint: Float32Matrix, prior: Float64Array, squares: Float32Matrix, masks: Int32Array) -> Float64Array:
     """Return (n,) float64: Σ_x joint[x, j]·squares[x, masks[j]].
 
     ``joint``: (k, n), ``prior``: (k,) its sums, ``squares``: (k, k).

@@ -45,10 +45,10 @@ from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.outcomes import Outputs
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import BatchLimits, Source
+from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
 from stream_masker.service.worker.transactions import Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts

@@ -32,7 +32,7 @@ from stream_masker.pipeline.messages import (
     fingerprints,
 )
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.records import Block, Rejected, stamp
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.service.configuration.schema import configuration_schema_text
 
@@ -195,16 +195,12 @@ def test_schemas_list_all_reasons():
     assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
 
-STAMP = {
-    "stream-masker-version": "1",
-    "stream-masker-mechanism": "semantic_noise",
-    "stream-masker-configuration": HASH,
-}
+STAMP = stamp(1, "semantic_noise", HASH)
 ENVELOPE = {
     "partition": 0,
     "timestamp": 1,
     "key": None,
-    "headers": {"content-type": "application/json", **STAMP},
+    "headers": {"content-type": "application/json", **{name: value.decode() for name, value in STAMP}},
     "value": {"encounter_id": 1},
 }
 

@@ -67,6 +67,23 @@ def unchanged_warning(share: float, mechanism: str) -> str | None:
     )
 
 
+NOTABLE = 0.05
+"""How much lower another mechanism's chance of the best guess is when it is named."""
+
+
+def guessed_line(risk: Risk, other: tuple[str, Risk] | None) -> str:
+    """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable."""
+    own = max(guess.vulnerability for guess in code_guesses(risk).values())
+    if other is None:
+        return f"Guessed right: {own:.0%}."
+    name, beside = other[0], max(guess.vulnerability for guess in code_guesses(other[1]).values())
+    return (
+        f"Guessed right: {own:.0%}; with {name} {beside:.0%}."
+        if own - beside > NOTABLE
+        else f"Guessed right: {own:.0%}."
+    )
+
+
 def code_guesses(risk: Risk) -> dict[str, Guess]:
     """Return the best guess of a code, by attribute, given all masks of the record if that is known."""
     return dict(risk.strongest)

@@ -78,4 +78,6 @@ def _shown(value: object) -> str:
 def _alphas(configuration: Configuration) -> str:
     """Return the noise level of each attribute."""
     levels = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
+    if len(set(levels.values())) == 1:
+        return f"{next(iter(levels.values())):g}"
     return ", ".join(f"{level:g} of {name}" for name, level in levels.items())

@@ -263,10 +263,11 @@ def drift_lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {name}: {', '.join(texts)}"
         moved = [one for one in report["attributes"].get(name, {"moved": []})["moved"] if one["level"] == "codes"]
         if texts and moved:
-            yield "    moved most: " + "; ".join(map(_moved, moved[:MOST_NAMED]))
+            yield "    moved most: " + "; ".join(map(moved_text, moved[:MOST_NAMED]))
     yield f"  what to do: {TO_DO[report['verdict']]}"
 
 
-def _moved(one: Mapping[str, Any]) -> str:
+def moved_text(one: Mapping[str, Any]) -> str:
+    """Return a code that moved with its label and shares; ``one``: as in ``drift_lines``."""
     label = f" {one['label']}" if one["label"] else ""
     return f"{one['concept']}{label}, {one['before']:.1%} -> {one['now']:.1%}"

@@ -20,7 +20,10 @@ Record one that fails with ``@example`` or as a test.
 
 
 QUICK = "not kafka and not exhaustive and not scheduled"
-"""The tests that ``pytest`` runs if it is given neither a path nor a marker."""
+"""The tests that ``pytest`` runs, of those in ``testpaths``, if it is given neither a path nor a marker.
+
+These are the mathematics, the mechanisms and the masking of records; ``pytest tests`` runs all tests.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,8 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which groups of tests are left out by default."""
-    quick = config.option.markexpr == QUICK
-    return ["groups left out: kafka, exhaustive, scheduled (pytest tests runs them too)"] if quick else []
+    if config.option.markexpr != QUICK:
+        return []
+    return ["mathematics, mechanisms and records, without the groups kafka, exhaustive and scheduled"]
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
+from stream_masker import Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.mechanisms import Microaggregation, Pram
+from stream_masker.mechanisms import Microaggregation
 from stream_masker.ontologies import ConceptMap
 from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
 
@@ -145,25 +145,6 @@ def test_what_is_used_wrongly(wrong, noise):
         call(noise)
 
 
-@pytest.mark.parametrize("call", [lambda: made(sigma=1), lambda: Pram({"a": TAU}, epsilon=1.0, seed=SEED)])
-def test_a_parameter_that_does_not_exist(call):
-    with pytest.raises(ParameterError, match=r"has no parameter '(sigma|epsilon)': use (preset, alpha|matrices), "):
-        call()
-
-
-def test_parameters_are_given_as_an_object_or_by_name():
-    given = SemanticNoise.parameters_type(alpha=0.5, reference="mean")
-    assert made(parameters=given).parameters == given == made(alpha=0.5, reference="mean").parameters
-    for wrong in ({"parameters": given, "alpha": 1.0}, {"parameters": Pram.parameters_type()}):
-        with pytest.raises(ParameterError, match="use a NoiseParameters"):
-            made(**wrong)
-
-
-def test_records_may_lack_attributes_and_have_other_fields(noise):
-    masked = noise.mask_many([{"a": "A1", "name": "Jane"}, {"name": "Jane"}, {}], keys=[b"1", b"2", b"3"])
-    assert [(row["a"] is None, row["b"]) for row in masked] == [(False, None), (True, None), (True, None)]
-
-
 FRAMES = {
     "a list of columns": (lambda: framed(["a"]), rf"^attributes is of type list: {MAPPING}"),
     "a column": (lambda: framed("a"), rf"^attributes is of type str: {MAPPING}"),
@@ -204,13 +185,6 @@ def test_what_is_masked_wrongly(wrong):
     call, message = FRAMES[wrong]
     with pytest.raises(ParameterError, match=message):
         call()
-
-
-def test_a_masker_checks_its_arguments_when_it_is_created():
-    with pytest.raises(ParameterError, match=r"^attributes is of type list: "):
-        FrameMasker(["a"], keep=[], seed=SEED)
-    with pytest.raises(ParameterError, match=r"^minimum=5 is not below maximum=1$"):
-        Numeric(minimum=5, maximum=1)
 
 
 @pytest.mark.parametrize(("concept", "kind"), [("Z9", "str"), (None, "NoneType")])

@@ -122,24 +122,26 @@ def _coverage(configuration: Configuration, events: str) -> list[str]:
 
 def _secret_lines(configuration: Configuration) -> Iterator[str]:
     """Yield the ids of the secret and of the keys of the topics; print a warning for each secret that is missing."""
-    problems = set()
-    try:
-        yield f"secret: id {own_secret_id(configuration)}"
-    except ConfigurationError as error:
-        problems.add(str(error))
-    try:
-        yield _internal_topics(topic_seal(configuration, configuration.topics.statistics).key_ids)
-    except ConfigurationError as error:
-        problems.add(str(error))
-    for problem in sorted(problems):
+    problems: dict[str, None] = {}
+    for line in (_secret_line, _topics_line):
+        try:
+            yield line(configuration)
+        except ConfigurationError as error:
+            problems[str(error)] = None
+    for problem in problems:
         warn(problem)
 
 
-def _internal_topics(key_ids: list[str]) -> str:
-    if not key_ids:
+def _secret_line(configuration: Configuration) -> str:
+    return f"secret: id {own_secret_id(configuration)}"
+
+
+def _topics_line(configuration: Configuration) -> str:
+    keys = topic_seal(configuration, configuration.topics.statistics).key_ids
+    if not keys:
         return "internal topics: not encrypted"
-    current, *previous = key_ids
-    return f"internal topics: encrypted, key {current}" + (f", also read: {', '.join(previous)}" if previous else "")
+    also = f", also read: {', '.join(keys[1:])}" if keys[1:] else ""
+    return f"internal topics: encrypted, key {keys[0]}{also}"
 
 
 @command.command()

@@ -28,13 +28,6 @@ DEFAULT_OPTIONS = DemoOptions()
     show_default=True,
     help="Events per second; 0 for full speed.",
 )
-@click.option(
-    "--correlation",
-    type=click.FloatRange(0, 1),
-    default=DEFAULT_OPTIONS.correlation,
-    show_default=True,
-    help="Dependence of secondary diagnoses on the principal one; it is halved when the drift begins.",
-)
 @click.option("--seed", type=int, default=DEFAULT_OPTIONS.seed, show_default=True, help="Seed of the generated events.")
 @click.option(
     "--mechanism",
@@ -57,10 +50,10 @@ DEFAULT_OPTIONS = DemoOptions()
     help="Port of the calibrator's /metrics; the worker uses the next one. Ports in use are replaced by free ones.",
 )
 def command(**options: Any) -> None:
-    """Simulate discharges, mask them, recalibrate and detect drift, with a live view.
+    """Mask generated discharges, and detect an outbreak of influenza among them.
 
-    Runs the same processes as a real deployment (simulate, worker, calibrator) on topics of its own. Halfway through,
-    the diagnoses drift. All events are synthetic, so one of them is shown before and after masking.
+    Runs the same processes as a real deployment, a worker and a calibrator, on topics of its own. Halfway through, the
+    outbreak begins. All events are synthetic, so one of them is shown before and after masking.
 
     \b
     Examples:

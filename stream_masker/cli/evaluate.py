@@ -17,7 +17,7 @@ from stream_masker.evaluation.dataset import DataSet, sampled
 from stream_masker.evaluation.evaluation import Evaluation, evaluate
 from stream_masker.evaluation.limits import Limits, Recommendation, recommend
 from stream_masker.evaluation.measurement import REPEATS
-from stream_masker.evaluation.report import report_csv, report_data, report_html, report_json
+from stream_masker.evaluation.report import report_data, report_html
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import (
@@ -32,7 +32,7 @@ from stream_masker.service.files import outputs
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.named import named_files
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.observability.progress import shown_activity, task_progress
+from stream_masker.service.observability.progress import shown_activity
 
 ALL_NAMES = "all"
 NOT_MET_EXIT_CODE = 3
@@ -89,7 +89,7 @@ def names_of_mechanisms(_: click.Context, option: click.Parameter, text: str) ->
     default=Path("evaluation.html"),
     show_default=True,
     metavar="FILE",
-    help="File for the report. The measures are written beside it, as .json and .csv.",
+    help="File for the report.",
 )
 @click.option(
     "--records",
@@ -131,9 +131,8 @@ def command(
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
     FILE is of any format that `mask` reads. The report is one HTML page without links to other files: the verdict
-    about the configured method, a table of all methods, and three figures. The same measures are written as JSON and
-    CSV. Equal input, configuration and secret give equal bytes. No masked record is written. The report needs the extra
-    `evaluate`.
+    about the configured method, a table of all methods, and three figures. --json prints all measures. Equal input,
+    configuration and secret give equal bytes. No masked record is written. The report needs the extra `evaluate`.
 
     With limits, the report begins with the best method within them. If no method is within them, it names the nearest
     one, and the exit code is 3.
@@ -144,21 +143,24 @@ def command(
       stream-masker evaluate --config discharges.yaml --mechanisms semantic_noise,pram --alpha 0.2,0.4 events.csv
       stream-masker evaluate --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
     """
-    written = {suffix: str(output.with_suffix(suffix)) for suffix in (".json", ".csv")}
     configuration = load_configuration(config)
-    outputs.refuse_same_file(
-        {"FILE": source, "--config": str(config), **named_files(configuration)},
-        {"--output": str(output), **{f"the {suffix} file": file for suffix, file in written.items()}},
-    )
+    read = {"FILE": source, "--config": str(config), **named_files(configuration)}
+    outputs.refuse_same_file(read, {"--output": str(output)})
     data = read_dataset(configuration, source, records)
     compared = [configured_candidate(configuration), *candidates(mechanisms, alphas)]
-    with task_progress("measured", total=len(compared), stream=information()) as done:
-        evaluation = evaluate(data, compared, processes=min(processes, len(compared)), repeats=repeats, done=done)
+    measured = count(1)
+    with shown_activity(information()) as show:
+        show(f"measuring {len(compared)} settings")
+        evaluation = evaluate(
+            data,
+            compared,
+            processes=min(processes, len(compared)),
+            repeats=repeats,
+            done=lambda: show(f"measuring, {next(measured)} of {len(compared)} settings are done"),
+        )
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
     best = recommend(evaluation.measurements, limits, data) if limits and evaluation.measurements else None
     outputs.write_text(str(output), report_html(evaluation, best))
-    outputs.write_text(written[".json"], report_json(evaluation))
-    outputs.write_text(written[".csv"], report_csv(evaluation))
     _summarise(evaluation, best, output)
     if best is not None and not best.met:
         context.exit(NOT_MET_EXIT_CODE)

@@ -27,10 +27,10 @@ from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.files.events import open_events, open_writer, written_kind
+from stream_masker.service.files.inputs import WriteLine
 from stream_masker.service.files.masking import Assessment, FileMasking, FileTotals
 from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
-from stream_masker.service.files.text import WriteLine
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
 from stream_masker.summary import drift_lines
@@ -70,7 +70,7 @@ def command(
 
     IN has JSON lines, a JSON array, a single JSON document, CSV, Parquet (which needs the extra `parquet`) or HL7 v2
     messages, plain or compressed with gzip; its content decides which. The section `produce` of the configuration says
-    which column of a table is which field, and the encoding of a CSV file. The name of OUT decides its format: .jsonl
+    which columns of a CSV file are numbers or lists, and its encoding. The name of OUT decides its format: .jsonl
     for JSON lines, .hl7 for HL7 v2 messages, and .csv, .tsv or .parquet for a table of the kind of IN, without the
     columns that the configuration drops. A name that ends in .gz is compressed. OUT appears when it is complete: after
     an error, a file that was there before is unchanged.

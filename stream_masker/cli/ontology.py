@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
-import numpy as np
 
 from stream_masker.cli import SuggestingGroup
 from stream_masker.cli.options import output, summarise
-from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
 from stream_masker.service.files.outputs import STANDARD_STREAM
 
 UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
-
-MAP_COLUMNS = ("line", "concept", "match")
-"""The names of the columns of ``map``."""
-
-REPEATED = ("parent", "child")
-"""The names of the lines of a concept that may occur several times."""
-
-root_option = click.option(
-    "--root", metavar="CONCEPT", help="Restrict the ontology to this concept and its descendants."
-)
 
 
 @click.group(cls=SuggestingGroup)
@@ -49,83 +38,42 @@ def command() -> None:
 @command.command()
 @click.argument("source")
 @click.argument("concept", required=False)
-@click.option("--tree", is_flag=True, help="Print the concepts below CONCEPT, by default below the root, as a tree.")
-@click.option(
-    "--depth",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Levels of the tree below the top.",
-)
-def inspect(source: str, concept: str | None, tree: bool, depth: int) -> None:
-    """Print an ontology's counts, or one CONCEPT.
+def inspect(source: str, concept: str | None) -> None:
+    """Print an ontology's counts, or one CONCEPT with its depth, parents and children.
 
-    CONCEPT is a code or a label. It is printed with its depth, parents and children. With --tree, each concept is
-    printed with its label, and with the number of concepts below it where the tree goes on.
+    CONCEPT is a code or a label.
 
     \b
     Examples:
       stream-masker ontology inspect icd10cm
-      stream-masker ontology inspect icd10cm --tree
-      stream-masker ontology inspect icd10cm E08-E13 --tree --depth 1
       stream-masker ontology inspect icd10cm K29.7
       stream-masker ontology inspect diseases.obo
     """
     ontology = Ontology.load(source)
     taxonomy = ontology.taxonomy()
-    if tree:
-        top = taxonomy.root if concept is None else _id_of(ontology, taxonomy, concept)
-        output("\n".join(_tree(taxonomy, top, depth)), _nested(taxonomy, top, depth))
-        return
-    lines = _summary(ontology, taxonomy) if concept is None else _concept(taxonomy, _id_of(ontology, taxonomy, concept))
-    _print(lines)
+    if concept is None:
+        figures: dict[str, object] = {
+            "root": _named(taxonomy, ontology.root),
+            "concepts": len(ontology),
+            "leaves": int(taxonomy.leaf.sum()),
+            "depth": int(taxonomy.depth.max()),
+            "with a label": sum(map(bool, taxonomy.labels)),
+        }
+    else:
+        found = _id_of(ontology, taxonomy, concept)
+        figures = {
+            "concept": found,
+            "label": taxonomy.label(found),
+            "depth": taxonomy.depth_of(found),
+            "parent": [_named(taxonomy, parent) for parent in taxonomy.parents_of(found)],
+            "child": [_named(taxonomy, child) for child in taxonomy.children_of(found)],
+        }
+    output("\n".join(_lines(figures)), figures)
 
 
-def _print(lines: Iterable[tuple[str, object]]) -> None:
-    """Print named values; in JSON, those of one name that may occur several times are a list."""
-    shown = [(name, value if isinstance(value, int) else str(value)) for name, value in lines]
-    figures = {name: value for name, value in shown if name not in REPEATED}
-    lists = {name: [value for other, value in shown if other == name] for name in REPEATED}
-    output(
-        "\n".join(f"{name + ':':<24}{value}" for name, value in shown),
-        {**figures, **({} if "concept" not in figures else lists)},
-    )
-
-
-def _summary(ontology: Ontology, taxonomy: Taxonomy) -> Iterator[tuple[str, object]]:
-    parents = np.diff(taxonomy.parent_offsets)
-    yield "root", _named(taxonomy, ontology.root)
-    yield "concepts", len(ontology)
-    yield "leaves", int(taxonomy.leaf.sum())
-    yield "depth", int(taxonomy.depth.max())
-    yield "with several parents", int((parents > 1).sum())
-    yield "with a label", sum(map(bool, taxonomy.labels))
-    yield "synonyms", sum(len(ontology.synonyms_of(concept)) for concept in ontology.concepts)
-
-
-def _concept(taxonomy: Taxonomy, concept: str) -> Iterator[tuple[str, object]]:
-    yield "concept", concept
-    yield "label", taxonomy.label(concept)
-    yield "depth", taxonomy.depth_of(concept)
-    for parent in taxonomy.parents_of(concept):
-        yield "parent", _named(taxonomy, parent)
-    for child in taxonomy.children_of(concept):
-        yield "child", _named(taxonomy, child)
-
-
-def _tree(taxonomy: Taxonomy, concept: str, depth: int, indent: str = "") -> Iterator[str]:
-    children = list(taxonomy.children_of(concept))
-    below = f" [{len(children)} below]" if children and not depth else ""
-    yield f"{indent}{_named(taxonomy, concept)}{below}"
-    for child in children if depth else ():
-        yield from _tree(taxonomy, child, depth - 1, indent + "  ")
-
-
-def _nested(taxonomy: Taxonomy, concept: str, depth: int) -> dict[str, Any]:
-    children = list(taxonomy.children_of(concept))
-    below = [_nested(taxonomy, child, depth - 1) for child in children] if depth else []
-    return {"concept": concept, "label": taxonomy.label(concept), "children": below, "below": len(children)}
+def _lines(figures: dict[str, object]) -> Iterator[str]:
+    for name, value in figures.items():
+        yield from (f"{name + ':':<24}{one}" for one in (value if isinstance(value, list) else [value]))
 
 
 def _named(taxonomy: Taxonomy, concept: str) -> str:
@@ -147,13 +95,6 @@ def _id_of(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
     )
 
 
-def _below(ontology: Ontology, root: str | None) -> Taxonomy:
-    try:
-        return ontology.taxonomy(root=root)
-    except UnknownConceptError:
-        raise ParameterError(f"{root!r} is not a concept of the ontology: use a concept id as --root") from None
-
-
 @command.command("map")
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
@@ -165,12 +106,9 @@ def _below(ontology: Ontology, root: str | None) -> Taxonomy:
     help="Policy for values without a concept.",
 )
 @click.option(
-    "--mapping",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="CSV or TSV file with the header value,concept.",
+    "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="CSV or TSV file with the header value,concept."
 )
-@root_option
+@click.option("--root", metavar="CONCEPT", help="Restrict the ontology to this concept and its descendants.")
 def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
     """Map values to concepts.
 
@@ -184,29 +122,19 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
       cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz --unknown ancestor
     """
     ontology = Ontology.load(source)
-    taxonomy = _below(ontology, root)
-    concepts = ConceptMap(
-        taxonomy, unknown=unknown, mapping=None if mapping is None else read_mapping(mapping), ontology=ontology
-    )
-    _map_lines(concepts, values, UNMAPPED_STATUS[unknown])
-
-
-def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str) -> None:
-    methods: Counter[str] = Counter()
-    for number, line in enumerate(lines, start=1):
+    try:
+        taxonomy = ontology.taxonomy(root=root)
+    except UnknownConceptError:
+        raise ParameterError(f"{root!r} is not a concept of the ontology: use a concept id as --root") from None
+    given = None if mapping is None else read_mapping(mapping)
+    concepts, methods = ConceptMap(taxonomy, unknown=unknown, mapping=given, ontology=ontology), Counter[str]()
+    for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
         how = "ambiguous" if match.how == "unknown" and concepts.ambiguous(value) else match.how
-        columns = [number, _outcome(concepts, match, status), how]
-        output("\t".join(map(str, columns)), dict(zip(MAP_COLUMNS, columns, strict=True)))
+        concept = UNMAPPED_STATUS[unknown] if match.position == UNKNOWN else taxonomy.ids[match.position]
+        output(f"{number}\t{concept}\t{how}", {"line": number, "concept": concept, "match": how})
         methods[how] += 1
     counts = ", ".join(f"{count} {how}" for how, count in methods.most_common())
-    summarise(
-        f"{methods.total()} values{': ' if counts else ''}{counts}",
-        {"values": methods.total(), **methods},
-        beside=STANDARD_STREAM,
-    )
-
-
-def _outcome(concepts: ConceptMap, match: Match, status: str) -> str:
-    return status if match.position == UNKNOWN else concepts.taxonomy.ids[match.position]
+    text = f"{methods.total()} values{': ' if counts else ''}{counts}"
+    summarise(text, {"values": methods.total(), **methods}, beside=STANDARD_STREAM)

@@ -59,8 +59,8 @@ def command(
     """Publish the discharge events of FILE, or synthetic ones, on the input topic.
 
     FILE is of any format that `mask` reads. JSON events are published unchanged. The columns of a table become fields
-    by produce.columns, by default fields of the same names. Malformed lines are reported by number and skipped. Exits
-    with 1 if Kafka did not accept every record.
+    of the same names. Malformed lines are reported by number and skipped. Exits with 1 if Kafka did not accept every
+    record.
 
     With --synthetic, the events are generated: correlated and skewed like real ones, with leaves of the configured
     ontologies at the paths of the configuration. Patients return; none of them is real.

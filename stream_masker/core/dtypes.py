@@ -30,4 +30,4 @@ UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 UInt8Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
-Float64Array4D: TypeAlias = np.ndarray[tuple[int, int, int, int], np.dtype[np.float64]]
+Int32Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.int32]]

@@ -170,8 +170,8 @@ VALUES: Final = WordLayout(width=4, first=0)
 EXPONENTIALS: Final = WordLayout(width=1, first=4)
 """One more word for each value, for the exponential variate of Laplace noise."""
 
-_NOMINAL, _NUMERIC, _RECORD, _, _KEY = (np.uint64(kind << 48) for kind in range(5))
-"""What a layout is of: a concept, a number, all concepts of a record, the record's key alone."""
+_NOMINAL, _NUMERIC, _KEY = (np.uint64(kind << 48) for kind in range(3))
+"""What a layout is of: a concept, a number, the record's key alone."""
 
 _ATTRIBUTE_BIT: Final = np.uint64(32)
 """The bits of the second word of a layout: 0 … 31 the counter, 32 … 47 the attribute, from 48 on the kind."""
@@ -203,20 +203,6 @@ def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Matrix]:
     """
     messages = _number_messages(numbers)
     return _column_words(keys, _NUMERIC, [keys.digests] * len(messages), messages, VALUES)
-
-
-def record_words(keys: Keys, batch: Batch) -> UInt64Array:
-    """Return (n,) uint64: a word of each record, for draws that its values share.
-
-    The word depends on the key and all scalars.
-    """
-    state = keys.digests
-    for j, column in enumerate(batch.columns):  # the CBC-MAC of the scalars, which are the same for all records
-        if not column.is_array:
-            blocks = state ^ np.array([0, _RECORD | np.uint64(j) << _ATTRIBUTE_BIT], np.uint64)
-            blocks[:, 0] ^= _code_messages(column.codes)
-            state = keys.words(blocks)
-    return state[:, 0].copy()
 
 
 def key_words(keys: Keys) -> UInt64Array:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.replacement import (
     SIGN_DROPPED,
     STRIDE,
@@ -51,15 +51,6 @@ MAX_FREQUENCY = (1 << 31) - 1
 
 ORDER_BYTES = 256 << 20
 """The memory for the orders of candidates that a replacer keeps."""
-
-
-def eligible_concepts(taxonomy: Taxonomy, which: str) -> BoolArray:
-    """Return (m,) bool: the candidates ``all`` or ``leaves``. A root that is not a value is never a candidate."""
-    if which == "leaves":
-        return taxonomy.leaf
-    eligible = np.ones(len(taxonomy), np.bool_)
-    eligible[0] = taxonomy.root_is_value
-    return eligible
 
 
 def scaled_frequencies(counts: Int64Array) -> Int64Array:
@@ -84,7 +75,8 @@ class Candidates:
     @classmethod
     def of(cls, taxonomy: Taxonomy, which: str) -> Candidates:
         """Return ``all`` concepts of the taxonomy, or its ``leaves``."""
-        return cls(eligible_concepts(taxonomy, which).astype(np.int64), observed=False)
+        some = taxonomy.leaf if which == "leaves" else np.ones(len(taxonomy))
+        return cls(some.astype(np.int64), observed=False)
 
     @classmethod
     def of_window(cls, size: int, positions: Int32Array, counts: Int64Array) -> Candidates:

@@ -1,10 +1,8 @@
-"""The report of an evaluation: an HTML page with the verdict, one table and three figures; JSON and CSV."""
+"""The report of an evaluation: an HTML page with the verdict, one table and three figures; its measures as data."""
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite, isnan
@@ -18,7 +16,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.limits import Recommendation
-from stream_masker.evaluation.measurement import PLAIN_MEASURES, Measurement
+from stream_masker.evaluation.measurement import Measurement
 from stream_masker.summary import three_sentences
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ RANKED_RECORDS = 1_000
 """The number of records below which the page warns: a share then has a standard error of more than 1.6 %."""
 
 SHOWN_BETTER = 3
-CSV_HEADER = ("mechanism", "method", "setting", "measure", "attribute", "value")
 
 
 def _number(value: float | None) -> str:
@@ -242,42 +239,6 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
             }
         )
     )
-
-
-def report_json(evaluation: Evaluation) -> str:
-    """Return the measures as JSON."""
-    return json.dumps(report_data(evaluation), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def report_csv(evaluation: Evaluation) -> str:
-    """Return the measures as CSV, a line for each measure and attribute or pair of a candidate."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_HEADER)
-    for measured in report_data(evaluation)["measurements"]:
-        candidate = [measured[name] for name in CSV_HEADER[:3]]
-        writer.writerows([*candidate, *line] for line in _lines(measured))
-    return text.getvalue()
-
-
-def _lines(measured: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    risk, utility = measured["risk"], measured["utility"]
-    for given, suffix in (("value", ""), ("record", "_given_record")):
-        for attribute, learned in (risk[given] or {}).items():
-            numbers = {name: number for name, number in learned.items() if not isinstance(number, Mapping)}
-            yield from ((f"{name}{suffix}", attribute, number) for name, number in numbers.items())
-    for name, values in (("unchanged", risk["unchanged"]), ("rmse", risk["rmse"])):
-        yield from ((name, attribute, value) for attribute, value in values.items())
-    for name in PLAIN_MEASURES[:-1]:
-        values = measured[name]
-        yield from (
-            (name, a, value) for a, value in (values.items() if isinstance(values, Mapping) else [("", values)])
-        )
-    for attribute, measures in utility["attributes"].items():
-        yield from ((measure, attribute, value) for measure, value in measures.items())
-    for pair in utility["pairs"]:
-        label = " ".join(pair["attributes"])
-        yield from ((measure, label, value) for measure, value in pair.items() if measure != "attributes")
 
 
 def _plain(value: Any) -> Any:

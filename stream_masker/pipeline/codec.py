@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.fields import Document, DocumentTreatment, Notes, Treat, key_text
 from stream_masker.pipeline.formats import (
@@ -180,7 +180,6 @@ class Codec:
         batch = Batch(
             len(chosen),
             tuple(read.column(good) for read in codes),
-            alpha=_alpha_column(opened.alphas, good),
             numeric=np.array([read.values[good] for read in numbers]).T.copy() if numbers else None,
             units=_unit_column([opened.units[number] for number in chosen]) if opened.units else None,
             context=self._context_column(opened.kinds, good),
@@ -245,14 +244,6 @@ def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
     """Return what opens the records of a plan."""
     form = json_form(plan.limits) if record_format is None else format_form(record_format, plan.limits)
     return form if plan.fhir is None else fhir_form(plan, form)
-
-
-def _alpha_column(alphas: Sequence[float], good: BoolArray) -> Float64Array | None:
-    """Return (k,) float64, the records' alphas; None if no record has one."""
-    if not alphas:
-        return None
-    column = np.array(alphas, np.float64)[good]
-    return None if np.isnan(column).all() else column
 
 
 def _unit_column(units: Sequence[bytes]) -> Int64Array:

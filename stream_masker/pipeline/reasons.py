@@ -94,7 +94,10 @@ def causes_text(causes: RejectionCauses, most: int | None = None) -> str:
     return ", ".join(texts)
 
 
-_HELP: Final[Mapping[str, str]] = {Reason.SEVERAL_PATIENTS: " (split a Bundle of several patients into one for each)"}
+_HELP: Final[Mapping[str, str]] = {
+    Reason.SEVERAL_PATIENTS: " (split a Bundle of several patients into one for each)",
+    Reason.NOT_A_CODE: " (a code is a text: quote numbers, or read the column as text)",
+}
 """What helps against a rejection, if the configuration cannot."""
 
 

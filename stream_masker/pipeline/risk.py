@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.linkage import linked_share
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.floor import MIN_CHANGED, required_change
@@ -157,23 +157,20 @@ def most_frequent(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) -
     """Return the counts of the rows that have only the most frequent values, and the share of the rows left out.
 
     A probability that is an average over all rows differs by at most this share from the average over the remaining
-    rows. With more than two attributes, the counts of each attribute and of each pair are reduced separately, and the
-    share is the largest of them. The lengths of arrays stay those of all events. Contexts are reduced separately.
+    rows. Each attribute, each pair and each context is reduced separately, and the share is the largest of them. The
+    lengths of arrays stay those of all events.
 
     * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
     """
     kept = [_kept(column, limit) for column, limit in zip(counts.values, limits, strict=True)]
     if all(rows.all() for rows in kept):
         return counts, 0.0
-    pairs, values = {}, [column.select(rows) for column, rows in zip(counts.values, kept, strict=True)]
-    shares = [1.0 - part.rows / whole.rows for part, whole in zip(values, counts.values, strict=True)]
+    values = [column.select(rows) for column, rows in zip(counts.values, kept, strict=True)]
+    shares, pairs = [1.0 - part.rows / whole.rows for part, whole in zip(values, counts.values, strict=True)], {}
     for (i, j), pair in counts.pairs.items():
-        codes = np.divmod(pair.keys, sizes[j])
-        both = np.isin(codes[0], values[i].keys) & np.isin(codes[1], values[j].keys)
-        pairs[i, j] = pair.select(both)
+        first, second = np.divmod(pair.keys, sizes[j])
+        pairs[i, j] = pair.select(np.isin(first, values[i].keys) & np.isin(second, values[j].keys))
         shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
-        if len(values) == 2:
-            values = [_without(column, k[~both], pair.counts[~both]) for column, k in zip(values, codes, strict=True)]
     reduced = {c: most_frequent(part, sizes, limits) for c, part in counts.contexts.items()}
     if reduced:
         shares.append(sum(share * counts.contexts[c].records for c, (_, share) in reduced.items()) / counts.records)
@@ -185,11 +182,3 @@ def _kept(column: SparseCounts, limit: int) -> BoolArray:
     kept = np.zeros(column.keys.size, np.bool_)
     kept[np.argsort(-column.counts, kind="stable")[:limit]] = True
     return kept
-
-
-def _without(column: SparseCounts, keys: Int64Array, counts: Int64Array) -> SparseCounts:
-    """Return the counts of a column without the rows that are left out because of their other value."""
-    present = np.isin(keys, column.keys)
-    left = column.counts.copy()
-    np.subtract.at(left, np.searchsorted(column.keys, keys[present]), counts[present])
-    return replace(column, counts=left).select(left > 0)

@@ -13,7 +13,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.risk import check_floor
 from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits
 from stream_masker.service.configuration.secret import masking_secret, read_secret
 
 
@@ -66,11 +66,6 @@ class Masking:
     def taxonomies(self) -> dict[str, Taxonomy]:
         """The taxonomy of each nominal attribute, in attribute order."""
         return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}
-
-    @property
-    def alpha(self) -> dict[str, float]:
-        """The noise level of each attribute; the default one if records bring their own, 0 if there is none."""
-        return noise_levels(self.configuration)
 
     def restore(self, message: StatisticsMessage) -> None:
         """Mask with a statistics version from now on.

@@ -6,8 +6,8 @@ Starts a broker, writes synthetic discharges to four partitions, and runs each c
 them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
 record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
 measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
-tenths of them. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For two
-workers, and for a calibrator beside workers, see ``bench_system.py``; for other programs, ``peers/streams.py``.
+tenths of them. Prints a Markdown table of rates, of their ratios to the copy's, and of processor times. For other
+programs, see ``bench_peers.py``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from measuring import table
-from peers.harness import INSIDE
-from streaming import HEADERS, Measured, Stream, broker, stream_arguments
+from streaming import HEADERS, INSIDE, Measured, Stream, broker, stream_arguments
 
 from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 

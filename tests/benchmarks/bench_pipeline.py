@@ -1,10 +1,9 @@
 """Processor time of the parts of a worker's pipeline, without Kafka, in µs a record.
 
-``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--sample 20000] [--fields]``. One
+``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--sample 20000]``. One
 thread; batches of 10,000 records of four partitions, as a worker masks them by the statistics of a sample. Prints the
 quartiles over all batches. The time of the thread hardly depends on what else runs on the machine. ``bench_kafka.py``
-shows the processor time of the whole worker and of a plain copy. ``--fields``: instead, the time to mask a nested event
-with each kind of treatment of its fields.
+shows the processor time of the whole worker and of a plain copy.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -34,15 +32,6 @@ from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
 BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000
-
-KEPT = ["encounter_id", "sex", "stay_days"]
-FIELDS: dict[str, dict[str, Any]] = {
-    "keep, drop, pseudonymize": {"keep": [*KEPT, "age"], "pseudonymize": ["patient.id"]},
-    "pseudonyms": {"keep": [*KEPT, "age"], "pseudonyms": {"patient.id": {"prefix": "p-"}}},
-    "generalize": {"keep": KEPT, "pseudonymize": ["patient.id"], "generalize": {"age": {"width": 5, "top": 90}}},
-    "constant": {"keep": KEPT, "pseudonymize": ["patient.id"], "constant": {"age": 0}},
-}
-"""Treatments of fields; the first is that of the other rows' base."""
 
 
 class Parts:
@@ -93,39 +82,23 @@ class Parts:
 
 
 def main() -> None:
-    options = arguments(
-        __doc__, {"--shape": STREAM_OPTIONS["--shape"], "--rounds": 5, "--sample": SAMPLE, "--fields": False}
-    )
+    options = arguments(__doc__, {"--shape": STREAM_OPTIONS["--shape"], "--rounds": 5, "--sample": SAMPLE})
     gc.disable()
-    if options.fields:
-        return print_fields(options.rounds)
     parts = measured(options.shape, options.rounds, options.sample)
     rows = [[part, *np.percentile(times, [25, 50, 75])] for part, times in parts.times.items()]
     table("Processor time of a worker's pipeline", ("part", "µs a record, lower quartile", "median", "upper"), rows)
 
 
-def measured(shape: str, rounds: int, sample: int = SAMPLE, **sections: object) -> Parts:
-    """Return the times of all rounds but the first.
-
-    ``sample``: the number of events of the statistics; ``sections``: of the configuration.
-    """
+def measured(shape: str, rounds: int, sample: int) -> Parts:
+    """Return the times of all rounds but the first; ``sample``: the number of events of the statistics."""
     with tempfile.TemporaryDirectory() as name:
-        parts = Parts(configured(Path(name), "localhost:1", BATCH, shape, **sections), sample)
+        parts = Parts(configured(Path(name), "localhost:1", BATCH, shape), sample)
     for number in range(rounds + 1):
         for batch in parts.batches():
             parts.measure(batch)
         if not number:
             parts.times.clear()
     return parts
-
-
-def print_fields(rounds: int) -> None:
-    times = {}
-    for name, fields in FIELDS.items():
-        sections = {"fields": {**fields, "unlisted": "drop"}}
-        times[name] = float(np.median(measured("nested", rounds, **sections).times["mask"]))
-    rows = [[name, spent, spent / times[next(iter(FIELDS))]] for name, spent in times.items()]
-    table("Treatment of fields", ("fields", "µs per record", "times"), rows)
 
 
 if __name__ == "__main__":

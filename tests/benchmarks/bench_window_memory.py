@@ -27,7 +27,7 @@ from pathlib import Path
 import orjson
 from measuring import arguments, table
 from streaming import PARTITIONS, configured, inputs
-from support.memory import MB, resident
+from support.memory import resident
 
 from stream_masker.pipeline.messages import decode_block, encode_block
 from stream_masker.pipeline.records import Block
@@ -37,6 +37,7 @@ from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
+MB = 1 << 20
 RATES = (1, 20, 300, 30_000)
 RECORDS = 100_000
 DELAY = 0.05

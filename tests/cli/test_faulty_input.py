@@ -6,11 +6,8 @@ import re
 from itertools import product
 
 import orjson
-import pyarrow as pa
 import pytest
 from support.file_commands import CODES, ROOT, run, write, write_deployment
-
-from stream_masker import Ontology, mask_frame
 
 LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT.items() for code in codes}}
 CANARY = "Anna Canary, ward 7"
@@ -147,7 +144,7 @@ def test_the_lines_of_a_quoted_cell_are_one_row(tmp_path):
     rows = rows_with(701, '701,"Sturz\n\nzu ""Hause"",\nleicht",A1')
     (tmp_path / "in.csv").write_text(table(*rows, "1501,too,many,A1", '1502,"x"y,A1'))
     done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), tmp_path / "in.csv", tmp_path / "out.csv")
-    assert "masked 1,500, rejected 2 (not_json 2)" in done.stderr
+    assert "read 1,502: masked 1,500, rejected 2 (not_in_format at the number of cells 2)" in done.stderr
 
 
 def names_missing(first, row):
@@ -281,11 +278,51 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, k
     assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
 
 
-def test_rejected_codes_are_not_called_suppressed(tmp_path):
-    events = [{"a": CANARY if k % 4 == 0 else CODES[k % 8]} for k in range(400)]
+ROWS = {
+    "too many cells": ("1,x,A1,B1", {}, "not_in_format at the number of cells 1"),
+    "too few cells": ("1,x", {}, "not_in_format at the number of cells 1"),
+    "text in a numeric column": ("one,x,A1", {"numbers": ["pid"]}, "not_a_number at pid 1"),
+    "no code": ("1,x,??", {}, "unknown_code at a 1"),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_a_row_that_is_rejected_names_its_field(tmp_path, case):
+    row, settings, cause = ROWS[case]
+    (tmp_path / "in.csv").write_text(table(*rows_with(701, row)))
+    config = deployment(tmp_path, {"path": "a"}, produce=settings)
+    rejected = tmp_path / "rejected.jsonl"
+    done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv", "--rejected", rejected)
+    assert f"read 1,500: masked 1,499, rejected 1 ({cause})" in done.stderr
+    (line,) = map(orjson.loads, rejected.read_text().splitlines())
+    assert cause == f"{line['reason']} at {line['field']} 1"
+    assert line["offset"] == 701
+    assert cause in run("config", "check", "-c", config, "--events", tmp_path / "in.csv").stdout
+
+
+def test_numbers_where_codes_are_expected_say_what_to_do(tmp_path):
+    events = [{"a": 250.01 if k % 9 == 0 else CODES[k % 8]} for k in range(90)]
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
-    assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr
+    assert "not_a_code at a 10 (a code is a text: quote numbers, or read the column as text)" in done.stderr
+
+
+def test_a_column_with_two_revisions_is_named_with_its_shares(tmp_path):
+    codes = ["038.9", "V01.9", "E11.9", "I10", "038.9"]
+    config = write_deployment(
+        tmp_path,
+        ICD9,
+        attributes={"a": {"path": "a", "ontology": "tree"}},
+        fields={"unlisted": "drop"},
+        calibration={"min_records": 10},
+        limits={"rejected_share": 1.0},
+    )
+    events = [{"a": codes[k % 5]} for k in range(100)]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    told = "a: two revisions are mixed (40% ICD-9, 40% ICD-10): write each revision in a field of its own"
+    for arguments in (("mask", "-c", config, source, tmp_path / "out.jsonl"), ("config", "check", "-c", config)):
+        extra = () if arguments[0] == "mask" else ("--events", source)
+        assert told in run(*arguments, *extra).output
 
 
 ATTRIBUTES = {
@@ -307,21 +344,9 @@ def test_nothing_is_promised_where_one_of_three_codes_may_be_missing(tmp_path, c
     }
     events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8], "c": CODES[5 * k % 8]} for k in range(400)]
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    config = deployment(tmp_path, {"path": "a"}, attributes=attributes)
+    config = deployment(tmp_path, {"path": "a"}, attributes=attributes, mechanism={"name": "semantic_transport"})
     for command in (("mask", source, tmp_path / "out.jsonl"), ("calibrate", source)):
         done = run(command[0], "-c", config, *command[1:])
         assert ("at most" in done.stderr) == is_promised
         assert ("Nothing is promised about single records" in done.stderr) != is_promised
         assert ("In complete records, the best guess" in done.stderr) != is_promised
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_nothing_is_promised_of_a_table_in_which_one_of_three_codes_is_missing(missing):
-    rows = [
-        {"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8], "c": CODES[5 * k % 8]}
-        for k in range(400)
-    ]
-    tree = Ontology.from_edges(list(LINKS.items()))
-    _, report = mask_frame(pa.Table.from_pylist(rows), dict.fromkeys("abc", tree), keep=[], report=True, seed=b"s" * 16)
-    assert ("at most" in report.sentences[0]) != missing
-    assert ("In complete records, the best guess" in report.sentences[0]) == missing

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import yaml
-from support.file_commands import CODES, LINES, amend, read, run, write
+from support.file_commands import CODES, amend, read, run
 
 
 def german(tmp_path, config, encoding, named=""):
@@ -53,13 +50,6 @@ def test_another_encoding_is_one_error_with_the_row(tmp_path, config, encoding, 
     assert message in done.stderr
     assert "Gr" not in done.stderr
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_a_proposal_has_the_encoding_of_its_table(tmp_path, config):
-    source = german(tmp_path, config, "cp1252")
-    options = ("--ontology", f"tree={tmp_path / 'tree.csv'}", "--encoding", "cp1252")
-    proposed = yaml.safe_load(run("config", "init", "--events", source, *options).stdout)
-    assert proposed["produce"] == {"encoding": "cp1252"}
 
 
 BUNDLE = {
@@ -113,19 +103,6 @@ def test_other_files_are_one_error(tmp_path, config, name, content, message):
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_folder_is_one_error(tmp_path, config):
-    done = run("mask", "-c", config, tmp_path, tmp_path / "out.jsonl", code=1)
-    assert f"{tmp_path} cannot be read: Is a directory" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["out.xlsx", "out.avro", "out.txt", "out.csv.bz2"])
-def test_an_output_of_an_unknown_suffix_is_refused_before_anything_is_read(tmp_path, config, name):
-    """Reading these events would end with another error: they are too few for statistics."""
-    done = run("mask", "-c", config, write(tmp_path / "few.jsonl", LINES[:2]), tmp_path / name, code=1)
-    assert "are not written: use .csv, .hl7, .json, .jsonl" in done.stderr
-    assert not (tmp_path / name).exists()
-
-
 @pytest.mark.parametrize("quote", ['"', ""])
 def test_the_delimiter_of_a_table_may_be_in_the_names_of_its_columns(tmp_path, config, quote):
     names = ["Diagnose (ICD, GM, 2025, kurz, Text)", "id", "a", "b"]
@@ -133,19 +110,3 @@ def test_the_delimiter_of_a_table_may_be_in_the_names_of_its_columns(tmp_path, c
     (tmp_path / "in.csv").write_text("\n".join([";".join(f"{quote}{name}{quote}" for name in names), *lines]))
     assert "masked 60, rejected 0" in run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv").stderr
     assert (tmp_path / "out.csv").read_text().splitlines()[0] == "id;a;b"
-
-
-def test_a_name_that_ends_in_tsv_has_tabs(tmp_path, config):
-    lines = [f"{k};{CODES[k % 8]};{CODES[k * 3 % 8]}" for k in range(60)]
-    (tmp_path / "in.csv").write_text("\n".join(["id;a;b", *lines]))
-    run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.tsv")
-    assert (tmp_path / "out.tsv").read_text().splitlines()[0] == "id\ta\tb"
-
-
-def test_an_output_may_be_the_name_of_a_pipe(tmp_path, config):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with ThreadPoolExecutor(1) as reader:
-        content = reader.submit(pipe.read_bytes)
-        run("mask", "-q", "-c", config, write(tmp_path / "in.jsonl", LINES), pipe)
-    assert content.result().count(b"\n") == len(LINES)

@@ -13,10 +13,6 @@ from support.file_commands import run
 from support.hl7_messages import FOLDER, framed, masked_example, message
 from support.small_configuration import write_secret
 
-from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.events.publishing import file_events
-from stream_masker.service.files.events import open_events
-
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
 SECRETS = [
     "Ada",
@@ -47,24 +43,6 @@ def example(tmp_path):
     return tmp_path / "messages.yaml"
 
 
-def test_what_is_not_listed_is_dropped(tmp_path, example):
-    run("mask", "-c", example, tmp_path / "in.hl7", tmp_path / "out.hl7")
-    masked = (tmp_path / "out.hl7").read_bytes().decode()
-    assert len(split(masked)) == 60
-    assert not any(word in masked for word in SECRETS)
-
-
-def test_a_proposal_for_messages_is_the_example(tmp_path, example):
-    done = run("config", "init", "--events", tmp_path / "in.hl7", code=1)
-    assert "in.hl7 has HL7 v2 messages: start from the configuration of examples/hl7v2" in done.stderr
-
-
-def test_a_byte_order_mark_is_left_out(tmp_path, example):
-    (tmp_path / "in.hl7").write_text("\ufeff" + "".join(MESSAGES), encoding="utf-8")
-    run("mask", "-c", example, tmp_path / "in.hl7", tmp_path / "out.hl7")
-    assert (tmp_path / "out.hl7").read_bytes().startswith(b"MSH|")
-
-
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
 def test_messages_are_written_as_they_stood_in_the_file(tmp_path, example, end):
     (tmp_path / "in.hl7").write_text("FHS|^~\\&" + end + "".join(message(k, end) for k in range(60)), newline="")
@@ -84,26 +62,12 @@ def test_the_frames_of_mllp_are_written_again(tmp_path, example, name):
     assert len(frames) == 60
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.json"])
-def test_messages_are_not_written_as_another_kind_of_file(tmp_path, example, name):
-    done = run("mask", "-c", example, tmp_path / "in.hl7", tmp_path / name, code=1)
-    assert "use a name that ends in .hl7" in done.stderr
-    assert not (tmp_path / name).exists()
-
-
 def test_a_configuration_for_other_records_is_named_before_anything_is_rejected(tmp_path, example, config):
     done = run("mask", "-c", config, tmp_path / "in.hl7", tmp_path / "out.hl7", code=1)
     assert "has HL7 v2 messages: use records: hl7v2" in done.stderr
     (tmp_path / "in.jsonl").write_text('{"a": 1}\n')
     done = run("mask", "-c", example, tmp_path / "in.jsonl", tmp_path / "out.hl7", code=1)
     assert "has no HL7 v2 messages" in done.stderr
-
-
-def test_check_and_explain_read_messages(tmp_path, example):
-    shown = run("config", "check", "-c", example, "--events", tmp_path / "in.hl7").stdout
-    assert re.search(r"DG1\[\*\]\.3\[\*\]\.1\.1 +100\.0%  masked: the code of diagnosis", shown)
-    assert "0 of 60 events would be rejected" in shown
-    assert "value        E11.9" in run("mask", "-c", example, "--explain", 1, tmp_path / "in.hl7").stdout
 
 
 @pytest.mark.parametrize(
@@ -139,11 +103,3 @@ def test_masked_messages_are_valid_for_another_parser(k):
     assert parsed.validate()
     assert parsed.msh.msh_10.to_er7() != f"M{k:05}"
     assert parsed.pid.pid_8.to_er7() == "F"
-
-
-def test_keys_of_published_messages_are_read_by_their_path(tmp_path):
-    (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
-    with open_events(str(tmp_path / "in.hl7"), ProduceSection()) as source:
-        found = list(file_events(source.lines, "PID.3.1", hl7=True))
-    assert [one.key for one in found[:3]] == [b"4711", b"4712", b"4713"]
-    assert found[0].value == MESSAGES[0].encode()

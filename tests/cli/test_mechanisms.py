@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 
 import orjson
 import pytest
@@ -44,7 +42,7 @@ def configure(folder, name, **sections):
     if MECHANISMS[name].method_card.numeric:
         attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
     content = {
-        "ontologies": {"flat": {"values": VALUES}},
+        "ontologies": {"flat": {"source": "flat.csv"}},
         "attributes": attributes,
         "fields": {"keep": ["id"], "unlisted": "drop"},
         "noise_key": "position",
@@ -54,6 +52,9 @@ def configure(folder, name, **sections):
         "secret": {"file": "secret"},
         **sections,
     }
+    (folder / "flat.csv").write_text(
+        "\n".join(["concept,parent", "any flat,", *(f"{one},any flat" for one in VALUES), ""])
+    )
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     return attributes
 
@@ -81,17 +82,6 @@ def test_check_calibrate_and_mask(name, folder):
         assert len(after["tastes"]) == len(orjson.loads(before)["tastes"])
 
 
-@pytest.mark.usefixtures("few_groups")
-@pytest.mark.parametrize("short", ["merge", "suppress", "hold"])
-def test_last_group_of_a_file_can_be_too_small(short, folder):
-    mechanism = {"name": "microaggregation", "k": 25}
-    configure(folder, "microaggregation", mechanism=mechanism, groups={"records": GROUP, "short": short})
-    expected = run("mask", "--rejected", "rejected.jsonl", "events.jsonl", "masked.jsonl").stderr
-    assert "masked 300, rejected 20" in expected
-    reasons = [orjson.loads(line)["reason"] for line in (folder / "rejected.jsonl").read_bytes().splitlines()]
-    assert reasons == ["group_too_small"] * 20
-
-
 @pytest.mark.parametrize(
     ("mechanism", "expected"),
     [
@@ -112,13 +102,3 @@ def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):
     done = CliRunner().invoke(main, ["config", "check"], prog_name="stream-masker")
     assert done.exit_code == 2
     assert expected in done.output
-
-
-@pytest.mark.exhaustive
-def test_group_mechanism_masks_standard_streams(folder):
-    """A group mechanism in a separate process, with pipes."""
-    configure(folder, "rank_swapping")
-    command = [sys.executable, "-P", "-m", "stream_masker", "mask", "-c", "stream-masker.yaml"]
-    given = (folder / "events.jsonl").read_bytes()
-    done = subprocess.run(command, input=given, capture_output=True, timeout=300, check=True)
-    assert len(done.stdout.splitlines()) == RECORDS

@@ -114,9 +114,3 @@ def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(
     assert all(1 <= abs((date - datetime.date(2024, 3, 1)).days) <= 58 for date in dates)
     assert "admitted" not in masked[7]
     assert not any("birth" in one for one in masked)
-
-
-def test_a_format_of_dates_that_cannot_be_read_is_refused(tmp_path, config):
-    fields = {"unlisted": "drop", "generalize": {"birth": {"date": "year", "formats": ["%d.%B"]}}}
-    amend(config, fields=fields)
-    assert "'%d.%B' is not a date format: use %Y" in run("config", "check", "-c", config, code=2).stderr

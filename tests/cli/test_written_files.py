@@ -9,9 +9,6 @@ import pytest
 import yaml
 from support.file_commands import LINES, run, write, write_configuration
 
-from stream_masker.errors import ServiceError
-from stream_masker.service.files import outputs
-
 NAMED = ("secret", "tree.csv", "mapping.csv", "stream-masker.yaml")
 
 
@@ -47,18 +44,6 @@ def test_no_command_writes_to_a_file_that_its_configuration_names(
     done = run(name_of_command, "-c", config, *(files.get(one, one) for one in arguments), code=1)
     assert "are the same file" in done.stderr
     assert (tmp_path / name).read_bytes() == before
-
-
-def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    for given in ({"--output": str(tmp_path)}, {"OUT": str(tmp_path), "--rejected": ""}):
-        with pytest.raises(ServiceError, match="is a folder: name a file in it"):
-            outputs.refuse_same_file({"FILE": str(tmp_path / "missing")}, given)
-
-
-def test_commands_without_a_configuration_do_not_write_to_what_they_read(tmp_path: Path) -> None:
-    certificate = write(tmp_path / "ca.pem", LINES)
-    done = run("config", "init", "--property", f"ssl.ca.location={certificate}", "-o", certificate, code=1)
-    assert "are the same file" in done.stderr
 
 
 @pytest.mark.exhaustive

@@ -50,7 +50,6 @@ CASES: Mapping[str, Case] = {
             f"Job/{NAME}-test/{POD}/containers/0/args": ["topics", "--dry-run"],
         },
     ),
-    "workers are stopped": ({"worker": {"replicas": 0}}, {f"{WORKER}/spec/replicas": 0}),
     "the cluster chooses the user": (
         NOBODY,
         {f"{WORKER}/{POD}/securityContext/{key}": None for key in NOBODY["podSecurityContext"]},
@@ -65,26 +64,12 @@ CASES: Mapping[str, Case] = {
             f"{WORKER}/spec/template/metadata/annotations/note": "n",
         },
     ),
-    "an image by digest from a registry with a login": (
-        {"image": {"repository": "example/masker", "tag": "1@sha256:00", "pullSecrets": [{"name": "login"}]}},
-        {
-            f"{WORKER}/{POD}/containers/0/image": "example/masker:1@sha256:00",
-            f"{WORKER}/{POD}/imagePullSecrets": [{"name": "login"}],
-        },
-    ),
     "an ontology on a volume": (
         {"volumes": [CLAIM], "volumeMounts": [MOUNT], "env": [{"name": "A", "value": "b"}]},
         {
             f"{WORKER}/{POD}/volumes/-1": CLAIM,
             f"{WORKER}/{POD}/containers/0/volumeMounts/-1": MOUNT,
             f"{CALIBRATOR}/{POD}/containers/0/env/-1": {"name": "A", "value": "b"},
-        },
-    ),
-    "certificates": (
-        {"kafka": {"certificates": "kafka-tls"}, "schemaRegistry": {"certificates": "registry-tls"}},
-        {
-            f"{WORKER}/{POD}/volumes/{place}/secret/secretName": name
-            for place, name in ((-1, "kafka-tls"), (-2, "registry-tls"))
         },
     ),
     "topics by a job": (
@@ -96,10 +81,6 @@ CASES: Mapping[str, Case] = {
             f"Job/{NAME}-topics/{POD}/volumes/1/configMap/name": f"{NAME}-topics",
             f"ConfigMap/{NAME}-topics/metadata/annotations/helm.sh~hook": "pre-install,pre-upgrade",
         },
-    ),
-    "topics with the replication of the brokers": (
-        {"topics": {"create": True, "replicationFactor": 0}},
-        {f"Job/{NAME}-topics/{POD}/containers/0/args": ["topics", "--partitions", "4"]},
     ),
     "scaling by lag": (
         {
@@ -134,10 +115,6 @@ CASES: Mapping[str, Case] = {
             f"{POLICY}/egress/2": PROXY,
         },
     ),
-    "no network policy and no budget": (
-        {"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": False}},
-        {f"NetworkPolicy/{NAME}": None, f"PodDisruptionBudget/{NAME}-worker": None},
-    ),
     "monitoring": (
         {"monitoring": {**WATCHED, "tlsConfig": {"serverName": "masking"}}, "http": TOKEN_AND_TLS},
         {
@@ -147,13 +124,6 @@ CASES: Mapping[str, Case] = {
             f"{ENDPOINT}/tlsConfig": {"serverName": "masking"},
             f"{ENDPOINT}/authorization/credentials": {"name": "metrics", "key": "token"},
             f"{WORKER}/{POD}/containers/0/readinessProbe/httpGet/scheme": "HTTPS",
-        },
-    ),
-    "dashboards": (
-        {"monitoring": {"dashboards": True, "dashboardAnnotations": {"grafana_folder": "Masking"}}},
-        {
-            f"ConfigMap/{NAME}-overview/metadata/labels/grafana_dashboard": "1",
-            f"ConfigMap/{NAME}-overview/metadata/annotations/grafana_folder": "Masking",
         },
     ),
 }

@@ -81,18 +81,6 @@ def test_processes_have_few_rights() -> None:
     assert all(port.startswith("127.0.0.1:") for one in SERVICES.values() for port in one.get("ports", ()))
 
 
-def test_the_command_of_the_secret_writes_it_once(tmp_path: Path) -> None:
-    (script,) = SERVICES["secret"]["command"]
-    script = script.replace("/run/secrets/stream-masker", str(tmp_path)).replace("chown 65532:65532", "true")
-    written = []
-    for _ in range(2):
-        subprocess.run([*SERVICES["secret"]["entrypoint"], script], check=True)
-        written.append((tmp_path / "secret").read_bytes())
-    assert len(written[0]) == 32
-    assert written[0] == written[1]
-    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o400
-
-
 def test_prometheus_accepts_its_files_and_scrapes_both_processes(tmp_path: Path) -> None:
     prometheus.required()
     service = SERVICES["prometheus"]

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import pytest
 from click.testing import CliRunner
-from support.documentation import ROOT, blocks, configuration_text, generator
+from support.documentation import ROOT, blocks, configuration_text
 from support.documented import COMMANDS, main
 from support.small_configuration import write_secret
 
@@ -45,15 +45,6 @@ def test_every_command_exists_with_its_options():
         shown = CliRunner().invoke(main, [*(words[:2] if words[0] in GROUPS else words[:1]), "--help"])
         assert shown.exit_code == 0, words
         assert all(word.split("=")[0] in shown.output for word in words if word.startswith("--")), words
-
-
-def test_the_command_reference_contains_every_command_with_its_options():
-    reference = generator().command_reference()
-    for name in COMMANDS:
-        command = main.get_command(None, name)
-        for path, one in getattr(command, "commands", {"": command}).items():
-            assert f"## stream-masker {name} {path}".strip() in reference
-            assert all(max(p.opts, key=len) in reference for p in one.params if p.param_type_name == "option")
 
 
 def test_every_benchmark_that_is_named_exists_with_its_options():

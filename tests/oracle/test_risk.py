@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from stream_masker import Ontology, SemanticNoise
-from stream_masker.core.risk.records import JointLaw
 from stream_masker.mechanisms import Exponential, Pram
 
 SEED = b"the seed of the twin"
@@ -171,29 +170,6 @@ def test_the_figures_of_a_record_are_those_of_all_masks_up_to_the_error(world):
         assert_equal(learned, reduced(joint, place), tau, learned.error, greatest=False)
     same = sum(p for (original, seen), p in joint.items() if original == seen)
     assert risk.unchanged_records == pytest.approx(same, abs=risk.record["a"].error)
-
-
-class Exact(Pram):
-    """A mechanism that gives the joint law of a value and all masks of its record, in two blocks."""
-
-    def record_joint(self, j, counts):
-        tau = self.distances[j].taxonomy
-        joint = reduced(joint_of_records(self), j)
-        seen = sorted({masks for _, masks in joint})
-        values = tau.decode(counts.values[j].keys)
-        block = np.array([[joint.get((value, masks), 0.0) for masks in seen] for value in values])
-        return JointLaw((block[:, :5], block[:, 5:]), sampled=False, greatest=float((block / block.sum(axis=0)).max()))
-
-
-def test_a_joint_law_that_a_mechanism_gives_is_reduced_exactly():
-    tau = TAXONOMIES["graph"]
-    made = Exact({"a": tau, "b": tau}, retention=0.6, seed=SEED)
-    made.learn_many([{"a": a, "b": b} for a, b in pairs()])
-    made.calibrate()
-    risk = made.risk(draws=10)
-    for place, name in enumerate("ab"):
-        assert risk.record[name].error == 0.0
-        assert_equal(risk.record[name], reduced(joint_of_records(made), place), tau)
 
 
 EVENTS = (("B20", 1), ("A12", 2), ("B20", 2), ("B11", 1), ("B20", 2), ("A12", 1), ("B11", 2))

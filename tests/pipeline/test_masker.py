@@ -122,26 +122,6 @@ def test_rejects_a_missing_noise_key(bench, patient):
     assert on_bench.mask_one({"code": "I10"}) == ("missing_noise_key", "patient.id")
 
 
-@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-1", 0.1), (0.01, 0.01)])
-def test_alpha_is_read_from_a_field_or_a_header(bench, alpha, read):
-    on_bench = bench(CODE, alpha={"path": "privacy.alpha"})
-    on_bench.mask({"code": "I10"}, {"code": "I10", "privacy": {"alpha": alpha}}, {"code": "I10", "privacy": None})
-    assert np.array_equal(on_bench.mechanism.seen[0][0].alpha, [np.nan, read, np.nan], equal_nan=True)
-    on_bench = bench(CODE, alpha={"header": "alpha"})
-    on_bench.mask({"code": "I10"}, headers=[("alpha", b"7"), ("alpha", str(alpha).encode())])
-    assert on_bench.mechanism.seen[0][0].alpha == [read]
-
-
-def test_alpha_falls_back_to_its_default(bench):
-    on_bench = bench(CODE, alpha={"path": "alpha", "default": 0.5})
-    on_bench.mask({"code": "I10"}, {"code": "I10", "alpha": 1})
-    on_bench.mask({"code": "I10"})
-    assert [batch.alpha.tolist() for batch, _ in on_bench.mechanism.seen] == [[0.5, 1.0], [0.5]]
-    for without in (bench(CODE), bench(CODE, alpha={"header": "alpha"})):
-        without.mask({"code": "I10"})
-        assert without.mechanism.seen[0][0].alpha is None
-
-
 @pytest.mark.parametrize(
     "alpha",
     [0, -1, 1e-30, 0.0099, 10.1, 1e300, 10**18, True, None, "", "x", "0", "NaN", "inf", "0x1", "1_0", " 1", [1]],

@@ -8,7 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.worker.source import BatchLimits, Source
+from stream_masker.service.worker.groups import BatchLimits
+from stream_masker.service.worker.source import Source
 
 TOPIC = "in"
 

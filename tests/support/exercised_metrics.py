@@ -86,11 +86,10 @@ def worker_metrics() -> RecordingMetrics:
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     counts = TransactionCounts(
         masked=8,
-        tombstones=1,
+        records=10,
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
         suppressed=Counter({NOMINAL[0]: 2}),
-        blocks=2,
         blocks_left_out=1,
     )
     report.committed(counts, 0.3)

@@ -20,7 +20,6 @@ END_TXN = 26
 TXN_OFFSET_COMMIT = 28
 
 CORRELATION_BYTES = 4
-THROTTLE_BYTES = 4
 
 
 class LateRequests(Forwarder):
@@ -92,8 +91,3 @@ class LateRequests(Forwarder):
         answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
         writer.close()
         return answer[CORRELATION_BYTES:]
-
-
-def end_txn_error(answer: bytes) -> int:
-    """Return the error code of an answer to EndTxn, of a version before 3."""
-    return int(struct.unpack_from(">h", answer, THROTTLE_BYTES)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,8 +13,9 @@ from typing import Any
 import yaml
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
-from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
+from stream_masker.service.demo.environment import DemoEnvironment, prepare_demo
+from stream_masker.service.demo.options import DemoOptions
+from stream_masker.service.demo.processes import ChildProcesses, embedded_broker
 from stream_masker.service.demo.watch import TopicWatcher
 
 EVENTS = 1_000_000
@@ -31,7 +33,7 @@ class RunningDemo:
 
     @property
     def ports(self) -> dict[str, int]:
-        return {"calibrator": self.environment.calibrator_port, "worker": self.environment.worker_port}
+        return self.environment.ports
 
 
 @contextmanager
@@ -44,8 +46,8 @@ def running_demo(
     ``changes``: other sections of its configuration.
     """
     with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker()).address
-        environment = changed(prepare_demo(folder, bootstrap_servers=broker, records=records, port=0), changes or {})
+        broker = stack.enter_context(embedded_broker())
+        environment = changed(prepare_demo(folder, broker, DemoOptions(records=records, port=0)), changes or {})
         TopicWatcher(environment.configuration).close()  # its requests create the topics
         children = stack.enter_context(ChildProcesses(folder))
         demo, config = RunningDemo(environment, children), ["--config", str(environment.file)]
@@ -58,15 +60,23 @@ def running_demo(
 
 
 def changed(environment: DemoEnvironment, changes: Mapping[str, Any]) -> DemoEnvironment:
-    content = {**yaml.safe_load(environment.file.read_text()), **changes}
+    content = yaml.safe_load(environment.file.read_text())
+    content["calibration"] |= {"every_seconds": 3, "every_records": content["calibration"]["window_records"]}
+    content |= changes
     content["http"] = {"port": environment.calibrator_port}
     environment.file.write_text(yaml.safe_dump(content, sort_keys=False))
     return replace(environment, configuration=load_configuration(environment.file, {}))
 
 
+def is_served(port: int) -> bool:
+    """Return whether a server accepts connections on a local port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def await_served(demo: RunningDemo) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not all(is_served(port) for port in demo.ports.values()):
+    while not all(map(is_served, demo.ports.values())):
         demo.children.check()
         assert time.monotonic() < deadline
         time.sleep(0.1)

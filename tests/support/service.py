@@ -298,14 +298,6 @@ class Service:
         """Return the number of records that are masked or rejected."""
         return len(self.read("output")) + len(self.read("rejected"))
 
-    def members(self) -> int:
-        """Return the number of workers that have a share of the input's partitions."""
-        groups = [group.group_id for group in self.admin.list_consumer_groups().result(60).valid]
-        futures = self.admin.describe_consumer_groups(groups) if groups else {}
-        described = [future.result(60) for future in futures.values()]
-        shares = [member.assignment.topic_partitions for group in described for member in group.members]
-        return sum(any(part.topic == self.topics["input"] for part in share) for share in shares)
-
     def group(self) -> str:
         """Return the workers' group: of those with offsets of the input, the one with the shortest name."""
         found = []

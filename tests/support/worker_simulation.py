@@ -24,10 +24,10 @@ from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import BatchLimits, Source
+from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.transactions import AbortedError, SessionLostError
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
@@ -379,7 +379,7 @@ class Simulation:
         """A metric of the worker."""
         return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
 
-    def connect(self, **hooks: Callable[..., None]) -> Source:
+    def connect(self, before_revoke: Callable[..., None], forget: Callable[..., None]) -> Source:
         self.consumers.append(SimulatedConsumer(self))
         return Source(
             self.consumers[-1],  # type: ignore[arg-type]
@@ -387,8 +387,9 @@ class Simulation:
             BatchLimits(records=6, size=1_000, delay=0.2),
             running=self.liveness.beat,
             has_place=lambda _: True,
+            before_revoke=before_revoke,
+            forget=forget,
             clock=lambda: self.now,
-            **hooks,
         )
 
     def _windows(self) -> MicroWindows | None:

@@ -210,10 +210,10 @@ class Couplings(NamedTuple):
 
     Values are in the order of the taxonomy, so that those of a node are next to each other.
 
-    * ``source_offsets``: (k_A + 1,), ``source``: (m,) int32 values, ``shares``: (m,) P(b | a), which sum to 1 for each a.
+    * ``source_offsets``: (k_A + 1,), ``source``: (m,) int32 values, ``shares``: (m,) P(b | a), which sum to 1 for an a.
     * ``target_offsets``, ``target``, ``chances``: the same of P(b* | a*). ``eta``: η of each entry.
-    * ``nodes``: (levels, k_B) int32, what each value belongs to, the nearest first: itself, its block, its chapter, all.
-      A row does not descend. ``salts``: (k_B,) uint64.
+    * ``nodes``: (levels, k_B) int32, what each value belongs to: itself, its block, its chapter, all. A row does not
+      descend. ``salts``: (k_B,) uint64.
     """
 
     source_offsets: Int64Array
@@ -255,23 +255,27 @@ def matched(
                         low = middle + 1
                     else:
                         high = middle
-                j = low
-                while p[i] > 0.0 and j < new.size and node[new[j]] == node[own[i]]:
-                    if q[j] > 0.0:
-                        mass = min(p[i], q[j])
-                        p[i] -= mass
+                j, left, place = low, p[i], node[own[i]]
+                while left > 0.0 and j < new.size and node[new[j]] == place:
+                    mass = min(left, q[j])
+                    if mass > 0.0:
+                        left -= mass
                         q[j] -= mass
                         into.first[count], into.second[count], into.mass[count] = i, j, mass
                         count += 1
-                    if q[j] <= 0.0:
+                    if left > 0.0:
                         j += 1
+                p[i] = left
     return count
 
 
 @kernel
-def joint_given(couplings: Couplings, chances: Float64Array, root_new: int, room: Float32Array) -> Float32Matrix:
-    """Return (k_B, n) float32 P(b, b* | a*) for the n entries of P(b* | a*), in ``room``, which has k_B·n numbers or
-    more; ``chances``: (k_A,) P(a | a*).
+def joint_given(
+    couplings: Couplings, chances: Float64Array, root_new: int, room: Float32Array
+) -> tuple[Float32Matrix, Float64Array]:
+    """Return (k_B, n) float32 P(b, b* | a*) for the n entries of P(b* | a*), and (k_B,) P(b | a*).
+
+    ``chances``: (k_A,) P(a | a*). ``room``: for the result, k_B·n numbers or more.
 
     Values a of chance 0 are left out.
     """
@@ -280,26 +284,29 @@ def joint_given(couplings: Couplings, chances: Float64Array, root_new: int, room
     new, q, size = couplings.target[some], couplings.chances[some], couplings.salts.size
     result = room[: size * new.size].reshape(size, new.size)
     result[:] = 0.0
+    prior = np.zeros(size)
     into = Matches(np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size))
     for a in range(chances.size):
         if chances[a] > 0.0:
             own, p = couplings.source[starts[a] : starts[a + 1]], couplings.shares[starts[a] : starts[a + 1]]
+            for k in range(own.size):
+                prior[own[k]] += chances[a] * p[k]
             for k in range(matched(own, p.copy(), new, q.copy(), couplings.nodes, into)):
                 result[own[into.first[k]], into.second[k]] += np.float32(chances[a] * into.mass[k])
-    return result
+    return result, prior
 
 
 @kernel
 def exceeding_entries(
-    joint: Float32Matrix, chance: Float64Array, bounds: Float64Array
+    joint: Float32Matrix, prior: Float64Array, chance: Float64Array, bounds: Float64Array
 ) -> tuple[Int64Array, Int64Array, Float64Array, float]:
     """Return (e,) each: the column j, the row x and the posterior of all joint[x, j] > chance[j]·bounds[x], and the
-    greatest other posterior. ``joint``: (k, n), ``chance``: (n,), ``bounds``: (k,)."""
+    greatest other posterior. ``joint``: (k, n), ``prior``, ``chance``: its sums, (k,) and (n,), ``bounds``: (k,)."""
     count, others = 0, 0.0
     column, row, posterior = np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16)
     inverse = np.where(chance > 0.0, 1.0 / np.where(chance > 0.0, chance, 1.0), 0.0)
     for x in range(joint.shape[0]):
-        for j in range(joint.shape[1]):
+        for j in range(joint.shape[1] if prior[x] > 0.0 else 0):
             found = joint[x, j] * inverse[j]
             if found > bounds[x]:
                 if count == column.size:
@@ -313,11 +320,14 @@ def exceeding_entries(
 
 
 @kernel
-def column_costs(joint: Float32Matrix, squares: Float32Matrix, masks: Int32Array) -> Float64Array:
-    """Return (n,) float64: Σ_x joint[x, j]·squares[x, masks[j]]. ``joint``: (k, n), ``squares``: (k, k)."""
+def column_costs(joint: Float32Matrix, prior: Float64Array, squares: Float32Matrix, masks: Int32Array) -> Float64Array:
+    """Return (n,) float64: Σ_x joint[x, j]·squares[x, masks[j]].
+
+    ``joint``: (k, n), ``prior``: (k,) its sums, ``squares``: (k, k).
+    """
     costs = np.zeros(masks.size)
     for x in range(joint.shape[0]):
-        for j in range(masks.size):
+        for j in range(masks.size if prior[x] > 0.0 else 0):
             costs[j] += joint[x, j] * squares[x, masks[j]]
     return costs
 

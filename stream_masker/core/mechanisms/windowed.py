@@ -12,7 +12,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import check_masking
-from stream_masker.core.risk.records import IndependentMasks, JointLaw, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -65,11 +65,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         ``tuples``: the attributes and their combinations of values. ``channels``: of all values of each attribute.
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
-
-    def record_joint(self, j: int, counts: Counts) -> JointLaw | None:
-        """Return the joint law of attribute j's value and all masks of its record; None if records are to be drawn and
-        masked. It has a row for each value of the window, ascending."""
-        return None
 
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared: ...

@@ -149,7 +149,7 @@ class ConceptMap:
         """Return the positions of the concepts with a key (``code_keys``)."""
         tau = self.taxonomy
         candidates = tau.codes.candidates(fold_code(key))
-        return [c for c in candidates if key in code_keys(tau.ids[c]) and (c > 0 or tau.root_is_value)]
+        return [c for c in candidates if key in code_keys(tau.ids[c])]
 
     def _named(self, name: str) -> list[int]:
         """Return the positions of the concepts with a label or synonym."""

@@ -102,20 +102,6 @@ class Ontology:
         return cls._of(Draft(own, {**(labels or {})}, {key: list(names) for key, names in (synonyms or {}).items()}))
 
     @classmethod
-    def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:
-        """Build a flat ontology: values directly below a root that is not a value itself.
-
-        The root is not found as a value, and no mechanism writes it. Raises ParameterError if it is one of the values,
-        and like ``from_edges``.
-        """
-        if root in values:
-            raise ParameterError(f"root={root!r} is one of the values: use a root that is none of them")
-        onto = cls.from_edges([(value, root) for value in values])
-        tau = onto._whole
-        flat = Taxonomy(tau.ids, tau.labels, tau.parent_offsets, tau.parents, tau.depth, root_is_value=False)
-        return cls(flat, onto._synonym_offsets, onto._synonyms)
-
-    @classmethod
     def from_networkx(cls, network: nx.DiGraph[str]) -> Ontology:
         """Build an ontology from a directed graph with child → parent edges, and node attributes ``label`` and
         ``synonyms``, if there are any. Raises like ``from_edges``."""

@@ -44,8 +44,6 @@ class Taxonomy:
     a concept at one depth are contiguous. Equal taxonomies have equal positions and fingerprints, no matter how they
     were created.
 
-    root_is_value: False if no value of the data stands for the root, so that it is not found and never written.
-
     ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
     from the root; that of the root is 1. parents and children: compressed rows, ascending. All arrays are read-only.
     """
@@ -59,7 +57,6 @@ class Taxonomy:
         depth: Int32Array,
         *,
         child_rows: tuple[Int64Array, Int32Array] | None = None,
-        root_is_value: bool = True,
     ) -> None:
         """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
         self.ids = Texts.of(ids)
@@ -70,7 +67,6 @@ class Taxonomy:
             child_rows = graph.compress(self.parents.astype(np.int64), rows, len(self.ids))
         self.child_offsets, self.children = frozen_array(child_rows[0]), frozen_array(child_rows[1])
         self.depth: Int32Array = frozen_array(depth)
-        self.root_is_value = root_is_value
         self._positions = _Positions(self)
 
     @classmethod
@@ -141,7 +137,7 @@ class Taxonomy:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of ids and links as 32 hexadecimal digits. Labels are not part of it."""
-        digest = hashlib.blake2b(digest_size=16, person=b"" if self.root_is_value else b"values")
+        digest = hashlib.blake2b(digest_size=16)
         for array in (self.parent_offsets, self.parents):
             digest.update(array.tobytes())
         digest.update(encoded("\0".join(self.ids)))
@@ -171,29 +167,23 @@ class Taxonomy:
         """
         if isinstance(values, str):
             raise ParameterError("the concepts are one text: use a list of concept ids, such as ['I10']")
-        positions = self._found(values if isinstance(values, list) else list(values))
+        positions = self.find(values if isinstance(values, list) else list(values))
         if positions.size and positions.min() < 0:
             index = int(np.argmax(positions < 0))
             message = f"value {index} of {positions.size} is not a concept of the taxonomy"
             raise UnknownConceptError(message, position=index)
         return positions
 
-    def find(self, values: Sequence[object]) -> Int32Array:
-        """Return (n,) int32: the positions of n values, -1 for those that are not concepts, or a root that is no
-        value."""
-        positions = self._found(values)
-        return positions if self.root_is_value else np.where(positions == 0, np.int32(-1), positions)
-
     def find_one(self, value: object) -> int:
         """Return what ``find`` does, for one value. Raises TypeError for a value that has no hash, such as a list."""
-        position = self._positions[value]
-        return position if position > 0 or self.root_is_value else -1
+        return self._positions[value]
 
-    def _found(self, values: Sequence[object]) -> Int32Array:
+    def find(self, values: Sequence[object]) -> Int32Array:
+        """Return (n,) int32: the positions of n values, -1 for those that are not concepts."""
         try:
             return np.fromiter(map(self._positions.__getitem__, values), np.int32, len(values))
         except TypeError:
-            return self._found([value if isinstance(value, str) else None for value in values])
+            return self.find([value if isinstance(value, str) else None for value in values])
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""

@@ -1,7 +1,7 @@
 """The risk of a mechanism with its statistics in force.
 
-What all masks of a record tell is exact if the mechanism gives the joint law. Otherwise records are drawn and masked,
-and the posterior of each is computed exactly (Rao–Blackwell): each draw is a column of the joint law.
+For what all masks of a record tell, records are drawn and masked, and the posterior of each is computed exactly
+(Rao–Blackwell): each draw is a column of the joint law. Mechanisms that have the joint law itself do not need this.
 
 The counts of a window hold pairs of a scalar a and an element b of an array, and how many elements events have. So an
 event has the law P(n)·P(a)·Π P(b_i | a), and the posterior of its scalar is proportional to
@@ -19,12 +19,10 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths, ratio
 from stream_masker.core.batch import Column
-from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import (
-    JointLaw,
     MaskLaw,
     RecordMasker,
     Tuples,
@@ -45,14 +43,9 @@ class AssessedMechanism(RecordMasker, Protocol):
     @property
     def distances(self) -> tuple[Distance, ...]: ...
 
-    @property
-    def context(self) -> Context: ...
-
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
-
-    def record_joint(self, j: int, counts: Counts) -> JointLaw | None: ...
 
 
 def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
@@ -60,52 +53,45 @@ def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
 
     ``draws``: the number of records drawn for the figures of records that are not exact.
     """
-    value, record, unchanged, rmse, channels = {}, {}, {}, {}, []
+    value, unchanged, rmse, channels = {}, {}, {}, []
     for j, name in enumerate(source.attributes):
         (values, prior), distance = value_law(counts.values[j]), source.distances[j]
-        channel, exact = source.attribute_channel(j, values, counts), source.record_joint(j, counts)
+        channel = source.attribute_channel(j, values, counts)
         joint = prior[:, None] * channel.rows
         value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
-        if exact is not None:
-            record[name] = disclosure(
-                distance.taxonomy, values, prior, exact.blocks, 0.0, exact.sampled, exact.greatest
-            )
         unchanged[name] = float(prior @ channel.unchanged)
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)
-    sampled, stays = _sampled(source, channels, counts, draws, exact=bool(record))
+    sampled, stays = _sampled(source, channels, counts, draws)
     if sampled is None:
         return Risk(value, None, unchanged, None, rmse)
-    told = {name: record.get(name) or sampled.get(name) or value[name] for name in value}
+    told = {name: sampled.get(name, own) for name, own in value.items()}
     if len(value) == 1 and not counts.lengths:
         stays = unchanged[source.attributes[0]]
     return Risk(value, told, unchanged, stays, rmse)
 
 
 def _sampled(
-    source: AssessedMechanism, channels: Sequence[Channel], counts: Counts, draws: int, *, exact: bool
+    source: AssessedMechanism, channels: Sequence[Channel], counts: Counts, draws: int
 ) -> tuple[dict[str, Disclosure] | None, float | None]:
     """Return what all masks tell of the attributes that occur with others, and the share of records that stay.
 
     Of several pairs of an attribute, the one that tells most counts; of all pairs, the one that stays least. Returns
     None instead if no law of masks is known.
-
-    ``exact``: whether what the masks tell is known already.
     """
     told: dict[str, Disclosure] = {}
-    sizes, shares, known = [len(d.taxonomy) for d in source.distances], [], exact
+    sizes, shares, known = [len(d.taxonomy) for d in source.distances], [], False
     combinations: list[tuple[int, ...]] = [both for both, pairs in counts.pairs.items() if pairs.keys.size]
     for attributes in combinations or [(0,)]:
         tuples = Tuples.of(counts, attributes, sizes)
         law = source.mask_law(tuples, tuple(channels[j] for j in attributes), counts)
         known = known or law is not None
-        if len(attributes) == 2 and known and not source.context:
+        if len(attributes) == 2 and law is not None:
             pair = PairLaw.of(tuples, counts)
             masks, stay = pair.masked(source, pair.draw(draws))
             shares.append(stay)
-            if law is not None and not exact:
-                for name, found in _disclosures(source, pair, law, channels, masks).items():
-                    told[name] = max(found, told.get(name, found), key=lambda each: each.vulnerability)
+            for name, found in _disclosures(source, pair, law, channels, masks).items():
+                told[name] = max(found, told.get(name, found), key=lambda each: each.vulnerability)
     return told if known else None, min(shares, default=None)
 
 

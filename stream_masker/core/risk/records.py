@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -43,19 +43,6 @@ class Tuples:
         column = counts.pairs[attributes[0], attributes[1]]
         first, second = np.divmod(column.keys, sizes[attributes[1]])
         return cls(attributes, (first.astype(np.int32), second.astype(np.int32)), column.counts / column.rows)
-
-
-class JointLaw(NamedTuple):
-    """The joint law of the value of an attribute and all masks of its record.
-
-    * ``blocks``: of (n, m) float64, with a row for each value and a column for masks that can be written in a context;
-      all entries sum to 1. ``sampled``: whether they are columns that were drawn by their chance, and stand for all.
-    * ``greatest``: what no posterior of a value exceeds, over all columns.
-    """
-
-    blocks: Iterable[Float64Matrix]
-    sampled: bool
-    greatest: float
 
 
 class MaskLaw(Protocol):

@@ -195,16 +195,20 @@ def _count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], S
 def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
     """Count the values and pairs of the records that lack a value, by what they lack; see ``Counts.lacking``."""
     p = len(batch.columns)
-    pattern = sum((column.present_lengths == 0).astype(np.int64) << j for j, column in enumerate(batch.columns))
+    pattern = np.zeros(batch.size, np.int64)
+    for j, column in enumerate(batch.columns):
+        pattern |= (column.present_lengths == 0).astype(np.int64) << j
     some = np.flatnonzero(pattern)
     if not some.size or p > MAX_PATTERN_ATTRIBUTES:
         return {}
-    part = replace(batch, alpha=None, numeric=None).take(some)
+    part = replace(batch, numeric=None).take(some)
     rows, record = part.rows()
     slots = None if part.slots is None else part.slots[record]
-    own, result = pattern[some], {}
+    own = pattern[some]
+    result: dict[tuple[int, ...], SparseCounts] = {}
     for j, column in enumerate(part.columns):
-        codes, of, kept = (rows[j], record, slots) if column.is_array else (column.codes, np.arange(some.size), part.slots)
+        scalar = column.codes, np.arange(some.size), part.slots
+        codes, of, kept = (rows[j], record, slots) if column.is_array else scalar
         there = codes >= 0
         keys = codes[there].astype(np.int64) << p | own[of[there]]
         result[j,] = count_keys(keys, None if kept is None else kept[there])

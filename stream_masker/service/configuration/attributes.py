@@ -49,7 +49,7 @@ class AttributeSection(Section):
     alpha: Alpha = Field(
         default=1.0,
         description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10].",
+        "in [0.01, 10]. With `preset: paper` the default is 0.3.",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",

@@ -24,9 +24,9 @@ from stream_masker.service.configuration.field_paths import POSITION, code_place
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
+    adds_noise,
     needs_group,
     takes_alpha,
-    takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
@@ -116,12 +116,12 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
-    """Return by which share of sVar masking is to increase each attribute's variance (2017: equation 4).
+    """Return by which share of sVar the noise is to increase each attribute's variance (2017: equation 4).
 
     That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
     """
     levels = dict.fromkeys(configuration.attributes, 0.0)
-    if takes_record_alpha(configuration.mechanism):
+    if adds_noise(configuration.mechanism):
         levels |= {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     return levels
 

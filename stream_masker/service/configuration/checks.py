@@ -27,8 +27,6 @@ RESERVED_PROPERTIES = {
 }
 """librdkafka properties that stream-masker sets itself, because its guarantees depend on them."""
 
-HEADER_PREFIX = "stream-masker-"
-
 
 def consistency_problems(configuration: Configuration) -> list[Problem]:
     """Return every problem between values that are valid on their own, in the order of ``CHECKS``."""
@@ -70,12 +68,6 @@ def defined_ontologies(configuration: Configuration) -> Problems:
             )
 
 
-def at_least_one_nominal(configuration: Configuration) -> Problems:
-    """At least one attribute is nominal."""
-    if not configuration.nominal:
-        yield ("attributes",), "all are numeric: add at least one attribute with an ontology"
-
-
 def supported_attributes(configuration: Configuration) -> Problems:
     """Numeric attributes and noise levels are used only with mechanisms that support them."""
     from stream_masker.core.mechanisms import MECHANISMS
@@ -99,13 +91,6 @@ def sufficient_window(configuration: Configuration) -> Problems:
             ("calibration", "min_records"),
             f"{settings.min_records} is greater than window_records: use at most {settings.window_records}",
         )
-
-
-def unreserved_headers(configuration: Configuration) -> Problems:
-    """Kept headers do not collide with those that stream-masker adds to masked records."""
-    for i, header in enumerate(configuration.message.headers):
-        if header.lower().startswith(HEADER_PREFIX):
-            yield ("message", "headers", i), f"names starting with {HEADER_PREFIX} are set by stream-masker"
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
@@ -153,12 +138,10 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     static_member_instance,
     distinct_topics,
     defined_ontologies,
-    at_least_one_nominal,
     supported_attributes,
     supported_unit,
     path_problems,
     transform_problems,
-    unreserved_headers,
     sufficient_window,
     one_secret_source,
     one_registry_login,

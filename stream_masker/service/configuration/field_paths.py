@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
 from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
-from stream_masker.pipeline.paths import FilterStep, NameStep, Path, compile_path
+from stream_masker.pipeline.paths import NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.attributes import AnyAttributeSection, AttributeSection
 from stream_masker.service.configuration.errors import Location, Problem, format_location
@@ -94,7 +93,10 @@ FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
 
 
 def path_problems(configuration: Configuration) -> list[Problem]:
-    """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
+    """Return the problems of all paths: syntax errors if there are any, otherwise fields that contain what is masked.
+
+    The plan of the pipeline checks the rest when it is built.
+    """
     paths: dict[Location, Path] = {}
     problems: list[Problem] = []
     for location, read in _path_readers(configuration):
@@ -102,19 +104,7 @@ def path_problems(configuration: Configuration) -> list[Problem]:
             paths[location] = read()
         except ConfigurationError as error:
             problems.append((location, str(error)))
-    if problems:
-        return problems
-    array_problems = [*_numeric_array_problems(configuration), *_array_problems(paths)]
-    field_problems = (*_duplicate_paths(paths), *_masked_fields(paths), *_fields_in_references(paths))
-    return [*array_problems, *_overlapping_paths(paths), *field_problems]
-
-
-def is_array(configuration: Configuration, attribute: AnyAttributeSection) -> bool:
-    """Return whether an attribute has one value per element of an array; False for a path that does not parse."""
-    try:
-        return field_path(configuration, attribute.path).arrays > 0
-    except ConfigurationError:
-        return False
+    return problems or [*_masked_fields(paths), *_fields_in_references(paths)]
 
 
 def _path_readers(configuration: Configuration) -> Iterator[tuple[Location, Callable[[], Path]]]:
@@ -156,57 +146,8 @@ def _label(configuration: Configuration, attribute: AttributeSection, code: str)
     return path
 
 
-def rewritten_paths(paths: LocatedPaths) -> dict[Location, Path]:
-    """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
-    return {location: path for location, path in paths.items() if location[0] == "attributes"}
-
-
-def _array_problems(paths: LocatedPaths) -> Iterator[Problem]:
-    for location, path in rewritten_paths(paths).items():
-        code = path if location[2] == "also" else paths[(*location[:2], "path")]
-        yield from ((location, text) for text in _rewritten_path_problems(path, code))
-    for location, path in paths.items():
-        if path.arrays and location in (("noise_key",), ("groups", "unit")):
-            yield location, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
-        if location[2:3] == ("also",) and not (path.arrays and paths[(*location[:2], "path")].arrays):
-            yield location, f"{path.text!r} needs a [*], and so does path: only array attributes have several paths"
-
-
-def _numeric_array_problems(configuration: Configuration) -> Iterator[Problem]:
-    for name, attribute in configuration.numeric.items():
-        if not is_array(configuration, attribute):
-            continue
-        remedy = "use a path without [*], so that it selects one value"
-        if configuration.records == "fhir":
-            remedy = "a Bundle may have it in several resources; generalize the field instead, or drop it"
-        yield ("attributes", name, "path"), f"{attribute.path!r} is not allowed for numbers: {remedy}"
-
-
-def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:
-    if path.arrays != code.arrays:
-        yield f"{path.text!r} must have a [*] exactly where the attribute's path {code.text!r} has one"
-    if isinstance(path.steps[-1], FilterStep):
-        yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
-
-
-def _overlapping_paths(paths: LocatedPaths) -> Iterator[Problem]:
-    for (first, this), (second, that) in combinations(rewritten_paths(paths).items(), 2):
-        if this.may_meet(that):
-            yield (
-                second,
-                f"{that.text!r} may select the same value as {format_location(first)} {this.text!r}: use another path",
-            )
-
-
-def _duplicate_paths(paths: LocatedPaths) -> Iterator[Problem]:
-    first: dict[Path, Location] = {}
-    for location, path in paths.items():
-        if location[0] == "fields" and first.setdefault(path, location) != location:
-            yield location, f"{path.text!r} is also {format_location(first[path])}: list it once"
-
-
 def _masked_fields(paths: LocatedPaths) -> Iterator[Problem]:
-    masked = rewritten_paths(paths)
+    masked = {location: path for location, path in paths.items() if location[0] == "attributes"}
     for location, path in paths.items():
         owners = [
             masked_location

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, create_model
 
-from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise
+from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.options import own_first
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
@@ -23,58 +23,6 @@ Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=Fal
 
 ELSEWHERE = {"alpha", "group_records", "window", "window_age", "rollup_depth"}
 """Parameters that other sections of the configuration give."""
-
-TYPES: Mapping[str, Any] = {
-    "distance": DistanceName,
-    "pairs": tuple[tuple[NameText, NameText], ...],
-    "epsilon": Epsilon | dict[NameText, Epsilon],
-    "matrices": dict[NameText, NonEmptyText],
-}
-"""The types of parameters whose form in a configuration is another one than in Python."""
-
-
-class MechanismSection(Section):
-    """The section of one mechanism: its name and its parameters."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    name: str
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
-        """Return the constructor's arguments; ``resolve`` maps a file name in the configuration to a path.
-
-        Raises ConfigurationError for a file that cannot be read.
-        """
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
-        if given.get("matrices"):
-            given["matrices"] = {name: read_matrix(resolve(file)) for name, file in given["matrices"].items()}
-        return given
-
-
-def section_of(kind: type[Mechanism], *, default: bool = False) -> type[MechanismSection]:
-    """Return the section of a mechanism; ``default``: whether it may leave out the name."""
-    name = Field(kind.name if default else ..., description="The masking mechanism.")
-    definitions: dict[str, Any] = {"name": (Literal[kind.name], name)}
-    hints = get_type_hints(kind.parameters_type)
-    for each in own_first(kind.parameters_type):
-        if each.name in ELSEWHERE:
-            continue
-        limits = {key: each.metadata[key] for key in ("ge", "le") if key in each.metadata}
-        own = hints[each.name] if each.default is not None else get_args(hints[each.name])[0]
-        allowed = TYPES.get(each.name) or (Annotated[own, Field(**limits)] if limits else own)
-        if each.default is None:
-            allowed = Union[allowed, None]  # noqa: UP007 - computed
-        definitions[each.name] = allowed, Field(each.default, description=each.metadata["description"])
-    first_line = (kind.__doc__ or "").partition("\n")[0]
-    return create_model(f"{kind.__name__}Section", __base__=MechanismSection, __doc__=first_line, **definitions)
-
-
-SemanticNoiseSection = section_of(SemanticNoise, default=True)
-
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)]
 
@@ -106,44 +54,75 @@ ContextKinds: TypeAlias = Annotated[
 """The kinds of a field of the context: its texts, or the bounds of its bands."""
 
 
-class SemanticTransportSection(MechanismSection):
-    """Semantic transport: moves records by an optimal random map that preserves the joint law of the attributes."""
+TYPES: Mapping[str, Any] = {
+    "distance": DistanceName,
+    "pairs": tuple[tuple[NameText, NameText], ...],
+    "epsilon": Epsilon | dict[NameText, Epsilon],
+    "matrices": dict[NameText, NonEmptyText],
+    "sensitive": dict[NameText, Certainty | SensitiveGroup],
+    "context": dict[FieldPath, ContextKinds],
+}
+"""The types of parameters whose form in a configuration is another one than in Python."""
 
-    name: Literal["semantic_transport"] = Field(default="semantic_transport", description="The masking mechanism.")
+
+class MechanismSection(Section):
+    """The section of one mechanism: its name and its parameters."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    name: str
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
+        """Return the constructor's arguments; ``resolve`` maps a file name in the configuration to a path.
+
+        Raises ConfigurationError for a file that cannot be read.
+        """
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        if given.get("matrices"):
+            given["matrices"] = {name: read_matrix(resolve(file)) for name, file in given["matrices"].items()}
+        return given
+
+
+def section_of(
+    kind: type[Mechanism], *, default: bool = False, base: type[MechanismSection] = MechanismSection
+) -> type[MechanismSection]:
+    """Return the section of a mechanism; ``default``: whether it may leave out the name. ``base``: what it adds to."""
+    name = Field(kind.name if default else ..., description="The masking mechanism.")
+    definitions: dict[str, Any] = {"name": (Literal[kind.name], name)}
+    hints = get_type_hints(kind.parameters_type)
+    for each in own_first(kind.parameters_type):
+        if each.name in ELSEWHERE:
+            continue
+        limits = {key: each.metadata[key] for key in ("ge", "le") if key in each.metadata}
+        own = hints[each.name] if each.default is not None else get_args(hints[each.name])[0]
+        allowed = TYPES.get(each.name) or (Annotated[own, Field(**limits)] if limits else own)
+        if each.default is None:
+            allowed = Union[allowed, None]  # noqa: UP007 - computed
+        definitions[each.name] = allowed, Field(each.default, description=each.metadata["description"])
+    first_line = (kind.__doc__ or "").partition("\n")[0]
+    return create_model(f"{kind.__name__}Section", __base__=base, __doc__=first_line, **definitions)
+
+
+class _WithAlpha(MechanismSection):
+    """The section of a mechanism with a noise level of its own, beside that of the attributes."""
+
     alpha: Alpha | dict[NameText, Alpha] | None = Field(
         default=None,
         description="The noise level: the mean squared distance of an attribute is alpha·sdVar, more where the promise "
         "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute.",
     )
-    certainty: Certainty = Field(
-        default=0.5,
-        description="The greatest probability of a value given any masked record, for everybody who knows all but the "
-        "secret and whose prior is the window's law; a value that is more frequent may stay so. From 0.01 to 1, which "
-        "promises nothing.",
-    )
-    least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=2,
-        description="Of how many different noise keys, such as patients, or of records without a noise key, a tuple "
-        "must be in the window to be written as such; rarer ones spread within their blocks. At least 1.",
-    )
-    sensitive: dict[NameText, Certainty | SensitiveGroup] | None = Field(
-        default=None,
-        description="The same for groups of concepts: a limit by the name of a built-in list (`hiv`, "
-        "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
-        "or its `limit` and `roots` by a name of one's own.",
-    )
-    context: dict[FieldPath, ContextKinds] | None = Field(
-        default=None,
-        description="Fields that stay in the record and whose relation to the codes is kept, such as sex and an age "
-        "band, by path. Of each the texts that can occur, or the ascending bounds of bands "
-        "of numbers; other and missing values are one more kind. A field is read as it is released: it must be kept, "
-        "or generalized.",
-    )
-    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
         own = {**super().parameters(resolve), "sensitive": self.model_dump()["sensitive"]}
         return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
+
+
+SemanticNoiseSection = section_of(SemanticNoise, default=True)
+SemanticTransportSection = section_of(SemanticTransport, default=True, base=_WithAlpha)
 
 
 def read_matrix(path: Path) -> dict[str, dict[str, float]]:
@@ -183,11 +162,11 @@ def takes_alpha(section: MechanismSection) -> bool:
     its own."""
     if isinstance(section, SemanticTransportSection):
         return section.alpha is None
-    return takes_record_alpha(section)
+    return adds_noise(section)
 
 
-def takes_record_alpha(section: MechanismSection) -> bool:
-    """Return whether records may bring their own noise level."""
+def adds_noise(section: MechanismSection) -> bool:
+    """Return whether the mechanism adds noise, which increases the variance."""
     return isinstance(section, SemanticNoiseSection)
 
 

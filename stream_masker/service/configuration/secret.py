@@ -118,12 +118,11 @@ def read_registry_secret(
 ) -> str:
     """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
 
-    Raises ConfigurationError if it cannot be read, if it is not UTF-8, or if other users have access to the file.
+    Raises ConfigurationError like ``read_secret``, and if it is not UTF-8.
     """
     name = f"format.registry.{key}"
-    _, raw = _raw(configuration, source, name, environ)
     try:
-        return raw.decode().rstrip("\r\n")
+        return _read(configuration, source, name, environ, least=0).decode()
     except UnicodeDecodeError:
         raise ConfigurationError(f"{name}: is not UTF-8") from None
 
@@ -137,8 +136,7 @@ def read_http_token(
 
 def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
     """Return the seal of an internal topic. Raises ConfigurationError like ``read_topic_secrets``."""
-    secrets = read_topic_secrets(configuration, environ)
-    return TopicSeal(topic, secrets)
+    return TopicSeal(topic, read_topic_secrets(configuration, environ))
 
 
 def warn_about_plain_topics(configuration: Configuration) -> None:
@@ -147,15 +145,25 @@ def warn_about_plain_topics(configuration: Configuration) -> None:
         log.warning("internal_topics.encryption is off: the topics disclose counts of original values, and are open")
 
 
-def _read(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> bytes:
-    return _checked(*_raw(configuration, source, key, environ))
-
-
-def _raw(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> tuple[str, bytes]:
-    """Return the key of a secret's source, and what the source holds."""
+def _read(
+    configuration: Configuration,
+    source: SecretSource,
+    key: str,
+    environ: Mapping[str, str],
+    *,
+    least: int = MIN_SECRET_BYTES,
+) -> bytes:
+    """Return a secret without a final line break; ``least``: its least length in bytes."""
     if source.file is not None:
-        return f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
-    return f"{key}.env", _from_environment(f"{key}.env", str(source.env), environ)
+        key, raw = f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
+    elif (value := take_variable(str(source.env), environ)) is not None:
+        key, raw = f"{key}.env", value
+    else:
+        raise ConfigurationError(f"{key}.env: the environment variable {source.env} is not set")
+    secret = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(secret) < least:
+        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {least}")
+    return secret
 
 
 def _from_file(key: str, path: Path) -> bytes:
@@ -180,19 +188,6 @@ def _check_permissions(key: str, path: Path, status: os.stat_result) -> None:
         raise ConfigurationError(f"{key}: every user has access to {path}: restrict its permissions (chmod 600)")
     if status.st_mode & stat.S_IRWXG and status.st_uid == os.geteuid():
         raise ConfigurationError(f"{key}: a group has access to {path}: restrict its permissions (chmod 600)")
-
-
-def _from_environment(key: str, name: str, environ: Mapping[str, str]) -> bytes:
-    if (value := take_variable(name, environ)) is None:
-        raise ConfigurationError(f"{key}: the environment variable {name} is not set")
-    return value
-
-
-def _checked(key: str, raw: bytes) -> bytes:
-    secret = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if len(secret) < MIN_SECRET_BYTES:
-        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SECRET_BYTES}")
-    return secret
 
 
 def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:

@@ -1,5 +1,5 @@
-"""The demonstration: all processes of the service on generated events, with a live view.
+"""The demonstration: all processes of the service on generated events, with an outbreak halfway.
 
-``run`` directs it, with the default broker and the processes: ``environment`` writes the configuration, ``watch`` reads
+``run`` directs it. ``environment`` has the configuration, ``processes`` the broker and the processes, ``watch`` reads
 the topics, and ``view`` shows what it read.
 """

@@ -1,35 +1,22 @@
-"""Observations of the demonstration from the topics: progress, statistics, drift, one event before and after."""
+"""What the demonstration reads from the topics: progress, versions, drift, and one event before and after."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import orjson
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import (
-    DriftReport,
-    StatisticsMessage,
-    decode_drift,
-    decode_rejection,
-    decode_statistics,
-)
+from stream_masker.pipeline.messages import DriftReport, StatisticsMessage, decode_drift, decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.worker.statistics import VersionBuffer
-
-MAX_REMEMBERED_EVENTS = 20_000
-"""The most input events that are remembered until they are found masked: more than are ever ahead of the worker."""
 
 POLL_SECONDS = 0.1
-DEMO_METADATA_SECONDS = 10.0
+METADATA_SECONDS = 10.0
 
 READER_PROPERTIES = {
     "group.id": "stream-masker-demo",
@@ -39,115 +26,99 @@ READER_PROPERTIES = {
     "log_level": 2,
 }
 
-ObservedEvent = dict[str, Any]
-Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
+DemoEvent: TypeAlias = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Observations:
     """Everything observed so far.
 
-    ``newest``: buffers statistics versions. ``halfway``: the one in force before the drift. ``before``: the input
-    events by id that are not found masked yet. ``pair``: an event of the second half before and after, because the
-    statistics of the small sample at the start hide rare codes among distant ones. ``computing``: the seconds that the
-    calibrator has been computing statistics, where events wait.
+    ``before``: the input events by id that are not found masked yet. ``pair``: an event of which masking changed the
+    principal diagnosis. ``versions``: those of blocks that fill the window.
     """
 
-    newest: VersionBuffer
+    window: int
     produced: int = 0
     masked: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
     statistics: StatisticsMessage | None = None
     drift: DriftReport | None = None
-    halfway: StatisticsMessage | None = None
-    before: dict[str, ObservedEvent] = field(default_factory=dict)
-    pair: tuple[ObservedEvent, ObservedEvent] | None = None
-    computing: float = 0.0
+    versions: set[int] = field(default_factory=set)
+    before: dict[str, DemoEvent] = field(default_factory=dict)
+    pair: tuple[DemoEvent, DemoEvent] | None = None
 
     @property
     def outcomes(self) -> int:
-        return self.masked + self.rejected.total()
+        """The number of events that are masked or rejected."""
+        return self.masked + self.rejected
 
     @property
     def progress(self) -> int:
-        """A number that grows with every event, outcome and statistics version."""
+        """A number that grows with every event, outcome and version."""
         return self.produced + self.outcomes + (self.statistics.version if self.statistics else 0)
 
-    def keep_halfway(self) -> None:
-        """Remember the statistics in force now as those from before the drift, unless there are some."""
-        self.halfway = self.halfway or self.statistics
-
-    @property
-    def covered(self) -> int:
-        """The number of masked records that the newest statistics cover; 0 while they are those of a sample."""
-        newest = self.statistics
-        return newest.statistics.records if newest is not None and newest.source == "blocks" else 0
-
     def on_input(self, message: Message) -> None:
+        event = orjson.loads(message.value() or b"")
         self.produced += 1
-        if self.pair is None and len(self.before) < MAX_REMEMBERED_EVENTS:
-            event = orjson.loads(_value(message))
+        if self.pair is None:
             self.before[event["encounter_id"]] = event
 
     def on_output(self, message: Message) -> None:
         self.masked += 1
         if self.pair is None:
-            after = orjson.loads(_value(message))
+            after = orjson.loads(message.value() or b"")
             before = self.before.pop(after["encounter_id"], None)
-            if before is not None and self.halfway is not None and _interesting(before, after):
+            if before is not None and before["diagnoses"]["principal"] != after["diagnoses"]["principal"]:
                 self.pair, self.before = (before, after), {}
 
-    def on_rejected(self, message: Message) -> None:
-        self.rejected[decode_rejection(_value(message))[2].reason] += 1
+    def on_rejected(self, _: Message) -> None:
+        self.rejected += 1
 
-    def on_statistics(self, message: Message) -> None:
-        self.newest.add(message.key(), message.value())
-        for _, value in self.newest.take()[:1]:
-            self.statistics = _newer(self.statistics, decode_statistics(value))
+    def on_statistics(self, content: bytes) -> None:
+        message = decode_statistics(content)
+        if self.statistics is None or message.version > self.statistics.version:
+            self.statistics = message
+        if message.source == "blocks" and message.statistics.records >= 0.8 * self.window:
+            self.versions.add(message.version)
 
     def on_drift(self, message: Message) -> None:
-        self.drift = _newer(self.drift, decode_drift(_value(message)))
-
-
-def _newer(known: Versioned | None, other: Versioned) -> Versioned:
-    """Return the newer version; topics may have several partitions, so versions may arrive out of order."""
-    return other if known is None or other.version > known.version else known
-
-
-def _interesting(before: ObservedEvent, after: ObservedEvent) -> bool:
-    """Return whether the principal and the first secondary diagnosis both changed; small noise may keep a code."""
-    return all(old != new for old, new in zip(_first_codes(before), _first_codes(after), strict=True))
-
-
-def _first_codes(event: ObservedEvent) -> list[str]:
-    diagnoses = event["diagnoses"]
-    return [diagnosis["code"] for diagnosis in (diagnoses["principal"], *diagnoses["secondary"][:1])]
-
-
-def _value(message: Message) -> bytes:
-    return message.value() or b""
+        report = decode_drift(message.value() or b"")
+        if self.drift is None or report.version > self.drift.version:
+            self.drift = report
 
 
 class TopicWatcher:
     """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        seal = topic_seal(configuration, configuration.topics.statistics)
-        self.observations = Observations(VersionBuffer(seal))
-        self._handlers = _handlers(configuration.topics, self.observations)
+        topics = configuration.topics
+        self.observations = seen = Observations(configuration.calibration.window_records)
+        seal = topic_seal(configuration, topics.statistics)
+
+        def on_statistics(message: Message) -> None:
+            if (value := message.value()) is not None:
+                seen.on_statistics(seal.open(message.key() or b"", value))
+
+        self._handlers = {
+            topics.single: seen.on_input,
+            topics.output: seen.on_output,
+            topics.rejected: seen.on_rejected,
+            topics.statistics: on_statistics,
+            topics.drift: seen.on_drift,
+        }
         self._consumer = Consumer({**confluent_properties(configuration), **READER_PROPERTIES})
-        self._partitions(configuration.topics.calibration)
+        self._partitions(topics.calibration)
         self._consumer.assign([part for topic in self._handlers for part in self._partitions(topic)])
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic; on the embedded broker the request creates the topic."""
-        deadline = time.monotonic() + DEMO_METADATA_SECONDS
+        deadline = time.monotonic() + METADATA_SECONDS
         while time.monotonic() < deadline:
-            partitions = self._consumer.list_topics(topic, timeout=DEMO_METADATA_SECONDS).topics[topic].partitions
+            partitions = self._consumer.list_topics(topic, timeout=METADATA_SECONDS).topics[topic].partitions
             if partitions:
                 return [TopicPartition(topic, number, 0) for number in partitions]
             time.sleep(POLL_SECONDS)
-        raise ServiceError(f"topic {topic} has no partitions after {DEMO_METADATA_SECONDS:.0f} s")
+        raise ServiceError(f"topic {topic} has no partitions after {METADATA_SECONDS:.0f} s")
 
     def poll(self) -> None:
         """Process new messages; waits at most ``POLL_SECONDS`` seconds."""
@@ -160,13 +131,3 @@ class TopicWatcher:
 
     def close(self) -> None:
         self._consumer.close()
-
-
-def _handlers(topics: TopicsSection, observations: Observations) -> dict[str, Callable[[Message], None]]:
-    return {
-        topics.single: observations.on_input,
-        topics.output: observations.on_output,
-        topics.rejected: observations.on_rejected,
-        topics.statistics: observations.on_statistics,
-        topics.drift: observations.on_drift,
-    }

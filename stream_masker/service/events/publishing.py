@@ -13,18 +13,17 @@ from typing import Final, NamedTuple, TextIO, TypeAlias
 import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline import paths
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.paths import JsonValue, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischarges
-from stream_masker.service.files.columns import keys
-from stream_masker.service.files.csv_table import BAD_ROW
+from stream_masker.service.files.csv_table import row_cause
 from stream_masker.service.files.events import open_events
+from stream_masker.service.files.inputs import NumberedLine
 from stream_masker.service.files.outputs import open_output
-from stream_masker.service.files.text import NumberedLine
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
 from stream_masker.service.kafka.failures import check_topics, explained, require_broker
@@ -83,8 +82,8 @@ def file_events(lines: Iterable[NumberedLine], key: str | None, *, hl7: bool = F
         try:
             event = orjson.loads(text := line.strip())
         except orjson.JSONDecodeError:
-            problem = "its cells do not fit the header" if line.startswith(BAD_ROW) else "not JSON"
-            yield Event(number, line, problem=problem)
+            reason, field = row_cause(line) or ("not JSON", None)
+            yield Event(number, line, problem=f"{reason} at {field}" if field else reason)
             continue
         is_object = isinstance(event, dict)
         yield Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
@@ -97,15 +96,12 @@ def key_getter(path: paths.Path | None) -> GetKey:
     """
     if path is None:
         return lambda _: None
-    steps = keys(path)
+    if not all(isinstance(step, paths.NameStep | paths.IndexStep) for step in path.steps):
+        raise ConfigurationError(f"produce.key: {path.text!r} selects several values: use only names and indices")
 
     def get(event: JsonValue) -> bytes | None:
-        for step in steps:
-            try:
-                event = event[step]
-            except (LookupError, TypeError):
-                return None
-        return event.encode() if isinstance(event, str) else None if event is None else orjson.dumps(event)
+        value = next(paths.selected(event, path.steps), None)
+        return value.encode() if isinstance(value, str) else None if value is None else orjson.dumps(value)
 
     return get
 

@@ -16,8 +16,8 @@ from stream_masker.pipeline.paths import JsonValue, Path, compile_path
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.field_paths import POSITION, label_path
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.events.build import check_writable, event_builder
 from stream_masker.service.events.codes import CompanionCodes, Popularity
-from stream_masker.service.files.columns import check_writable, row_builder
 
 NESTED_EVENTS: Mapping[str, Any] = {
     "ontologies": {"icd": {"source": "icd10cm"}},
@@ -124,7 +124,7 @@ class SyntheticDischarges:
             paths = paths | {"patient": patient_path}
         check_writable(paths.values())
         self._columns = list(paths)
-        self._build = row_builder(paths, self._columns)
+        self._build = event_builder(paths)
 
     def events(self, records: int | None = None) -> Iterator[JsonValue]:
         """Yield this number of events (None: unlimited), always from the first one."""

@@ -6,22 +6,22 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 import orjson
 
-from stream_masker.errors import ServiceError
-from stream_masker.pipeline.paths import JsonValue
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses
 from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.files.columns import NO_FIELD, WrittenColumn, column_paths, row_builder, value_at
-from stream_masker.service.files.inputs import InputFile, read_errors, table_start
-from stream_masker.service.files.text import NumberedLine, WriteLine
+from stream_masker.service.files.inputs import InputFile, NumberedLine, WriteLine, read_errors, table_start
 
-BAD_ROW: Final = b"not a row"
-"""The line of a row that is no event. It is not JSON, so that it is rejected."""
+_NO_ROW: Final = b"not a row: "
+"""The beginning of the line of a row that is no event, before its cause. It is not JSON, so that it is rejected."""
 
 MAX_ROW_LINES: Final = 1_000
 """The most lines of a row, whose cells may have several. In a longer row, a quote is not closed."""
@@ -35,17 +35,15 @@ _VALUES: Final = {
 
 
 class CsvTable:
-    """A CSV file whose first line has the names of its columns.
+    """A CSV file whose first line has the names of its columns, which are the names of the fields of its events.
 
-    ``columns``: the path of each column in an event. Raises ServiceError for a file without a header,
-    ConfigurationError if the settings of ``produce`` do not fit it.
+    Raises ServiceError for a file without a header, ConfigurationError if the settings of ``produce`` do not fit it.
     """
 
     kind = "csv"
 
     def __init__(self, file: InputFile, settings: ProduceSection) -> None:
-        self._name, self._encoding = file.name, file.encoding
-        self._settings = settings
+        self._name, self._encoding, self._settings = file.name, file.encoding, settings
         self.delimiter, start = table_start(file.head)
         _check_names(file.name, file.head[start:], self.delimiter)
         errors = "strict" if file.encoding == "utf-16" else "surrogateescape"
@@ -53,42 +51,42 @@ class CsvTable:
         if start:
             text.readline()
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
-        self.header = self._header()
-        self.columns = column_paths(self.header, settings, used=(*settings.numbers, *settings.lists))
-        self._numbers = [self.header.index(column) for column in settings.numbers if column not in settings.lists]
-        self._lists = [(self.header.index(column), by) for column, by in settings.lists.items()]
+        self._header = self._next(1)
+        if not self._header:
+            raise ServiceError(f"{file.name} does not start with a line of column names")
+        self._header[0] = self._header[0].removeprefix("\ufeff")
+        if len(set(self._header)) < len(self._header):
+            raise ServiceError(f"{file.name}: two of its {len(self._header)} columns have the same name")
+        self._encoded(self._header, 1)
+        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self._header})
+        if missing:
+            raise ConfigurationError(f"produce names columns that are not in the file: {', '.join(missing)}")
 
-    def probes(self) -> Sequence[JsonValue]:
-        """Return a value for each column, of the shape of its values."""
-        return [["value"] if column in self._settings.lists else "value" for column in self.columns]
-
-    def _header(self) -> list[str]:
-        header = self._next(1)
-        if not header:
-            raise ServiceError(f"{self._name} does not start with a line of column names")
-        header[0] = header[0].removeprefix("\ufeff")
-        if len(set(header)) < len(header):
-            raise ServiceError(f"{self._name}: two of its {len(header)} columns have the same name")
-        self._encoded(header, 1)
-        return header
+    @property
+    def probes(self) -> dict[str, JsonValue]:
+        """A value of each column, of the shape of its values."""
+        return {name: ["value"] if name in self._settings.lists else "value" for name in self._header or ()}
 
     def lines(self) -> Iterator[NumberedLine]:
-        """Yield the rows as lines of JSON with their numbers, without the header; ``BAD_ROW`` for one that is no event.
+        """Yield the rows as lines of JSON with their numbers, without the header.
 
-        Raises ServiceError with the number of the row if a quote is not closed, because the rows after it would be
-        lost, and for a row that is not in the encoding of the file.
+        The line of a row that is no event is rejected; ``row_cause`` returns why. Raises ServiceError with the number
+        of the row if a quote is not closed, because the rows after it would be lost, and for a row that is not in the
+        encoding of the file.
         """
-        build = row_builder(self.columns, self.header)
         number, before = 0, self._reader.line_num
         with read_errors(self._name):
             while (row := self._next(number + 1)) is not None:
                 if row:
                     number += 1
-                    lines = self._reader.line_num - before
-                    if lines > (MAX_ROW_LINES if len(row) == len(self.header) else 1):
+                    fits = len(row) == len(self._header or ())
+                    if self._reader.line_num - before > (MAX_ROW_LINES if fits else 1):
                         raise self._open_quote(number, before + 1)
-                    cells = self._cells(row)
-                    yield number, BAD_ROW if cells is None else self._encoded(build(cells), number)
+                    event = self._event(row) if fits else (Reason.NOT_IN_FORMAT, "the number of cells")
+                    if isinstance(event, dict):
+                        yield number, self._encoded(event, number)
+                    else:
+                        yield number, _NO_ROW + orjson.dumps(event)
                 before = self._reader.line_num
 
     def _next(self, number: int) -> list[str] | None:
@@ -99,7 +97,7 @@ class CsvTable:
         except csv.Error as error:
             if "unexpected end" in str(error) or self._reader.line_num > before + 1:
                 raise self._open_quote(number, before + 1) from None
-            return [""] * (len(self.header) + 1)
+            return [""] * (len(self._header or ()) + 1)
         except UnicodeDecodeError:
             raise self._wrong_encoding(number) from None
 
@@ -121,36 +119,50 @@ class CsvTable:
         except TypeError:
             raise self._wrong_encoding(number) from None
 
-    def _cells(self, row: Sequence[str]) -> list[Any] | None:
-        """Return the values of a row's cells; None if they do not fit the header, or a number is none."""
-        if len(row) != len(self.header):
-            return None
-        nulls = self._settings.null_values
-        cells: list[Any] = [NO_FIELD if cell in nulls else cell for cell in row]
-        for column in self._numbers:
-            if cells[column] is not NO_FIELD and (number := _number(cells[column])) is not None:
-                cells[column] = number
-            elif cells[column] is not NO_FIELD:
-                return None
-        for column, separator in self._lists:
-            if cells[column] is not NO_FIELD:
-                cells[column] = split_cell(cells[column], separator)
-        return cells
+    def _event(self, row: Sequence[str]) -> dict[str, Any] | RejectionCause:
+        """Return the event of a row, without missing cells; or why it is none."""
+        settings = self._settings
+        cells = zip(self._header or (), row, strict=True)
+        event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
+        for name in event.keys() & settings.numbers:
+            if (number := _number(event[name])) is None:
+                return Reason.NOT_A_NUMBER, quoted_step(name)
+            event[name] = number
+        for name in event.keys() & settings.lists.keys():
+            parts = event[name].split(settings.lists[name].strip() or None)
+            event[name] = [text for part in parts if (text := part.strip())]
+        return event
 
     @contextmanager
-    def writer(self, stream: BinaryIO, columns: Mapping[str, WrittenColumn], _: Plan) -> Iterator[WriteLine]:
-        """Give a function that writes a masked line as a row, in UTF-8."""
+    def writer(self, stream: BinaryIO, columns: Mapping[str, bool], _: Plan) -> Iterator[WriteLine]:
+        """Give a function that writes a masked line as a row of some columns, in UTF-8."""
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         rows = csv.writer(text, lineterminator="\n", delimiter=self.delimiter)
         rows.writerow(columns)
-        paths = [(column.path, self._settings.lists.get(name, "")) for name, column in columns.items()]
-        yield lambda line: rows.writerow([_cell(value_at(orjson.loads(line), path), by) for path, by in paths])
+        separators = [self._settings.lists.get(name, "") for name in columns]
+
+        def write(line: bytes) -> None:
+            event = orjson.loads(line)
+            rows.writerow(map(_cell, map(event.get, columns), separators))
+
+        yield write
         text.detach()
 
 
-def split_cell(cell: str, separator: str) -> list[str]:
-    """Return the texts of a cell with several; the spaces around them and around ``separator`` do not count."""
-    return [text for part in cell.split(separator.strip() or None) if (text := part.strip())]
+def row_cause(line: bytes) -> RejectionCause | None:
+    """Return why the row of a line is no event; None for other lines."""
+    if not line.startswith(_NO_ROW):
+        return None
+    reason, field = orjson.loads(line[len(_NO_ROW) :])
+    return reason, field
+
+
+def with_row_causes(causes: RejectionCauses, lines: Iterable[bytes]) -> Counter[RejectionCause]:
+    """Return causes of rejections in which rows that are no events have their own causes."""
+    of_rows = Counter(cause for line in lines if (cause := row_cause(line)) is not None)
+    if not of_rows:
+        return Counter(causes)
+    return Counter(causes) - Counter({(Reason.NOT_JSON, None): of_rows.total()}) + of_rows
 
 
 def _cell(value: JsonValue, separator: str) -> str:
@@ -184,7 +196,7 @@ def _check_names(name: str, head: str, delimiter: str) -> None:
             raise ServiceError(
                 f"{name} does not start with a line of column names: the first cell of column {number} is {what} "
                 f"below it. Put a line before it that names the {len(header)} columns, with the delimiter "
-                f"{delimiter!r}; produce.columns may give them other paths"
+                f"{delimiter!r}"
             )
 
 

@@ -11,12 +11,12 @@ from typing import Final
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.files.columns import written_columns
+from stream_masker.service.files.coverage import written_columns
 from stream_masker.service.files.csv_table import CsvTable
-from stream_masker.service.files.inputs import FileKind, InputFile, open_input, read_errors
+from stream_masker.service.files.inputs import FileKind, InputFile, NumberedLine, WriteLine, open_input, read_errors
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, open_output
 from stream_masker.service.files.parquet_table import ParquetTable
-from stream_masker.service.files.text import NumberedLine, WriteLine, hl7_messages, json_events, message_writer
+from stream_masker.service.files.text import hl7_messages, json_events, message_writer
 
 _WRITTEN: Final[dict[str, FileKind]] = {
     **dict.fromkeys(("", ".json", ".jsonl", ".ndjson"), "json"),
@@ -60,7 +60,7 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
             raise ServiceError(f"{name} has no HL7 v2 messages, which start with MSH, but records is hl7v2")
         if file.kind in ("csv", "parquet"):
             with read_errors(file.name):
-                table = CsvTable(file, settings) if file.kind == "csv" else ParquetTable(file, settings)
+                table = CsvTable(file, settings) if file.kind == "csv" else ParquetTable(file)
             yield EventFile(file, table.lines(), table)
         else:
             events = hl7_messages(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
@@ -110,7 +110,7 @@ def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]
     table = source.table
     if table is None or table.kind != kind:
         raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
-    columns = written_columns(table.columns, table.probes(), plan)
+    columns = written_columns(table.probes, plan)
     if isinstance(table, CsvTable) and _suffix(name) == ".tsv":
         table.delimiter = "\t"
     with open_output(name) as stream, table.writer(stream, columns, plan) as write:

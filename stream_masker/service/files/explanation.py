@@ -18,14 +18,14 @@ from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.pipeline.formats import RecordFormat, document_of
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.style import Style
-from stream_masker.service.files.coverage import paths_apply_to
-from stream_masker.service.files.text import NumberedLine
+from stream_masker.service.files.coverage import documents_of
+from stream_masker.service.files.inputs import NumberedLine
 
 
 class RecordingMechanism:
@@ -80,7 +80,7 @@ class Explainer:
 
     def _attributes(self, value: bytes, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
-        document = paths_apply_to(document_of(self.record_format, value), self.plan)
+        document = next(documents_of(self.plan, [value], self.record_format))
         for j, attribute in enumerate(self.plan.attributes):
             before, after = batch.columns[j].codes, masked.columns[j].codes
             texts = _texts(document, attribute, len(before))

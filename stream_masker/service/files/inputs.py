@@ -13,7 +13,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,11 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM
 
 FileKind: TypeAlias = Literal["json", "csv", "parquet", "hl7"]
+
+NumberedLine: TypeAlias = tuple[int, bytes]
+"""The number of an event in its file, from 1, and its bytes without a line break at the end."""
+
+WriteLine: TypeAlias = Callable[[bytes], object]
 
 READABLE: Final = "JSON, JSON lines, CSV, Parquet or HL7 v2, plain or compressed with gzip"
 DELIMITERS: Final = ",;\t|"

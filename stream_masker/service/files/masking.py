@@ -28,17 +28,25 @@ from stream_masker.pipeline.messages import (
     fingerprints,
 )
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import RejectionCause, causes_text
-from stream_masker.pipeline.records import Inputs, Result
+from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
+from stream_masker.pipeline.records import Inputs, Rejected, Result
 from stream_masker.pipeline.risk import assess_version
 from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
 from stream_masker.service.configuration.secret import masking_secret
-from stream_masker.service.files.coverage import MAX_SUPPRESSED, emptied_text, suppressed_text
+from stream_masker.service.files.coverage import (
+    LEAST_OF_REVISION,
+    MAX_SUPPRESSED,
+    documents_of,
+    emptied_text,
+    mixed_attributes,
+    suppressed_text,
+)
+from stream_masker.service.files.csv_table import row_cause, with_row_causes
 from stream_masker.service.files.explanation import Explainer
-from stream_masker.service.files.text import NumberedLine, WriteLine
+from stream_masker.service.files.inputs import NumberedLine, WriteLine
 from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.summary import guessed_line, three_sentences, unchanged_warning
@@ -74,10 +82,10 @@ class FileTotals:
         """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
-    def add(self, result: Result, attributes: Sequence[str] = ()) -> None:
-        """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
+    def add(self, result: Result, rejected: Iterable[Rejected], attributes: Sequence[str]) -> None:
+        """Add the outcomes of a batch, its rejections, and the names of its nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
-        self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
+        self.rejected.update((one.reason, one.field) for one in rejected)
         self.emptied.update(result.emptied)
         self.suppressed.update(result.suppressed)
         for block in result.blocks:
@@ -89,13 +97,7 @@ class FileTotals:
     def __str__(self) -> str:
         removed = [f"{count:,} of {name}" for name, count in self.suppressed.most_common() if count]
         suppressed = f", suppressed {self.suppressed.total():,} codes ({', '.join(removed)})" if removed else ""
-        return f"masked {self.masked:,}, {self.rejections}{suppressed}"
-
-    @property
-    def rejections(self) -> str:
-        """The number of rejected records and their reasons, as text."""
-        causes = causes_text(self.rejected)
-        return f"rejected {self.rejected.total():,}" + (f" ({causes})" if causes else "")
+        return f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}{suppressed}"
 
     @property
     def warnings(self) -> Iterator[str]:
@@ -138,6 +140,11 @@ class FileTotals:
             )
 
 
+def rejections_text(causes: Counter[RejectionCause]) -> str:
+    """Return the number of rejected records and their reasons, as text."""
+    return f"rejected {causes.total():,}" + (f" ({causes_text(causes)})" if causes else "")
+
+
 GUESSES = 500
 """The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
 
@@ -171,13 +178,17 @@ def file_identity(name: str) -> str:
 
 
 class FileMasking:
-    """Masks files, calibrated on their own records or with a snapshot."""
+    """Masks files, calibrated on their own records or with a snapshot.
+
+    ``mixed``: a sentence about each attribute of the window whose codes are of two revisions of ICD.
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
         self._window_read: tuple[Statistics, Counts] | None = None
+        self.mixed: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Plan:
@@ -260,7 +271,7 @@ class FileMasking:
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
-        warnings = (*(() if version is None else version.crossed), *([unchanged] if unchanged else []))
+        warnings = (*self.mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
         return Assessment(sentences, warnings, "" if risk is None else self._guessed(risk, quick=totals is not None))
 
     def _guessed(self, risk: Risk, *, quick: bool) -> str:
@@ -302,12 +313,18 @@ class FileMasking:
 
     def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration
-        counted = self._masking.masker.count(line for _, line in deque(lines, settings.window_records))
+        values = [line for _, line in deque(lines, settings.window_records)]
+        counted = self._masking.masker.count(values)
+        causes = with_row_causes(counted.causes, values)
+        unknown = sum(count for (reason, _), count in causes.items() if reason == Reason.UNKNOWN_CODE)
+        if unknown >= LEAST_OF_REVISION * len(values):
+            documents = documents_of(self.plan, values, file_format(self._configuration))
+            self.mixed = tuple(mixed_attributes(self.plan, documents))
         if counted.counts.records < settings.min_records:
-            rejected = FileTotals(rejected=Counter(counted.causes)).rejections
             raise StatisticsError(
-                f"{counted.counts.records:,} records are usable for statistics ({rejected}), but "
+                f"{counted.counts.records:,} records are usable for statistics ({rejections_text(causes)}), but "
                 f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
+                + "".join(f". {text}" for text in self.mixed)
             )
         return counted
 
@@ -326,46 +343,44 @@ class FileMasking:
         source: the name of the file, or ``-``; it and the number of a line stand for topic and offset, in partition 0.
         report: is called with the totals after each batch. Raises ServiceError for a file that cannot be read.
         """
-        totals, attributes = FileTotals(), self._masking.mechanism.attributes
-        for result in self._results(lines, self._topic(source), version):
+        totals, name = FileTotals(), Path(source).name
+        for batch, result in self._results(lines, self._topic(source), version):
+            rejected = {k: _of_row(rejection, batch[k][1]) for k, rejection in result.rejected.items()}
             for index, value in enumerate(result.values):
-                if index in result.rejected:
-                    rejection = encode_rejection(result.rejected[index], topic=Path(source).name, partition=0)
-                    reject(rejection + b"\n")
+                if index in rejected:
+                    reject(encode_rejection(rejected[index], topic=name, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            totals.add(result, attributes)
+            totals.add(result, rejected.values(), self._masking.mechanism.attributes)
             report(totals)
         return totals
 
-    def _results(self, lines: Iterable[NumberedLine], topic: str, version: int) -> Iterator[Result]:
-        def mask(batch: list[NumberedLine], hold: bool = False) -> Result:
-            return self._masking.masker.mask(topic, 0, _as_inputs(batch), statistics_version=version, hold=hold)
-
-        groups = self._configuration.groups
-        if not self._masking.mechanism.needs_group:
-            yield from map(mask, _batches(lines, FILE_BATCH_RECORDS))
-            return
-        held: list[NumberedLine] = []
-        for batch in _batches(lines, groups.records):
+    def _results(
+        self, lines: Iterable[NumberedLine], topic: str, version: int
+    ) -> Iterator[tuple[list[NumberedLine], Result]]:
+        """Yield batches of lines with their results; a group that is too small grows by the next batch."""
+        groups, rest = self._configuration.groups, iter(lines)
+        needs_group, held = self._masking.mechanism.needs_group, list[NumberedLine]()
+        size = groups.records if needs_group else FILE_BATCH_RECORDS
+        while batch := list(islice(rest, size)):
             held += batch
-            may_grow = groups.short != "suppress" and len(held) < MAX_GROWTH * groups.records
+            may_grow = needs_group and groups.short != "suppress" and len(held) < MAX_GROWTH * groups.records
             try:
-                result = mask(held, hold=may_grow)
+                result = self._mask(held, topic, version, hold=may_grow)
             except GroupTooSmallError:
                 continue
-            yield result
+            yield held, result
             held = []
         if held:
-            yield mask(held)
+            yield held, self._mask(held, topic, version)
+
+    def _mask(self, batch: list[NumberedLine], topic: str, version: int, hold: bool = False) -> Result:
+        numbers, lines = zip(*batch, strict=True)
+        inputs = Inputs(offsets=numbers, values=lines, keys=[None] * len(batch), timestamps=[-1] * len(batch))
+        return self._masking.masker.mask(topic, 0, inputs, statistics_version=version, hold=hold)
 
 
-def _batches(lines: Iterable[NumberedLine], size: int) -> Iterator[list[NumberedLine]]:
-    rest = iter(lines)
-    while batch := list(islice(rest, size)):
-        yield batch
-
-
-def _as_inputs(batch: list[NumberedLine]) -> Inputs:
-    numbers, lines = zip(*batch, strict=True)
-    return Inputs(offsets=numbers, values=lines, keys=[None] * len(batch), timestamps=[-1] * len(batch))
+def _of_row(rejected: Rejected, line: bytes) -> Rejected:
+    """Return a rejection with the cause of a row that is no event."""
+    cause = row_cause(line)
+    return rejected if cause is None else Rejected(rejected.offset, *cause)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final, TypeAlias
+from collections.abc import Iterator
+from typing import BinaryIO, Final
 
 import orjson
 
 from stream_masker.errors import ServiceError
-
-NumberedLine: TypeAlias = tuple[int, bytes]
-"""The number of an event in its file, from 1, and its bytes without a line break at the end."""
-
-WriteLine: TypeAlias = Callable[[bytes], object]
+from stream_masker.service.files.inputs import NumberedLine, WriteLine
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_BREAKS: Final = str.maketrans("\r\n", "  ")

@@ -11,6 +11,7 @@ from typing import Final
 
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.pipeline.paths import NameStep, compile_path
+from stream_masker.service.files.coverage import revisions
 from stream_masker.service.init.sample import SampledField
 
 LEAST_SHARE: Final = 0.8
@@ -32,10 +33,6 @@ _PERSON: Final = re.compile(
     r"(pat|patid|patnr|pid|mrn|kvnr|nhs)$|.*(patient|pa[cz]i?ent|person|subject|member|bene|enrol|participant|uniquep)"
 )
 _ID: Final = re.compile(r".*(ids?|nr|nbr|no|num|number|nummer|numero|key|identifier|reference|mrn|kvnr)$")
-_REVISIONS: Final = {
-    "ICD-9": re.compile(r"\d{3}(\.?\d{1,2})?|V\d\d(\.?\d{1,2})?|E\d{3}(\.?\d)?"),
-    "ICD-10": re.compile(r"[A-Z]\d[0-9A-Z](\.?[0-9A-Z]{1,4})?"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +112,6 @@ def without_marks(values: Counter[str]) -> Counter[str]:
     marks = {value for value in values if value.strip() in MISSING_MARKS}
     are_few = 2 * sum(values[mark] for mark in marks) < values.total()
     return Counter({v: n for v, n in values.items() if v.strip() and not (are_few and v in marks)})
-
-
-def revisions(values: Mapping[str, int]) -> str | None:
-    """Say which shares of values can only be of ICD-9 and of ICD-10; None unless both are a tenth or more."""
-    counts = Counter[str]()
-    for value, count in values.items():
-        fitting = [name for name, form in _REVISIONS.items() if form.fullmatch(value.strip().upper())]
-        counts[fitting[0] if len(fitting) == 1 else ""] += count
-    shares = {name: counts[name] / max(1, counts.total()) for name in _REVISIONS}
-    if min(shares.values()) < 0.1:
-        return None
-    return f"two revisions are mixed ({', '.join(f'{share:.0%} {name}' for name, share in shares.items())})"
 
 
 def person_id(fields: Iterable[SampledField], events: int) -> tuple[SampledField, str] | None:

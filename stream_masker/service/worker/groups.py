@@ -17,6 +17,15 @@ MAX_GROWTH = 10
 ShortGroupPolicy: TypeAlias = Literal["hold", "suppress"]
 
 
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """The most ``records`` and bytes (``size``) of a batch, and the least seconds from its first record (``delay``)."""
+
+    records: int
+    size: int
+    delay: float = 0.0
+
+
 @dataclass(slots=True)
 class Batch:
     """Groups of messages by partition, in the order of their offsets; one group each unless the mechanism masks groups.

@@ -24,23 +24,19 @@ SendMessages: TypeAlias = Callable[[str, int, Iterable[OutgoingMessage]], list[i
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """The numbers of records and blocks in a transaction. None of them depends on the masks of a record.
+    """The numbers of records in a transaction: of all, and of the masked ones, without tombstones. None of them depends
+    on the masks of a record.
 
     ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
     of ``fields`` could not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
     """
 
+    records: int = 0
     masked: int = 0
-    tombstones: int = 0
     causes: Counter[RejectionCause] = field(default_factory=Counter)
-    blocks: int = 0
     blocks_left_out: int = 0
     emptied: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def records(self) -> int:
-        return self.masked + self.tombstones + self.causes.total()
 
     def __add__(self, other: TransactionCounts) -> TransactionCounts:
         return TransactionCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -72,10 +68,9 @@ class Outputs:
         left_out = len(send(self.calibration, CALIBRATION_PARTITION, blocks))
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         return TransactionCounts(
+            records=len(result.offsets),
             masked=len(result.offsets) - len(rejected) - tombstones,
-            tombstones=tombstones,
             causes=Counter((str(rejection.reason), rejection.field) for rejection in rejected.values()),
-            blocks=len(blocks) - left_out,
             blocks_left_out=left_out,
             emptied=sum(result.emptied.values()),
             suppressed=Counter(result.suppressed),

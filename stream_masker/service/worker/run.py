@@ -45,10 +45,10 @@ from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.outcomes import Outputs
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import BatchLimits, Source
+from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
 from stream_masker.service.worker.transactions import Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
@@ -201,7 +201,7 @@ def _worker_parts(
             encode_block=encode,
         )
 
-    def connect(*, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
+    def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
             topics.names,

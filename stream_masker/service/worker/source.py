@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException,
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.messages import Partition, bytes_of, partitions_of, partitions_text, runs_by_partition
 from stream_masker.service.observability.logs import RepeatFilter
-from stream_masker.service.worker.groups import Batch
+from stream_masker.service.worker.groups import Batch, BatchLimits
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
@@ -51,15 +51,6 @@ LASTING_SECONDS = 5.0
 
 REPEATED_SECONDS = 10.0
 """An error that has not been repeated for this long is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """The most ``records`` and bytes (``size``) of a batch, and the least seconds from its first record (``delay``)."""
-
-    records: int
-    size: int
-    delay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.formats import FormatUnavailableError
@@ -109,23 +108,15 @@ class Failures:
             self._report.failures(0)
 
 
-class SourceFactory(Protocol):
-    """Makes the source of a session, with the functions that ``Source`` calls."""
-
-    def __call__(
-        self, *, before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]
-    ) -> Source: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
     """The parts of a worker.
 
-    ``connect``, ``transactions`` and ``windows`` make those of a session. ``windows`` returns None if the mechanism
-    masks no groups.
+    ``connect``, ``transactions`` and ``windows`` make those of a session: ``connect`` the source, from the functions
+    ``before_revoke`` and ``forget`` that it calls; ``windows`` None if the mechanism masks no groups.
     """
 
-    connect: SourceFactory
+    connect: Callable[[Callable[[], None], Callable[[Iterable[Partition]], None]], Source]
     transactions: Callable[[], Transactions]
     windows: Callable[[], MicroWindows | None]
     statistics: StatisticsSource
@@ -179,7 +170,7 @@ class Session:
         self._parts, self._failures, self._clock = parts, failures, clock
         self._windows = parts.windows()
         self._transactions = parts.transactions()
-        self._source = parts.connect(before_revoke=self._before_revoke, forget=self._forget)
+        self._source = parts.connect(self._before_revoke, self._forget)
         self._batch = Batch()
         self._pending: _Pending | None = None
         self._failure: Exception | None = None

@@ -100,16 +100,14 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, can
 
 @pytest.mark.parametrize("distribution", Distribution)
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.4, 0.999, 1.0])
-def test_moments_of_rectangles_have_the_right_sums_and_margins(correlation, distribution):
+def test_cells_of_two_noises_have_the_right_margins_and_covariance(correlation, distribution):
     pair = NoisePair(NoiseLaw(0.3, distribution), NoiseLaw(0.2, distribution), correlation, shared=True)
-    u, v = np.array([0.0, 0.1, 0.4, 0.8]), np.array([0.0, 0.2, 0.3])
-    moments = pair.moments(u, v)
-    whole = 2.0 * moments[:, :, -1, -1].sum(axis=0)
-    fourth = (2.0 if distribution is Distribution.LAPLACE else 1.0) * (1.0 + 2.0 * min(correlation, 1.0) ** 2)
-    np.testing.assert_allclose(whole, [1.0, 0.09, 0.04, 0.09 * 0.04 * fourth], rtol=2e-5)
-    first, second = 2.0 * moments.sum(axis=0)[0][:-1, -1], 2.0 * moments.sum(axis=0)[0][-1, :-1]
-    np.testing.assert_allclose(first, pair.first.below(u), atol=1e-5)
-    np.testing.assert_allclose(second, pair.second.below(v), atol=1e-5)
+    u, v = np.linspace(0.0, 3.0, 201), np.linspace(0.0, 2.0, 201)
+    cells = 2.0 * pair.cells(u, v)
+    np.testing.assert_allclose(cells.sum(axis=(0, 2)), pair.first.masses(u), atol=1e-4)
+    np.testing.assert_allclose(cells.sum(axis=(0, 1)), pair.second.masses(v), atol=1e-4)
+    products = np.outer(u + 0.0075, v + 0.005)
+    assert ((cells[0] - cells[1]) * products).sum() == pytest.approx(0.06 * correlation, abs=2e-4)
 
 
 @pytest.mark.parametrize("distribution", Distribution)

@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms.transport import fit
 from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import FieldKeys, PositionKeys
-from stream_masker.core.risk.sensitive import sensitive_groups
+from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -196,7 +196,7 @@ def test_rows_of_one_noise_key_count_once():
 def test_a_sensitive_group_is_hidden_at_its_limit():
     batch, group = as_batch(related()), ["c7", "c14", "c21"]
     groups = {"rare": {"limit": 0.2, "roots": group}}
-    inside = sensitive_groups(TAU, {"rare": group})["rare"]
+    inside = limited_groups(groups, {"x": TAU})[0]["rare"][0]
     surest = []
     for parameters in ({}, {"sensitive": groups}):
         made = calibrated(batch, alpha=0.3, **parameters)

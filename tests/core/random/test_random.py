@@ -22,7 +22,6 @@ from stream_masker.core.random import (
     exponential_roots,
     key_words,
     normals,
-    record_words,
 )
 from stream_masker.errors import ParameterError
 
@@ -68,7 +67,7 @@ def sources(request) -> list[np.ndarray]:
     by_element = [elements[1::2, 0]] if request.param == "position" else []
     numbers = draw_number_words(keys, np.ones((RECORDS, 1)))[0]
     first = [*scalars.T, elements[::2, 0], *by_element, another_value[:, 0], another_secret[:, 0], numbers[:, 0]]
-    return [*first, record_words(keys, MANY), key_words(keys), keys.digests[:, 0]]
+    return [*first, key_words(keys), keys.digests[:, 0]]
 
 
 def chance(cells: np.ndarray, size: int) -> float:
@@ -99,14 +98,14 @@ def test_a_record_has_the_same_words_and_variates_in_any_batch(layout, size):
     batch = Batch(size, (coded(*range(size)), listed(*lists)))
     for keys_of in (lambda rows: by_position(offsets[rows]), lambda rows: by_field(*(names[i] for i in rows))):
         together, drawn = draw_words(keys_of(np.arange(size)), batch, layout), normals_of(keys_of(range(size)), batch)
-        shared = record_words(keys_of(np.arange(size)), batch)
+        shared = key_words(keys_of(np.arange(size)))
         for i in {0, size // 2, size - 1}:
             keys, one = keys_of(np.array([i])), Batch(1, (coded(i), listed(lists[i])))
             first, elements = draw_words(keys, one, layout)
             np.testing.assert_array_equal(first, together[0][i : i + 1])
             np.testing.assert_array_equal(elements, together[1][slice(*batch.columns[1].offsets[i : i + 2])])
             np.testing.assert_array_equal(normals_of(keys, one), drawn[i : i + 1])
-            np.testing.assert_array_equal(record_words(keys, one), shared[i : i + 1])
+            np.testing.assert_array_equal(key_words(keys), shared[i : i + 1])
 
 
 def normals_of(keys: Keys, batch: Batch) -> np.ndarray:
@@ -120,16 +119,6 @@ def test_a_value_of_a_field_key_has_the_same_words_in_any_record_and_at_any_inde
     assert not set(first[0]) & set(first[2])
     np.testing.assert_array_equal(second[[0, 1]], second[[2, 3]])
     assert not set(second[3]) & set(second[4])
-
-
-def test_the_word_of_a_record_depends_on_all_scalars_and_no_list():
-    def shared(one, other, elements=()):
-        return int(record_words(by_field("p"), Batch(1, (coded(one), listed(elements), coded(other))))[0])
-
-    words = [shared(1, 2), shared(2, 1), shared(1, 1), shared(2, 2), shared(-1, 2)]
-    assert len(set(words)) == len(words)
-    assert shared(1, 2, [3]) == shared(1, 2)
-    assert words[0] ^ words[1] ^ words[2] ^ words[3] != 0
 
 
 @pytest.mark.parametrize(

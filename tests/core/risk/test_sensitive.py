@@ -6,7 +6,7 @@ import pytest
 from support.data import icd9cm
 
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
+from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, limited_groups, present_groups
 from stream_masker.errors import ParameterError
 
 SMALL = Ontology.from_edges([("a", "all"), ("b", "all"), ("a1", "a"), ("a2", "a"), ("ab", "a"), ("ab", "b")]).taxonomy()
@@ -36,7 +36,7 @@ def test_no_root_is_listed_below_another(icd10cm, name):
 
 
 def test_the_lists_hold_the_codes_that_their_laws_name(icd10cm):
-    ten, nine = (sensitive_groups(tau, list(SENSITIVE_LISTS)) for tau in (icd10cm, icd9cm().taxonomy()))
+    ten, nine = (present_groups(tau) for tau in (icd10cm, icd9cm().taxonomy()))
     expected = {
         "hiv": ("B20", "042"),
         "mental_disorders": ("F32.9", "296.20"),
@@ -54,12 +54,12 @@ def test_the_lists_hold_the_codes_that_their_laws_name(icd10cm):
 
 
 def test_own_groups_are_subtrees_also_of_a_graph():
-    found = sensitive_groups(SMALL, {"first": ["b"], "second": ["a1", "b"]})
-    assert {name: members(SMALL, mask) for name, mask in found.items()} == {
-        "first": {"b", "ab"},
-        "second": {"a1", "b", "ab"},
+    own = {"first": {"limit": 0.3, "roots": ["b"]}, "second": {"limit": 0.2, "roots": ["a1", "b"]}}
+    (found,) = limited_groups(own, {"x": SMALL})
+    assert {name: (members(SMALL, mask), limit) for name, (mask, limit) in found.items()} == {
+        "first": ({"b", "ab"}, 0.3),
+        "second": ({"a1", "b", "ab"}, 0.2),
     }
-    assert all(mask.shape == (len(SMALL),) and mask.dtype == bool for mask in found.values())
 
 
 def test_a_taxonomy_that_is_a_part_of_the_classification_has_the_groups_that_it_holds():
@@ -72,14 +72,13 @@ def test_a_taxonomy_that_is_a_part_of_the_classification_has_the_groups_that_it_
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["hvi"], "'hvi': use one of hiv, mental_disorders"),
-        (["hiv"], "'hiv': the taxonomy holds none"),
-        ({"own": ["c"]}, "'own': 'c' is not a concept"),
-        ({"own": []}, "'own': give a list"),
-        ({"own": "a1"}, "'own': give a list"),
-        ("hiv", "give a list of names"),
+        ({"hvi": 0.3}, "'hvi': use one of hiv, mental_disorders"),
+        ({"hiv": 0.3}, "'hiv': no attribute's ontology holds"),
+        ({"own": {"limit": 0.3, "roots": ["c"]}}, "'own': no attribute's ontology holds"),
+        ({"own": {"limit": 3.0, "roots": ["b"]}}, "sensitive own"),
+        ("hiv", "give a limit"),
     ],
 )
 def test_wrong_groups_are_refused_with_what_is_allowed(given, message):
     with pytest.raises(ParameterError, match=message):
-        sensitive_groups(SMALL, given)
+        limited_groups(given, {"x": SMALL})

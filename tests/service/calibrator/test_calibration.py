@@ -156,7 +156,7 @@ def test_a_version_beyond_a_limit_is_published_and_reported(
         bench.advance(0.0)
     assert [m.version for m in bench.messages] == [1]
     assert "published nevertheless" in caplog.text
-    assert "An attacker who knows all frequencies" in caplog.text
+    assert "statistics version 1: Nothing is promised about single records" in caplog.text
     assert bench.metric("risk_limits_crossed") == len(bench.calibration.crossed) > 0
     assert not bench.calibration.withholds
 

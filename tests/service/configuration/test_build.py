@@ -61,7 +61,6 @@ class TestNumbers:
     @pytest.mark.parametrize(
         ("age", "problem"),
         [
-            ({"path": "ages[*]"}, r"attributes.age.path: 'ages\[\*\]' is not allowed for numbers"),
             ({"numeric": {"minimum": "x"}}, "attributes.age.numeric.minimum: 'x' is not allowed: use a"),
             ({"numeric": {"least": 0}}, "attributes.age.numeric.least: unknown key: use minimum, maximum or integer"),
             ({"ontology": "icd"}, "attributes.age"),
@@ -76,10 +75,6 @@ class TestNumbers:
         given = build(attributes={**attributes(), "age": {**AGE, "numeric": {"minimum": 5, "maximum": 5}}})
         with pytest.raises(ConfigurationError, match=r"^attributes.age.numeric: minimum=5.* is not below"):
             build_plan(given)
-
-    def test_at_least_one_attribute_is_nominal(self, build, data):
-        with pytest.raises(ConfigurationError, match="attributes: all are numeric: add at least one"):
-            parse_configuration({**data(), "attributes": {"age": AGE}})
 
 
 class TestOntologies:

@@ -33,7 +33,7 @@ def test_events_of_a_file_are_published_with_keys_and_malformed_ones_are_named(t
         records = read_all(bootstrap, "discharges")
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.failed) == (2, 1, {})
-    assert stream.getvalue().startswith("events.csv, event 2: its cells do not fit the header")
+    assert stream.getvalue().startswith("events.csv, event 2: not_in_format at the number of cells")
 
 
 def array(file):

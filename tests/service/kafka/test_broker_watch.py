@@ -9,7 +9,7 @@ from polling import attempts
 from support.small_configuration import small_configuration
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.demo.run import EmbeddedBroker
+from stream_masker.service.demo.processes import embedded_broker
 from stream_masker.service.kafka import clients
 from stream_masker.service.observability.health import Health
 
@@ -41,5 +41,5 @@ def test_an_address_without_a_broker_is_named_with_what_to_check() -> None:
 
 
 def test_a_broker_that_answers_is_no_reason() -> None:
-    with EmbeddedBroker() as broker:
-        assert "no broker answers" not in reason_with(broker.address)
+    with embedded_broker() as address:
+        assert "no broker answers" not in reason_with(address)

@@ -6,13 +6,12 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, offsets, part, parts, source_of
 
-from stream_masker.service.worker.groups import Batch
+from stream_masker.service.worker.groups import Batch, BatchLimits
 from stream_masker.service.worker.source import (
     FILLING_SECONDS,
     IDLE_SECONDS,
     LASTING_SECONDS,
     OVERLAPPED_RECORDS,
-    BatchLimits,
     Source,
 )
 from stream_masker.service.worker.transactions import SessionLostError

@@ -14,12 +14,15 @@ from enum import StrEnum
 
 import numpy as np
 
+from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import (
+    BoolArray,
     Float64Array,
-    Float64Array4D,
     Float64Cube,
     Int32Array,
+    Int32Cube,
     Int64Array,
+    Levels,
     UInt64Array,
 )
 from stream_masker.core.kernels.noise import (
@@ -48,6 +51,9 @@ NODES = 16
 
 REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""
+
+LEAST_CELLS = 24
+"""The least number of cells of distances, about."""
 
 
 class Distribution(StrEnum):
@@ -98,6 +104,15 @@ class NoiseLaw:
         density = np.sqrt(2.0 / math.pi) * np.exp(-0.5 * scaled**2)
         return np.asarray(self.deviation**2 * (self.below(distances) - scaled * density))
 
+    def masses(self, distances: Float64Array) -> Float64Array:
+        """Return the probability that |ε| lies between each distance, the first of which is 0, and the next."""
+        return np.diff(np.append(self.below(distances), 1.0))
+
+    def squares(self, distances: Float64Array) -> Float64Array:
+        """Return the mean of ε² between each distance and the next one; 0 where |ε| never is."""
+        sums = np.diff(np.append(self.square_below(distances), self.deviation**2))
+        return ratio(sums, self.masses(distances))
+
     @property
     def _rate(self) -> float:
         return math.sqrt(2.0) / self.deviation
@@ -112,43 +127,35 @@ class NoisePair:
     correlation: float
     shared: bool
 
-    def moments(self, u: Float64Array, v: Float64Array) -> Float64Array4D:
-        """Return (2, 4, k + 1, l + 1) float64: E[|x|^p·|y|^q; |x| ≤ u_i, |y| ≤ v_j] of the noises x and y.
+    def cells(self, u: Float64Array, v: Float64Array) -> Float64Cube:
+        """Return (2, k, l) float64: P(u_i < |x| ≤ u_i+1, v_j < |y| ≤ v_j+1) of the noises x > 0 and y.
 
-        * ``u``, ``v``: (k,) and (l,) ascending distances from 0 on. The last entries of the result are those of
-          infinity.
-        * First index: 0 for equal signs, 1 for opposite ones. Second index: (p, q) = (0, 0), (2, 0), (0, 2), (2, 2).
+        ``u``, ``v``: (k,) and (l,) ascending distances from 0 on, after which infinity follows. First index: 0 for
+        equal signs, 1 for opposite ones.
         """
         if self.correlation == 0.0 and not (self.shared and self.first.distribution.scaled):
-            a, b = _half_moments(self.first, u), _half_moments(self.second, v)
-            table = np.array([np.outer(x, y) for y in b for x in a])
-            return np.stack([table, table])
-        result = np.zeros((2, 4, u.size + 1, v.size + 1))
+            half = 0.25 * np.outer(self.first.masses(u), self.second.masses(v))
+            return np.stack([half, half])
+        result = np.zeros((2, u.size, v.size))
         for scale, weight in self.first.distribution.quadrature():
-            result += weight * self._normal_moments(u, v, scale)
+            result += weight * self._normal_cells(u, v, scale)
         return result
 
-    def _normal_moments(self, u: Float64Array, v: Float64Array, scale: float) -> Float64Array4D:
-        """Return the moments of the noises if √W is ``scale``.
+    def _normal_cells(self, u: Float64Array, v: Float64Array, scale: float) -> Float64Cube:
+        """Return the cells if √W is ``scale``.
 
-        Given the first noise, the second one is normal, and its part has a closed form. The first one is integrated by
-        Gauss and Legendre, in steps that are short against the deviation of the second.
+        Given the first noise, the second one is normal. The first one is integrated by Gauss and Legendre, in steps
+        that are short against the deviation of the second.
         """
         rho = min(max(self.correlation, -MAX_CORRELATION), MAX_CORRELATION)
         first, second = scale * self.first.deviation, scale * self.second.deviation
         x, mass, level = _nodes(u / first, min(max(2.0 * math.sqrt(1.0 - rho**2) / max(abs(rho), 0.1), 0.002), 1.0))
         spread, bounds = math.sqrt(1.0 - rho**2) * second, np.append(v, np.inf)
-        cells = np.zeros((2, 4, u.size + 1, v.size + 1))
+        cells = np.zeros((2, u.size, v.size))
         for opposite in (0, 1):
             centre = ((-rho if opposite else rho) * second * x)[:, None]
-            z = (bounds - centre) / spread
-            chance = _normal_below(z) - _normal_below(-centre / spread)
-            edge = (centre + np.append(v, 0.0)) * _density(z)
-            square = (centre**2 + spread**2) * chance + spread * (centre * _density(-centre / spread) - edge)
-            terms = chance, (first * x[:, None]) ** 2 * chance, square, (first * x[:, None]) ** 2 * square
-            for m, term in enumerate(terms):
-                np.add.at(cells[opposite, m], level + 1, mass[:, None] * term)
-        return np.asarray(cells.cumsum(axis=2))
+            np.add.at(cells[opposite], level, mass[:, None] * np.diff(_normal_below((bounds - centre) / spread)))
+        return cells
 
 
 def _nodes(u: Float64Array, step: float) -> tuple[Float64Array, Float64Array, Int64Array]:
@@ -160,7 +167,7 @@ def _nodes(u: Float64Array, step: float) -> tuple[Float64Array, Float64Array, In
     width = (np.diff(bounds) / np.maximum(pieces, 1))[level]
     low = bounds[level] + width * (np.arange(level.size) - np.repeat(np.cumsum(pieces) - pieces, pieces))
     x = low[:, None] + width[:, None] * (0.5 * (nodes + 1.0))
-    mass = width[:, None] * (0.5 * weights) * _density(x)
+    mass = width[:, None] * (0.5 * weights) * np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
     return x.ravel(), mass.ravel(), np.repeat(level, NODES)
 
 
@@ -168,17 +175,6 @@ def _normal_below(z: Float64Array) -> Float64Array:
     """Return P(Z ≤ z) of a standard normal variate."""
     values = [0.5 * math.erfc(each) for each in (-z * math.sqrt(0.5)).ravel().tolist()]
     return np.array(values).reshape(z.shape)
-
-
-def _density(z: Float64Array) -> Float64Array:
-    """Return the density of a standard normal variate."""
-    return np.asarray(np.exp(-0.5 * z**2) / math.sqrt(2.0 * math.pi))
-
-
-def _half_moments(law: NoiseLaw, distances: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return P(0 < ε ≤ x) and E[ε²; 0 < ε ≤ x] of each distance, and of infinity."""
-    squares = np.append(law.square_below(distances), law.deviation**2)
-    return 0.5 * np.append(law.below(distances), 1.0), 0.5 * squares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,40 +246,60 @@ class MaskRule:
         positions = np.unique(np.append(values, references[references >= 0]))
         index, rows = table.slots(positions), table.all_rows
         some, signed = np.flatnonzero(classes.used), (references != NO_REFERENCE) & (references != values)
-        reached = np.zeros(table.levels.size, np.bool_)
-        reached[rows[np.ix_(index, np.append(some, table.class_of[values]))]] = reached[0] = True
-        shape = values.size, 2, int(np.count_nonzero(reached))
+        grid, compact = self.grid(rows[np.ix_(index, np.append(some, table.class_of[values]))])
+        shape = values.size, 2, grid.size
+        none = np.zeros(shape, np.int32)
         situations = Situations(
             rows,
-            (np.cumsum(reached) - 1).astype(np.int32),
-            table.levels[reached],
+            compact,
+            grid,
             classes.weights.astype(np.float64),
             index[np.searchsorted(positions, values)],
             np.where(signed, index[np.searchsorted(positions, references)], np.int32(NO_REFERENCE)),
             table.class_of[values],
-            self.replacer.candidates.weights[values] > 0,
             np.zeros(shape),
             np.full(shape, EVERY, np.uint8),
+            none,
+            none,
+            np.zeros(shape),
         )
         fill_situations(situations, some, self.replacer.weak)
-        return situations
+        stays = self.replacer.candidates.weights[values] > 0
+        high, low, up = self._choices(grid, situations.weights > 0.0, stays[:, None, None])
+        return situations._replace(high=high, low=low, up=up)
+
+    def grid(self, levels: Levels) -> tuple[Float64Array, Int32Array]:
+        """Return ascending distances from 0 on, with those of some levels, and the index of each level among them.
+
+        Between distances there are others, so that within a cell the noise hardly varies.
+        """
+        reached = np.union1d(levels, 0)
+        distances, parts = self.replacer.table.levels[reached], 1 + LEAST_CELLS // reached.size
+        steps = distances[:-1, None] + np.diff(distances)[:, None] * (np.arange(parts) / parts)
+        compact = np.zeros(self.replacer.table.levels.size, np.int32)
+        compact[reached] = np.arange(reached.size) * parts
+        return np.append(steps, distances[-1]), compact
+
+    def _choices(
+        self, grid: Float64Array, reached: BoolArray, stays: BoolArray
+    ) -> tuple[Int32Cube, Int32Cube, Float64Cube]:
+        """Return ``Situations.high``, ``low`` and ``up``. ``reached``: (S, 2, L) whether a distance has candidates."""
+        places, squares = np.arange(grid.size, dtype=np.int32), self.law.squares(grid)
+        low = np.maximum.accumulate(np.where(reached, places, np.int32(0)), axis=2)
+        above = np.minimum.accumulate(np.where(reached, places, np.int32(grid.size))[:, :, ::-1], axis=2)[:, :, ::-1]
+        high = np.append(above[:, :, 1:], np.full((*reached.shape[:2], 1), grid.size, np.int32), axis=2)
+        of_low, of_high = grid[low] ** 2, np.append(grid, np.inf)[high] ** 2
+        share = np.clip((squares - of_low) / (of_high - of_low), 0.0, 1.0)
+        rounded = self.replacer.calibrated & ((low > 0) | stays)
+        return high, low, np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
 
     def _chances(self, given: Situations) -> Float64Cube:
         """Return (S, 2, L) float64: the probability of each sign and distance; distance 0 keeps the value."""
-        below, squares, grid = self.law.below(given.grid), self.law.square_below(given.grid), given.grid**2
-        chances, reached = np.zeros(given.weights.shape), given.weights > 0.0
-        last = np.maximum.accumulate(np.where(reached, np.arange(grid.size), 0), axis=2)
-        s, sign, hi = np.nonzero(reached)
-        lo = last[s, sign, hi - 1]
-        mass = 0.5 * (below[hi] - below[lo])
-        share = (0.5 * (squares[hi] - squares[lo]) - grid[lo] * mass) / (grid[hi] - grid[lo])
-        rounded = self.replacer.calibrated & ((lo > 0) | given.stays[s])
-        up = np.where(rounded, np.clip(share, 0.0, mass), mass)
-        chances[s, sign, hi] = up
-        chances[s, sign, lo] += mass - up
-        ends = np.indices(last.shape[:2])
-        chances[ends[0], ends[1], last[:, :, -1]] += 0.5 * (1.0 - below[last[:, :, -1]])
-        return chances
+        chances, mass = np.zeros((*given.up.shape[:2], given.grid.size + 1)), 0.5 * self.law.masses(given.grid)
+        s, sign, _ = np.indices(given.up.shape)
+        np.add.at(chances, (s, sign, given.high), mass * given.up)
+        np.add.at(chances, (s, sign, given.low), mass * (1.0 - given.up))
+        return chances[:, :, :-1]
 
 
 def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
@@ -311,16 +327,15 @@ class PairMasks:
 
     * ``rules``: of both attributes. ``situations``: of both.
     * ``indices``: (t,) int64 each, the situations of both values.
-    * ``moments``: those of both noises over the distances of the situations (``NoisePair.moments``).
+    * ``cells``: the law of both noises (``NoisePair.cells``), which are taken as independent within a cell.
     """
 
     rules: tuple[MaskRule, MaskRule]
     situations: tuple[Situations, Situations]
     indices: tuple[Int64Array, Int64Array]
-    moments: Float64Array4D
+    cells: Float64Cube
 
     def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
         classes = [rule.replacer.table.class_of[k] for rule, k in zip(self.rules, masked, strict=True)]
         (first, second), (i, j) = self.situations, self.indices
-        calibrated = self.rules[0].replacer.calibrated
-        return pair_likelihoods(first, i, int(classes[0]), second, j, int(classes[1]), self.moments, calibrated)
+        return pair_likelihoods(first, i, int(classes[0]), second, j, int(classes[1]), self.cells)

@@ -20,7 +20,7 @@ from stream_masker.core.batch import Batch, presence_patterns
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, normals, record_words
+from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, key_words, normals
 from stream_masker.core.statistics import is_positive_semidefinite
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
@@ -52,7 +52,7 @@ class NoiseSampler:
 
     * ``sigma``: (p, p) float64 Σ; for uncorrelated noise the diagonal matrix of sVar, which differs from the sdVar on
       the diagonal of 2017's equation 22. At most one array attribute can have covariances other than 0.
-    * ``alpha``: (p,) float64, the configured α; a record's own α replaces it.
+    * ``alpha``: (p,) float64, α of each attribute.
     * ``correlated``: whether one √W scales all noise of a record; otherwise each value has its own.
     """
 
@@ -86,7 +86,7 @@ class NoiseSampler:
             lengths = batch.columns[j].lengths
             result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
         scales = self._scales(keys, batch)
-        return [scales[j] * self._alpha_roots(batch, j) * noise for j, noise in enumerate(result)]
+        return [scales[j] * np.sqrt(self.alpha[j]) * noise for j, noise in enumerate(result)]
 
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
@@ -97,32 +97,14 @@ class NoiseSampler:
                 self._factors[attributes] = factor
         return factor
 
-    def _alpha_roots(self, batch: Batch, j: int) -> Float64Array:
-        """Return √α of the values of column j."""
-        if batch.alpha is None:
-            return np.asarray(np.sqrt(self.alpha[j]))
-        alpha = np.where(np.isnan(batch.alpha), self.alpha[j], batch.alpha)
-        return np.asarray(np.sqrt(np.repeat(alpha, batch.columns[j].lengths)))
-
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
-        """Return √W of every value, by column; 1 for normal noise.
-
-        Elements of a record whose scalars are all absent have their own.
-        """
+        """Return √W of every value, by column; 1 for normal noise. Records of one key share it if ``correlated``."""
         if not self.distribution.scaled:
             return [ONE] * len(batch.columns)
-        own = [self.distribution.roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
-        if not self.correlated:
-            return own
-        shared = self.distribution.roots(record_words(keys, batch))
-        absent = [column.codes < 0 for column in batch.columns if not column.is_array]
-        alone = np.broadcast_to(np.all(absent, axis=0), batch.size)
-        return [
-            np.where(np.repeat(alone, column.lengths), scale, np.repeat(shared, column.lengths))
-            if column.is_array
-            else shared
-            for column, scale in zip(batch.columns, own, strict=True)
-        ]
+        if self.correlated:
+            shared = self.distribution.roots(key_words(keys))
+            return [np.repeat(shared, column.lengths) for column in batch.columns]
+        return [self.distribution.roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
 
 
 def _combine(weights: Float64Array, variates: Sequence[Float64Array]) -> Float64Array | float:

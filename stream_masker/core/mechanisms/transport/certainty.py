@@ -76,6 +76,11 @@ class Excess(NamedTuple):
     which: Int64Array
     posterior: Float64Array
 
+    def joined(self, other: Excess) -> Excess:
+        """Return both together."""
+        mask, which, posterior = (np.concatenate(each) for each in zip(self, other, strict=True))
+        return Excess(mask, which, posterior)
+
 
 class Told(Protocol):
     """What n masks tell of the values of one attribute."""
@@ -110,11 +115,13 @@ class Table(NamedTuple):
     @classmethod
     def of(cls, joint: Float32Matrix, chance: Float64Array, limits: Limits) -> Table:
         """Return what the masks tell; ``chance``: (n,) their law."""
-        aims, size = limits.aims * (1.0 + 1e-6), len(joint)
-        *values, others = exceeding_entries(joint, chance, aims[:size])
-        *groups, _ = exceeding_entries(limits.groups @ joint, chance, aims[size:])
-        groups[1] = groups[1] + size
-        return cls(joint, chance, limits, Excess(*map(np.concatenate, zip(values, groups, strict=True))), others)
+        aims, prior, size = limits.aims * (1.0 + 1e-6), limits.prior, len(joint)
+        mask, value, posterior, others = exceeding_entries(joint, prior[:size], chance, aims[:size])
+        excess = Excess(mask, value, posterior)
+        if len(limits.groups):
+            mask, group, posterior, _ = exceeding_entries(limits.groups @ joint, prior[size:], chance, aims[size:])
+            excess = excess.joined(Excess(mask, group + size, posterior))
+        return cls(joint, chance, limits, excess, others)
 
     def mixed(self, weights: Float64Array) -> Float64Array:
         """See ``Told``. The least share of all masks is one of the prior."""
@@ -169,14 +176,14 @@ class Posteriors:
         others = float(shares[shares <= 1.0].max(initial=0.0)) * float(aims[:size].max())
         rows, total = np.ascontiguousarray(self.second.T), self.total
         t, x, product = exceeding_products(self.first, rows, total, aims[:size], i, j)
-        parts = [(i[t] * total.shape[1] + j[t], x, product / total[i[t], j[t]])]
+        found = Excess(i[t] * total.shape[1] + j[t], x, product / total[i[t], j[t]])
         for group, (weights, aim) in enumerate(zip(self.limits.groups, aims[size:].tolist(), strict=True)):
             inside = np.flatnonzero(weights)
             mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
             i, j = np.nonzero((mass > total * aim) & (self.law > 0.0))
-            parts.append((i * total.shape[1] + j, np.full(i.size, size + group), mass[i, j] / total[i, j]))
-        mask, which, posterior = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return Excess(mask, which, posterior.astype(np.float64)), others
+            posterior = mass[i, j].astype(np.float64) / total[i, j]
+            found = found.joined(Excess(i * total.shape[1] + j, np.full(i.size, size + group), posterior))
+        return found, others
 
     def mixed(self, weights: Float64Array) -> Float64Array:
         shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
@@ -227,7 +234,9 @@ class Redraw:
             means = [side.limits.masses(mean) for side, mean in zip(sides, found.means, strict=True)]
             if found.holds(sides, means):
                 break
-            floor = max(floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True)))
+            floor = max(
+                floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True))
+            )
         else:
             found = cls.of(sides, np.ones(found.eta.size))
         greatest = tuple(found.surest(side, mean) for side, mean in zip(sides, found.means, strict=True))
@@ -272,9 +281,7 @@ def told_by(transport: Map, limits: Sequence[Limits]) -> Sequence[Told]:
     return (Table.of(joint, joint.sum(axis=0, dtype=np.float64), limits[0]),)
 
 
-def certain(
-    start: Map, limits: Sequence[Limits], wanted: Sequence[float]
-) -> tuple[Map, Redraw, tuple[float, ...]]:
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute.

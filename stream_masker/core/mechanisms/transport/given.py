@@ -27,8 +27,9 @@ from stream_masker.core.kernels.transport import Couplings, column_costs, draw_g
 from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, Table
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Tuples, Values
 
-LEAST_CHANCE = 1e-6
-"""The least P(a | a*) of the root values from which what masks tell is computed."""
+NEGLECTED = 1e-3
+"""The greatest share of records whose root values are left out, the least probable ones, where it is computed what
+masks tell. Limits are lowered by it."""
 TRIED = 64
 """From how many masks of the root the distance without a redraw is estimated."""
 DRAWN, DRAWN_GIVEN = 200, 20
@@ -38,14 +39,17 @@ DRAWN, DRAWN_GIVEN = 200, 20
 class Moves(NamedTuple):
     """P(b, b* | a*) of k_B values in the order of the couplings and n masks.
 
-    ``new``: the index of a*. ``share``: P(a*). ``masks``: (n,) the places of masks. ``chance``: (n,) P(b* | a*).
-    ``joint``: (k_B, n) float32.
+    ``new``: the index of a*. ``share``: P(a*). ``neglected``: the share of records with other values of the root than
+    those from which the law is computed; no posterior is wrong by more. ``masks``: (n,) the places of masks.
+    ``chance``: (n,) P(b* | a*). ``prior``: (k_B,) P(b | a*). ``joint``: (k_B, n) float32.
     """
 
     new: int
     share: float
+    neglected: float
     masks: Int32Array
     chance: Float64Array
+    prior: Float64Array
     joint: Float32Matrix
 
 
@@ -106,30 +110,48 @@ class Given:
     def fitted(self, limits: Limits) -> Given:
         """Return the masking with the redraw that the limits, and the distance that is asked for, need."""
         squares = self.values[1].squares[np.ix_(self.order, self.order)]
-        news = np.flatnonzero(self.root.sum(axis=0) > 0.0)
-        floor, greatest, moved, eta = self._floor(squares, news), 0.0, 0.0, np.zeros_like(self.couplings.eta)
+        any_mask = squares @ self._target.T
+        floor, greatest, moved, eta = self._floor(squares, any_mask), 0.0, 0.0, np.zeros_like(self.couplings.eta)
         ordered = limits._replace(groups=limits.groups[:, self.order])
         asked = np.concatenate([limits.greatest[self.order], limits.greatest[self.order.size :]])
-        for each in self.moves(news):
-            prior = ordered.masses(each.joint.sum(axis=1, dtype=np.float64))
-            table = Table.of(each.joint, each.chance, ordered._replace(prior=prior, greatest=np.maximum(asked, prior)))
-            found = Redraw.least((table,), floor)
-            eta[self._entries(each.new)], greatest = found.eta, max(greatest, *found.greatest)
-            again = np.flatnonzero(found.weights)
-            distance = float((1.0 - found.eta) @ column_costs(each.joint, squares, each.masks))
-            distance += float(found.means[0] @ (squares[:, each.masks[again]] @ found.weights[again]))
-            moved += each.share * distance
+        for each in self.moves(self._news):
+            prior = ordered.masses(each.prior)
+            own = ordered._replace(prior=prior, greatest=np.maximum(asked - each.neglected, prior))
+            found = Redraw.least((Table.of(each.joint, each.chance, own),), floor)
+            eta[self._entries(each.new)], surest = found.eta, found.greatest[0] + each.neglected
+            greatest, least = max(greatest, surest), float(found.eta.min())
+            more = np.flatnonzero(found.eta > least)
+            weights = (found.eta[more] - least) * each.chance[more]
+            again = least * any_mask[:, each.new] + squares[:, each.masks[more]] @ weights
+            distance = (1.0 - found.eta) @ column_costs(each.joint, each.prior, squares, each.masks)
+            moved += each.share * float(distance + found.means[0] @ again)
         return replace(self, couplings=self.couplings._replace(eta=eta), moved=moved, greatest=greatest)
+
+    @cached_property
+    def _news(self) -> Int64Array:
+        """The masks of the root."""
+        return np.flatnonzero(self.root.sum(axis=0) > 0.0)
+
+    @cached_property
+    def _target(self) -> Float32Matrix:
+        """(k_A, k_B) float32 P(b* | a*), in the order of the couplings."""
+        table, offsets = np.zeros((len(self.root), self.order.size), np.float32), self.couplings.target_offsets
+        table[np.repeat(np.arange(len(table)), np.diff(offsets)), self.couplings.target] = self.couplings.chances
+        return table
 
     def moves(self, news: Int64Array) -> Iterator[Moves]:
         """Yield P(b, b* | a*) of some masks of the root, before the redraw. Each is valid until the next one."""
-        offsets = self.couplings.target_offsets
-        room = np.empty(self.order.size * int(np.diff(offsets).max()), np.float32)
+        room = np.empty(self.order.size * int(np.diff(self.couplings.target_offsets).max()), np.float32)
         for new in news.tolist():
-            chances, some = self.root[:, new], self._entries(new)
-            kept = np.where(chances > LEAST_CHANCE * chances.sum(), chances, 0.0)
-            joint = joint_given(self.couplings, kept / kept.sum(), new, room)
-            yield Moves(new, float(chances.sum()), self.couplings.target[some], self.couplings.chances[some], joint)
+            chances, some = self.root[:, new] / self.root[:, new].sum(), self._entries(new)
+            likely = np.argsort(-chances)
+            likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
+            kept = np.zeros_like(chances)
+            kept[likely] = chances[likely] / chances[likely].sum()
+            joint, prior = joint_given(self.couplings, kept, new, room)
+            share, neglected = float(self.root[:, new].sum()), max(1.0 - float(chances[likely].sum()), 0.0)
+            masks, chance = self.couplings.target[some], self.couplings.chances[some]
+            yield Moves(new, share, neglected, masks, chance, prior, joint)
 
     def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
         """Return the joint law of the attribute's value and its record's masks, a block (k_B, m) for each mask of the
@@ -164,8 +186,7 @@ class Given:
     @cached_property
     def _some(self) -> tuple[Int64Array, Float64Array, bool]:
         """All masks of the root, with their chances, or some that are drawn by them; whether they are drawn."""
-        chances = self.root.sum(axis=0)
-        news = np.flatnonzero(chances > 0.0)
+        news, chances = self._news, self.root.sum(axis=0)
         if news.size <= DRAWN:
             return news, chances[news], False
         steps = np.cumsum(chances)
@@ -183,15 +204,19 @@ class Given:
         """Return which entries of the couplings are those of a mask of the root."""
         return slice(*self.couplings.target_offsets[new : new + 2].tolist())
 
-    def _floor(self, squares: Float32Matrix, news: Int64Array) -> float:
-        """Return the η of all masks by which values move as far as is asked for; 0 where they move so anyway."""
-        chances = self.root.sum(axis=0)[news]
+    def _floor(self, squares: Float32Matrix, any_mask: Float32Matrix) -> float:
+        """Return the η of all masks by which values move as far as is asked for; 0 where they move so anyway.
+
+        ``any_mask``: (k_B, k_A) float32 E[d²] of each value and any mask of each a*.
+        """
+        chances = self.root.sum(axis=0)[self._news]
         some = np.unique(np.searchsorted(np.cumsum(chances), (np.arange(TRIED) + 0.5) / TRIED * chances.sum()))
-        near = far = 0.0
-        for each in self.moves(news[some]):
-            near += each.share * float(column_costs(each.joint, squares, each.masks).sum())
-            far += each.share * float(each.joint.sum(axis=1) @ (squares[:, each.masks] @ each.chance))
-        return float(np.clip((self.wanted * chances[some].sum() - near) / max(far - near, 1e-12), 0.0, 1.0))
+        near = far = total = 0.0
+        for each in self.moves(self._news[some]):
+            near += each.share * float(column_costs(each.joint, each.prior, squares, each.masks).sum())
+            far += each.share * float(each.prior @ any_mask[:, each.new])
+            total += each.share
+        return float(np.clip((self.wanted * total - near) / max(far - near, 1e-12), 0.0, 1.0))
 
 
 def _rows(law: Float32Matrix) -> tuple[Int64Array, Int32Array, Float64Array]:

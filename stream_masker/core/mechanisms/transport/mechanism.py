@@ -15,13 +15,15 @@ from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
 from stream_masker.core.mechanisms.options import MAX_ALPHA, MIN_ALPHA, Parameters, checked_alpha, parameter
-from stream_masker.core.mechanisms.transport.model import FORMAT, AttributeLaw, Maps, read_maps
+from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw, Maps, PairLaw
+from stream_masker.core.mechanisms.transport.published import FORMAT, read_maps
 from stream_masker.core.mechanisms.transport.strata import Settings, Strata
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics.counts import Counts
@@ -85,10 +87,13 @@ class SemanticTransport(WindowedMechanism[Maps]):
     * One or two attributes without arrays: the law of values, or of pairs, is kept in expectation.
     * Otherwise the first attribute that is no array is the root. It keeps its law, and each other attribute its law
       with the root. Elements of arrays, and further attributes, move as far as these laws force them to.
-    * An absent value stays absent. Of two attributes, records that lack one have a map of their own.
+    * An absent value stays absent. Records with the same attributes have maps of their own, and the promise holds
+      among them, where there are at least 200 of them and one in a hundred (of 2,000 records or fewer, one in ten).
+      Records with rarer patterns are masked independently of their codes. With more than 12 attributes it is not
+      told apart what is missing, and nothing is promised about records that lack something.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has maps of its own. The others
-      have those of all records, restricted to the codes that occur in them where these are enough.
+      have those of all records.
     * Tuples of fewer patients (different noise keys) than ``least`` spread within their blocks, so that a written
       tuple is no proof of one of the window.
 
@@ -121,9 +126,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         alpha = tuple(checked_alpha(given.alpha, self._attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
-        self._settings = Settings(
-            self._attributes, self._distances, alpha, given.certainty, groups, given.least, known
-        )
+        self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
 
     @property
     def context(self) -> Context:
@@ -147,11 +150,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
         maps = self._prepared_statistics()
-        if batch.alpha is not None:
-            raise ParameterError(
-                "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
-                "semantic_noise"
-            )
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):
@@ -178,6 +176,16 @@ class SemanticTransport(WindowedMechanism[Maps]):
         rows = np.where(rows.any(axis=1, keepdims=True), rows, unseen)
         classes = value_classes(positions, len(self._distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
+        (found,) = self._prepared_statistics().own(EVERY, 0) or (None,)
+        if self.context or found is None or found.attributes != tuples.attributes:
+            return None
+        if len(tuples.attributes) == 1:
+            return super().mask_law(tuples, channels, counts)
+        rows, columns = (v.indices(codes) for v, codes in zip(found.values, tuples.codes, strict=True))
+        return PairLaw(found, rows, columns)
 
     def risk(self, *, draws: int = 1000) -> Risk:
         self._known_counts()

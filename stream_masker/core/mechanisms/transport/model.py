@@ -1,15 +1,11 @@
-"""The maps of a window in use, and what is published of them.
-
-A message holds the window's tuples with their numbers of records, Φ, the kernels and η, in float32. All the rest, T and
-Ψ, follows from them, so that every process masks alike.
-"""
+"""The maps of a window in use: draws of masks, and the joint laws of values and masks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +13,13 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance, distortion_of
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.draws import draw_by_weights, salts_of
 from stream_masker.core.kernels.transport import Draws, draw_pairs
-from stream_masker.core.mechanisms.transport.certainty import Limits, Posteriors, Redraw, redrawn_joint, told_by
+from stream_masker.core.mechanisms.transport.certainty import Limits, Posteriors, Redraw, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Tuples, Values
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
-from stream_masker.errors import StatisticsError
 
-FORMAT = 9
-"""The number of the format of models and snapshots."""
 EVERY = -1
 """The number that stands for all contexts."""
 COLUMNS = 512
@@ -110,11 +102,17 @@ class Transport:
             return None
         if len(self.values) == 1:
             return float(self.joint(0).trace())
-        own, law = self.map, self.map.law
-        eta, (first, second), (i, j) = self.redraw.eta.reshape(own.psi.shape), own.matrices, (law.rows, law.columns)
-        kept = first[i, i] * second[j, j] * own.psi[i, j] * (1.0 - eta[i, j])
-        again = (first @ (eta * own.psi) @ second.T)[i, j] * self.redraw.weights.reshape(own.psi.shape)[i, j]
-        return float(law.share @ ((kept + again / max(self.redraw.share, 1e-300)) / own.totals[i, j]))
+        own, law, shape = self.map, self.map.law, self.map.psi.shape
+        (first, second), (i, j) = own.matrices, (law.rows, law.columns)
+        kept = first[i, i] * second[j, j] * own.psi[i, j] * (1.0 - self.redraw.eta.reshape(shape)[i, j])
+        drawn = self.redrawn[i, j] * self.redraw.weights.reshape(shape)[i, j] / max(self.redraw.share, 1e-300)
+        return float(law.share @ ((kept + drawn) / own.totals[i, j]))
+
+    @cached_property
+    def redrawn(self) -> Float32Matrix:
+        """(k_A, k_B) float32: the chance of each pair to be redrawn, times Z."""
+        first, second = self.map.matrices
+        return np.asarray(first @ (self.redraw.eta.reshape(self.map.psi.shape) * self.map.psi) @ second.T)
 
     def started(self, values: Values, law: Law, which: int) -> Kernel:
         """Return a kernel to start a next version from, as far as this one has its values."""
@@ -134,6 +132,26 @@ class Transport:
         place, held = located(old.rows.astype(np.int64) * width + old.columns, keys)
         learnt = self.map.phi / Map.started(old, self.map.kernels).phi
         return replace(start, phi=start.phi * np.where(known & held, learnt[place], np.float32(1.0)))
+
+
+class PairLaw(NamedTuple):
+    """P(a*, b* | a, b) of t pairs (``risk.records.MaskLaw``).
+
+    ``rows``, ``columns``: (t,) the indices of their values.
+    """
+
+    transport: Transport
+    rows: Int32Array
+    columns: Int32Array
+
+    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
+        """Return (t,) float64: the probability of the masked pair, as positions, given each pair."""
+        own, again, (i, j) = self.transport.map, self.transport.redraw, (self.rows, self.columns)
+        x, y = (int(v.indices(np.array([code]))[0]) for v, code in zip(self.transport.values, masked, strict=True))
+        place, (first, second) = x * own.psi.shape[1] + y, own.matrices
+        kept = first[i, x] * second[j, y] * own.psi[x, y] * (1.0 - again.eta[place])
+        drawn = self.transport.redrawn[i, j] * (again.weights[place] / max(again.share, 1e-300))
+        return np.asarray((kept + drawn) / own.totals[i, j], np.float64)
 
 
 class Side(NamedTuple):
@@ -195,9 +213,7 @@ class AttributeLaw(NamedTuple):
         for side in self.sides:
             yield side, np.searchsorted(self.positions, side.values.positions), side.records / total
 
-    def _scattered(
-        self, parts: Sequence[tuple[Int64Array, float, Iterator[Float64Matrix]]]
-    ) -> Iterator[Float64Matrix]:
+    def _scattered(self, parts: Sequence[tuple[Int64Array, float, Iterator[Float64Matrix]]]) -> Iterator[Float64Matrix]:
         for places, share, blocks in parts:
             for block in blocks:
                 wide = np.zeros((self.positions.size, block.shape[1]))
@@ -287,7 +303,9 @@ class Maps:
                 beyond = wanted < self.noise[j] * (1.0 - 1e-9)
                 truncated[j] += columns[j].places.size if beyond else 0
         parts = list(zip(batch.columns, masks, self.distances, strict=True))
-        found = [distortion_of(old.codes, new, d, truncated=n) for (old, new, d), n in zip(parts, truncated, strict=True)]
+        found = [
+            distortion_of(old.codes, new, d, truncated=n) for (old, new, d), n in zip(parts, truncated, strict=True)
+        ]
         distortions = (replace(one, squared_noise=one.values * n) for one, n in zip(found, self.noise, strict=True))
         return MaskedBatch(tuple(Column(new, old.offsets) for old, new, _ in parts), tuple(distortions))
 
@@ -302,13 +320,17 @@ class Maps:
         left = {j: cells for j, cells in enumerate(columns) if cells.places.size}
         for each in maps:
             own = [left.pop(j) for j in each.attributes]
-            drawn = each.draw([c.codes for c in own], [words[j][c.places] for j, c in zip(each.attributes, own, strict=True)])
+            drawn = each.draw(
+                [c.codes for c in own], [words[j][c.places] for j, c in zip(each.attributes, own, strict=True)]
+            )
             for j, cells, new in zip(each.attributes, own, drawn, strict=True):
                 masks[j][cells.places] = new
             yield from zip(each.attributes, each.wanted, strict=True)
             for given in each.given:
                 cells = left.pop(given.attribute)
-                new = given.draw(own[0].codes, drawn[0], cells.codes, words[given.attribute][cells.places], cells.lengths)
+                new = given.draw(
+                    own[0].codes, drawn[0], cells.codes, words[given.attribute][cells.places], cells.lengths
+                )
                 masks[given.attribute][cells.places] = new
         for j, cells in left.items():
             masks[j][cells.places] = self.hidden[j].draw(words[j][cells.places])
@@ -346,135 +368,3 @@ class _Cells(NamedTuple):
     def of(cls, column: Column, records: NDArray[np.bool_]) -> _Cells:
         places = np.flatnonzero(column.of_records(records) & (column.codes >= 0))
         return cls(places, column.codes[places], column.present_lengths[records])
-
-
-def packed(transport: Transport) -> dict[str, Any]:
-    """Return what ``unpacked`` reads."""
-    kernels = transport.map.kernels[: len(transport.values)]
-    return {
-        "attributes": list(transport.attributes),
-        "values": [pack_array(v.positions) for v in transport.values],
-        "tuples": _packed_tuples(transport.tuples),
-        "front": pack_array(transport.map.phi),
-        "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in kernels],
-        "eta": pack_array(transport.redraw.eta),
-        "moved": [list(transport.wanted), list(transport.moved), list(transport.redraw.greatest)],
-        "given": [
-            {
-                "attribute": each.attribute,
-                "values": pack_array(each.values[1].positions),
-                "tuples": _packed_tuples(each.tuples),
-                "eta": pack_array(each.couplings.eta.astype(np.float32)),
-                "moved": [each.wanted, each.moved, each.greatest],
-            }
-            for each in transport.given
-        ],
-    }
-
-
-def packed_values(values: Values, tuples: Tuples) -> dict[str, Any]:
-    """Return what is published of the values of one attribute."""
-    return {"values": pack_array(values.positions), "tuples": _packed_tuples(tuples)}
-
-
-def unpacked(model: Mapping[str, Any], distances: Sequence[Distance]) -> Transport:
-    """Return a map in use. Raises StatisticsError, or an error of another kind, if the model is not valid."""
-    attributes = tuple(map(int, model["attributes"]))
-    values = tuple(_values(each, distances[j]) for each, j in zip(model["values"], attributes, strict=True))
-    tuples = _tuples(model["tuples"], len(values[0]), len(values[1]) if len(values) == 2 else 1)
-    kernels = [
-        Kernel(v.squares, float(sharpness), _finite(weights, len(v)), _finite(levels, len(v)))
-        for v, (sharpness, weights, levels) in zip(values, model["kernels"], strict=True)
-    ]
-    phi = _finite(model["front"], tuples.rows.size)
-    own = Map(tuples.law(values), (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()), phi)
-    if not (phi > 0.0).all() or not np.isfinite(own.psi).all():
-        raise StatisticsError("the front of the model has numbers that are not allowed")
-    told = told_by(own, [Limits.of(own.law.share_of(j), 1.0) for j in range(len(values))])
-    wanted, moved, greatest = (tuple(map(float, each)) for each in model["moved"])
-    again = replace(Redraw.of(told, _eta(model["eta"], own.psi.size)), greatest=greatest)
-    given = [_given(each, values[0], distances, redrawn_joint(own, again, 0)) for each in model["given"]]
-    return Transport(attributes, values, tuples, own, again, wanted, moved, tuple(given))
-
-
-def _given(model: Mapping[str, Any], root: Values, distances: Sequence[Distance], joint: Float64Matrix) -> Given:
-    values = _values(model["values"], distances[model["attribute"]])
-    wanted, moved, greatest = map(float, model["moved"])
-    made = Given.of(model["attribute"], (root, values), _tuples(model["tuples"], len(root), len(values)), wanted)
-    eta = _eta(model["eta"], made.couplings.eta.size).astype(np.float64)
-    made = replace(made.of_root(joint), moved=moved, greatest=greatest)
-    return replace(made, couplings=made.couplings._replace(eta=eta))
-
-
-def _packed_tuples(tuples: Tuples) -> list[str]:
-    keys = tuples.rows.astype(np.int64) * tuples.frequent[1].size + tuples.columns
-    flags = (tuples.heavy, *tuples.frequent)
-    return [
-        pack_array(np.diff(keys, prepend=0)),
-        pack_array(tuples.counts),
-        *(pack_array(f.astype(np.uint8)) for f in flags),
-    ]
-
-
-def _tuples(model: Sequence[str], first: int, second: int) -> Tuples:
-    keys = np.cumsum(unpack_array(model[0], np.int64))
-    counts = unpack_array(model[1], np.int64, keys.size)
-    if not keys.size or keys[0] < 0 or keys[-1] >= first * second or np.diff(keys).min(initial=1) < 1:
-        raise StatisticsError("the tuples of the model are not distinct, or not allowed")
-    if counts.min() < 1:
-        raise StatisticsError("a count of the model is not positive")
-    rows, columns = (each.astype(np.int32) for each in np.divmod(keys, second))
-    sizes = (keys.size, first, second)
-    heavy, *flags = (unpack_array(each, np.uint8, n) > 0 for each, n in zip(model[2:], sizes, strict=True))
-    return Tuples(rows, columns, counts, heavy, (flags[0], flags[1]))
-
-
-def _values(text: str, distance: Distance) -> Values:
-    positions = unpack_array(text, np.int32)
-    if not positions.size or not (0 <= positions[0] <= positions[-1] < len(distance.taxonomy)):
-        raise StatisticsError("the values of the model are not concepts of the taxonomy")
-    if np.diff(positions).min(initial=1) < 1:
-        raise StatisticsError("the values of the model are not distinct")
-    return Values.of(distance, positions)
-
-
-def _finite(text: str, size: int) -> NDArray[np.float32]:
-    numbers = unpack_array(text, np.float32, size)
-    if not np.isfinite(numbers).all():
-        raise StatisticsError("the numbers of the model are not finite")
-    return numbers
-
-
-def _eta(text: str, size: int) -> NDArray[np.float32]:
-    eta = _finite(text, size)
-    if eta.min() < 0.0 or eta.max() > 1.0:
-        raise StatisticsError("a redraw of the model has chances that are not from 0 to 1")
-    return eta
-
-
-def _stratum(model: Mapping[str, Any], distances: Sequence[Distance]) -> Stratum:
-    maps = None if model["maps"] is None else tuple(unpacked(each, distances) for each in model["maps"])
-    made = Stratum(int(model["context"]), int(model["pattern"]), int(model["records"]), maps)
-    masked = [j for each in maps or () for j in (*each.attributes, *(g.attribute for g in each.given))]
-    present = [j for j in range(len(distances)) if not made.pattern >> j & 1]
-    if maps is not None and sorted(masked) != present:
-        raise StatisticsError("the model's maps are not of the attributes of their records")
-    return made
-
-
-def read_maps(
-    model: Mapping[str, Any], context: Sequence[Any], distances: tuple[Distance, ...], noise: Float64Array
-) -> Maps:
-    """Return the maps of a model. Raises StatisticsError if it is not valid, or of other contexts.
-
-    ``context``: the contexts of the mechanism. ``noise``: (p,) α·sdVar.
-    """
-    if read_model_field(model, "context") != context:
-        raise StatisticsError("the model's contexts are not those of this mechanism")
-    try:
-        strata = tuple(_stratum(each, distances) for each in model["strata"])
-        read = ((_values(each["values"], d), each) for each, d in zip(model["hidden"], distances, strict=True))
-        hidden = tuple(Hidden.of(values, _tuples(each["tuples"], len(values), 1)) for values, each in read)
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-        raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-    return Maps(distances, strata, hidden, tuple(noise.tolist()), bool(context))

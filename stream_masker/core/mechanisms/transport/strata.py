@@ -12,15 +12,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Values, greatest_distance, levelled
 from stream_masker.core.mechanisms.transport.given import Given, given_groups
-from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Maps, Transport, packed, packed_values
+from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Maps, Transport
+from stream_masker.core.mechanisms.transport.published import packed, packed_tuples
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
-from stream_masker.core.arrays import located
+from stream_masker.core.statistics.packing import pack_array
 from stream_masker.errors import StatisticsError
 
 ENOUGH = 200
@@ -69,7 +71,7 @@ class Part(NamedTuple):
 def parts_of(counts: Counts, sizes: Sequence[int]) -> Iterator[tuple[int, Part]]:
     """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
     split = {key: dict(_split(column, len(sizes))) for key, column in counts.lacking.items()}
-    every: dict[Attributes, SparseCounts] = dict(counts.pairs)
+    every: dict[Attributes, SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
     for j, column in enumerate(counts.values):
         every[j,] = _with_bits(counts.events.get((j,)), column)
     whole = {key: _remainder(column, list(split.get(key, {}).values())) for key, column in every.items()}
@@ -106,15 +108,16 @@ class Strata:
         ]
         return {
             "context": self._settings.context.to_list(),
-            "hidden": [packed_values(*self._column(j, self._counts.values[j])) for j in range(len(self._sizes))],
+            "hidden": [self._hidden(j, column) for j, column in enumerate(self._counts.values)],
             "strata": strata,
         }
 
-    def _column(self, j: int, column: SparseCounts) -> tuple[Values, Tuples]:
+    def _hidden(self, j: int, column: SparseCounts) -> dict[str, Any]:
+        """Return the law of masks of records of which there are too few for maps."""
         values = Values.most_frequent(self._settings.distances[j], column)
         tuples = Tuples.of(column, (values,), self._settings.least)
         tuples.law((values,))
-        return values, tuples
+        return {"values": pack_array(values.positions), "tuples": packed_tuples(tuples)}
 
     def _maps(self, number: int, pattern: int, part: Part) -> list[dict[str, Any]] | None:
         """Return the maps of the records of a pattern, and a context if that is not all; None for too few of them."""
@@ -154,13 +157,15 @@ class Strata:
         own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
         own = before.continued(own, values) if before else own
         links = list(self._links(key, values[0], part))
-        others = [group for each in links for group in given_groups(each.source, self._limits_of(each, law.share_of(0)))]
-        limits = [settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))]
+        others = [
+            group for each in links for group in given_groups(each.source, self._limits_of(each, law.share_of(0)))
+        ]
+        limits = [
+            settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
+        ]
         found, again, moved = certain(own, limits, goals)
-        given = []
-        for each in links:
-            each = each.of_root(redrawn_joint(found, again, 0))
-            given.append(each.fitted(self._limits_of(each, each.root.sum(axis=1))))
+        joint = redrawn_joint(found, again, 0)
+        given = (each.of_root(joint).fitted(self._limits_of(each, joint.sum(axis=1))) for each in links)
         return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, tuple(given))
 
     def _limits_of(self, given: Given, root: Float64Array) -> Limits:
@@ -190,7 +195,9 @@ def _swapped(pair: SparseCounts, first: int, second: int) -> SparseCounts:
     """Return the counts of pairs (b, a) as those of (a, b); ``first``, ``second``: the numbers of concepts of a, b."""
     b, a = np.divmod(pair.keys, first)
     order = np.argsort(a * second + b)
-    return SparseCounts((a * second + b)[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order])
+    return SparseCounts(
+        (a * second + b)[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order]
+    )
 
 
 def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:

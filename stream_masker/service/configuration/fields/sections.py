@@ -134,10 +134,6 @@ class FieldsSection(Section):
 class ProduceSection(Section):
     """The conversion of files to events, by `stream-masker produce` and all other commands that read events."""
 
-    columns: dict[NonEmptyText, FieldPath] = Field(
-        default_factory=dict,
-        description="The field path of each column. If empty, each column becomes a field of its name.",
-    )
     key: FieldPath | None = Field(
         default=None, description="The path of the field whose value becomes the message key. Default: no key."
     )

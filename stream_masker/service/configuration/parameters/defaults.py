@@ -76,7 +76,7 @@ def _shown(value: object) -> str:
 
 
 def _alphas(configuration: Configuration) -> str:
-    """Return the noise level of each attribute."""
+    """Return the noise level of all attributes or of each."""
     levels = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
     if len(set(levels.values())) == 1:
         return f"{next(iter(levels.values())):g}"

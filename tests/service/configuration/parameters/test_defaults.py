@@ -15,8 +15,8 @@ from stream_masker.service.configuration.build import build_mechanism, mechanism
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 
 SECRET = bytes(range(32))
+CODES = {"flat": ["a", "b", "c", "d"], "other": ["x", "y", "z"]}
 ONTOLOGIES = {
-    "icd": {"source": "icd10cm"},
     "flat": {"source": "flat.csv"},
     "other": {"source": "other.csv"},
 }
@@ -26,7 +26,6 @@ THIRD = {"path": "third", "ontology": "other"}
 ARRAY = {"path": "others[*]", "ontology": "flat"}
 SECOND_ARRAY = {"path": "more[*]", "ontology": "flat"}
 NUMBER = {"path": "age", "numeric": {"integer": True}}
-CODES = {"flat": ["a", "b", "c", "d"], "other": ["x", "y", "z"]}
 
 
 def data(*attributes, **sections):

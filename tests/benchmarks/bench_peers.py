@@ -1,31 +1,60 @@
-"""Streams: this project's worker beside frames that do a trivial job, on one broker.
+"""The worker beside other stream frames that do a trivial job, on one broker.
 
-``python tests/benchmarks/peers/streams.py [--records N] [--only NAME] [--write]`` starts a broker, writes synthetic
-events to four partitions, runs each program, a single process, over all of them, and prints the table or writes it into
-``docs/development.md``. Needs Java 17 and Maven. On a machine that does other work, rates are too low and ratios
-uncertain; processor times change least.
+``python tests/benchmarks/bench_peers.py [--records N] [--only NAME]`` starts a broker, writes synthetic events to four
+partitions, runs each program, a single process, over all of them, and prints the table. A program runs in an
+environment of its own, which the command creates in the cache folder, from pinned versions; its script is in ``peers``.
+Needs Java 17 and Maven. On a machine that does other work, rates are too low and ratios uncertain; processor times
+change least.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
-
-from streaming import HEADERS, Measured, Stream, broker, stream_arguments
+from measuring import table
+from streaming import HEADERS, INSIDE, Measured, Stream, broker, stream_arguments
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 
-from peers.harness import INSIDE, Peer, show_rows
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program. ``pins``: requirements with versions, its own first."""
+
+    name: str
+    pins: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name and version of the program."""
+        package, version = self.pins[0].split("==")
+        return f"{package.partition('[')[0]} {version}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command that runs the script in its environment, which is created if it does not exist."""
+        digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        python = cache / "stream-masker-peers" / f"{self.name}-{digest}" / "bin" / "python"
+        if not python.with_name("complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *self.pins], check=True)
+            python.with_name("complete").touch()
+        return [str(python), str(INSIDE / f"{self.name}_stream.py")]
+
 
 ORJSON = "orjson==3.11.4"
 LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
-    Peer("loop", "loop_stream.py", ("confluent-kafka==2.12.2", ORJSON)),
-    Peer("bytewax", "bytewax_stream.py", ("bytewax[kafka]==0.21.1", ORJSON)),
-    Peer("quix", "quix_stream.py", ("quixstreams==3.28.1",)),
-    Peer("faust", "faust_stream.py", ("faust-streaming==0.15.3", ORJSON)),
+    Peer("loop", ("confluent-kafka==2.12.2", ORJSON)),
+    Peer("bytewax", ("bytewax[kafka]==0.21.1", ORJSON)),
+    Peer("quix", ("quixstreams==3.28.1",)),
+    Peer("faust", ("faust-streaming==0.15.3", ORJSON)),
 )
 KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
 HOW = {
@@ -43,13 +72,13 @@ HEAD = ("", "job", "records/s", "of the loop", "processor, µs a record")
 
 def main() -> None:
     only = {"choices": [*HOW, "kafka-streams"], "help": "measure only this project, the loop and one other"}
-    given = stream_arguments(__doc__, {"--records": 300_000, "--only": only, "--write": False})
+    given = stream_arguments(__doc__, {"--records": 300_000, "--only": only})
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, given)
         stream.fill(given.records)
         stream.calibrate()
         measured = dict(contest(stream, given))
-    show_rows("streams", HEAD, rows(measured), write=given.write)
+    table("Streams", HEAD, rows(measured))
 
 
 def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:

@@ -1,34 +1,49 @@
-"""``stream-masker worker``: the mask worker."""
+"""``stream-masker worker`` and ``stream-masker calibrator``: the processes of the service."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
 from stream_masker.errors import StreamMaskerError
-from stream_masker.service.configuration import load_configuration
+from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS
-from stream_masker.service.runtime.process import infrequent_collections, stop_on_signals
 
 log = logging.getLogger(__name__)
 
 
+def process_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--config``, ``--http-port`` and ``--log-level``."""
+    port = click.option(
+        "--http-port",
+        type=click.IntRange(0, 65_535),
+        help="Overrides http.port, for several processes on one machine. 0 selects a free port and logs it.",
+    )
+    level = click.option(
+        "--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Level of the log."
+    )
+    return config_option(port(level(function)))
+
+
+def loaded(config: Path, log_level: str) -> Configuration:
+    """Configure the log, and return the configuration; its mechanism is logged."""
+    configure_process_log(log_level)
+    configuration = load_configuration(config)
+    log.info(mechanism_line(configuration))
+    return configuration
+
+
 @click.command(cls=ReportingCommand)
-@config_option
-@click.option(
-    "--http-port",
-    type=click.IntRange(0, 65_535),
-    help="Overrides http.port, for several workers on one machine. 0 selects a free port and logs it.",
-)
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Level of the log.")
-def command(config: Path, http_port: int | None, log_level: str) -> None:
+@process_options
+def worker(config: Path, http_port: int | None, log_level: str) -> None:
     """Mask the input topics, record by record, until SIGTERM or SIGINT.
 
     One transaction holds the masked records, rejections, calibration counts and offsets of a batch. Without
@@ -47,17 +62,36 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.observability.health import Health
     from stream_masker.service.observability.http import HttpServer
     from stream_masker.service.observability.metrics import process_registry
+    from stream_masker.service.runtime.process import infrequent_collections, stop_on_signals
     from stream_masker.service.worker.run import run_worker
 
-    configure_process_log(log_level)
-    configuration = load_configuration(config)
-    log.info(mechanism_line(configuration))
+    configuration = loaded(config, log_level)
     stop, health = threading.Event(), Health()
     registry = process_registry("worker", health)
     stop_on_signals(stop)
     server = HttpServer(configuration, health, registry, port=http_port)
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
+
+
+@click.command(cls=ReportingCommand)
+@process_options
+def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
+    """Merge the workers' counts and publish statistics and their drift, until SIGTERM or SIGINT.
+
+    Of several processes, one is active and the others stand by; /readyz reports the role. Without statistics, a
+    calibrator samples its input topics. After a stop or a crash, it continues with the same window.
+
+    The calibrator waits for brokers that do not answer. The exit codes are those of `worker`.
+
+    \b
+    Examples:
+      stream-masker calibrator --config discharges.yaml
+      stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
+    """
+    from stream_masker.service.calibrator.process import run_calibrator
+
+    run_calibrator(loaded(config, log_level), http_port=http_port)
 
 
 @contextmanager

@@ -1,0 +1,125 @@
+"""Batches that an output refuses: they are written in halves, and only what is refused alone is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from results import result_of
+
+from stream_masker.pipeline.records import Masked, Result
+from stream_masker.service.kafka.messages import Partition
+from stream_masker.service.worker.outcomes import Outputs, TransactionCounts
+from stream_masker.service.worker.transactions import AbortedError, Transactions
+
+FIRST, SECOND = Partition("in", 0), Partition("in", 1)
+BLOCK: Any = "block"
+
+
+class FakeProducer:
+    """A producer whose broker refuses a transaction by the sent messages of (topic, partition, value)."""
+
+    def __init__(self, refuses: Callable[[list[tuple[str, int, bytes]]], int | None]) -> None:
+        self.refuses = refuses
+        self.sent: list[tuple[str, int, bytes]] = []
+        self.committed: list[tuple[str, int, bytes]] = []
+        self.offsets: dict[int, int] = {}
+        self.offered: dict[int, int] = {}
+
+    def init_transactions(self, timeout: float) -> None:
+        """Initialise nothing."""
+
+    def begin_transaction(self) -> None:
+        self.sent = []
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, *_: object) -> None:
+        self.sent.append((topic, partition, value))
+
+    def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout: float) -> None:
+        self.offered = {one.partition: one.offset for one in offsets}
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+    def commit_transaction(self, timeout: float) -> None:
+        code = self.refuses(self.sent)
+        if code is not None:
+            raise KafkaException(KafkaError(code, "refused", False, False, True))
+        self.committed += self.sent
+        self.offsets |= self.offered
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.sent = []
+
+
+def write(producer: FakeProducer, results: dict[Partition, Result]) -> TransactionCounts:
+    """Write a batch to the producer."""
+    outputs = Outputs(
+        input="in",
+        output="out",
+        rejected="bad",
+        calibration="blocks",
+        rejected_partitions=1,
+        encode_block=lambda block: (b"key", block.encode()),
+    )
+    connect: Any = lambda: producer  # noqa: E731
+    writing = Transactions(connect, lambda _: outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
+    writing.open()
+    return writing.write(results, None).result(10)
+
+
+def records(*offsets: int, blocks: list[Any] | None = None) -> Result:
+    return result_of([Masked(n, b"%d" % n, b"k", [], 1) for n in offsets], [BLOCK] if blocks is None else blocks)
+
+
+def masked(producer: FakeProducer, partition: int) -> list[int]:
+    """The committed masked records of a partition, in their order."""
+    return [int(value) for topic, number, value in producer.committed if (topic, number) == ("out", partition)]
+
+
+def rejected(producer: FakeProducer) -> list[tuple[int, int, str]]:
+    rejections = [orjson.loads(value) for topic, _, value in producer.committed if topic == "bad"]
+    return [(one["partition"], one["offset"], one["reason"]) for one in rejections]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (KafkaError.MSG_SIZE_TOO_LARGE, "too_large"),
+        (KafkaError.INVALID_TIMESTAMP, "timestamp_out_of_range"),
+        (KafkaError.INVALID_RECORD, "refused_by_output"),
+    ],
+)
+def test_refused_records_are_rejected_and_all_others_masked_once_in_order(code: int, reason: str) -> None:
+    bad = {("out", 0, b"13"), ("out", 0, b"14"), ("out", 1, b"0")}
+    producer = FakeProducer(lambda sent: code if bad & {*sent} else None)
+    counts = write(producer, {FIRST: records(*range(10, 20)), SECOND: records(*range(3))})
+    assert masked(producer, 0) == [10, 11, 12, *range(15, 20)]
+    assert masked(producer, 1) == [1, 2]
+    assert sorted(rejected(producer)) == [(0, 13, reason), (0, 14, reason), (1, 0, reason)]
+    assert (producer.offsets, counts.records, counts.masked, counts.causes.total()) == ({0: 20, 1: 3}, 13, 10, 3)
+    assert [value for topic, _, value in producer.committed if topic == "blocks"] == [b"block"] * 2
+
+
+def test_requests_that_are_too_large_together_are_written_in_parts() -> None:
+    producer = FakeProducer(lambda sent: KafkaError.RECORD_LIST_TOO_LARGE if len(sent) > 3 else None)
+    write(producer, {FIRST: records(*range(10))})
+    assert (masked(producer, 0), rejected(producer)) == ([*range(10)], [])
+
+
+def test_a_block_that_is_refused_is_left_out() -> None:
+    producer = FakeProducer(
+        lambda sent: KafkaError.MSG_SIZE_TOO_LARGE if any(topic == "blocks" for topic, *_ in sent) else None
+    )
+    counts = write(producer, {FIRST: records(*range(10))})
+    assert (masked(producer, 0), rejected(producer), counts.blocks_left_out) == ([*range(10)], [], 1)
+
+
+def test_a_batch_whose_rejections_are_refused_too_is_aborted() -> None:
+    producer = FakeProducer(lambda sent: KafkaError.INVALID_RECORD)
+    with pytest.raises(AbortedError):
+        write(producer, {FIRST: records(1)})
+    assert producer.committed == []

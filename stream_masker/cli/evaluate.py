@@ -32,7 +32,7 @@ from stream_masker.service.files import outputs
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.named import named_files
 from stream_masker.service.formats.wire_format import file_format
-from stream_masker.service.observability.progress import shown_activity, task_progress
+from stream_masker.service.observability.progress import shown_activity
 
 ALL_NAMES = "all"
 NOT_MET_EXIT_CODE = 3
@@ -148,8 +148,16 @@ def command(
     outputs.refuse_same_file(read, {"--output": str(output)})
     data = read_dataset(configuration, source, records)
     compared = [configured_candidate(configuration), *candidates(mechanisms, alphas)]
-    with task_progress("measured", total=len(compared), stream=information()) as done:
-        evaluation = evaluate(data, compared, processes=min(processes, len(compared)), repeats=repeats, done=done)
+    measured = count(1)
+    with shown_activity(information()) as show:
+        show(f"measuring {len(compared)} settings")
+        evaluation = evaluate(
+            data,
+            compared,
+            processes=min(processes, len(compared)),
+            repeats=repeats,
+            done=lambda: show(f"measuring, {next(measured)} of {len(compared)} settings are done"),
+        )
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
     best = recommend(evaluation.measurements, limits, data) if limits and evaluation.measurements else None
     outputs.write_text(str(output), report_html(evaluation, best))

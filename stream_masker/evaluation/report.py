@@ -1,4 +1,4 @@
-"""The report of an evaluation: an HTML page with the verdict, one table and three figures, and its measures as plain data."""
+"""The report of an evaluation: an HTML page with the verdict, one table and three figures; its measures as data."""
 
 from __future__ import annotations
 

@@ -161,7 +161,9 @@ def test_the_risk_and_the_sample_are_reported(made: DriverBench) -> None:
     made.driver.assigned(active=True)
     made.tick()
     made.opened[0].sampled, made.opened[0].crossed = 7, ("one: the vulnerability is too high",)
+    made.opened[0].statements = ("statistics version 3:", "  Right guesses: 45 %.")
     made.tick()
+    assert made.health.page().endswith("statistics version 3:\n  Right guesses: 45 %.\n")
     assert made.health.notes == (
         "no statistics yet: 7 records sampled, 10 needed",
         "one: the vulnerability is too high",

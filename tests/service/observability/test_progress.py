@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from stream_masker.service.observability.progress import Activity, progress, shown_activity
+from stream_masker.service.observability.progress import progress, shown_activity
 
 
 class FakeClock:
@@ -54,16 +54,6 @@ class Lines(io.StringIO):
         done = super().write(text)
         self.written.set()
         return done
-
-
-def test_lines_have_the_current_activity_and_its_seconds():
-    now = [0.0]
-    activity = Activity(lambda: now[0])
-    activity.show("calibrating")
-    now[0] = 3.4
-    assert activity.line() == "calibrating (3 s)"
-    activity.show("masking")
-    assert activity.line() == "masking (0 s)"
 
 
 def test_lines_are_written_while_the_block_runs():

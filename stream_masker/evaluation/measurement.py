@@ -24,7 +24,7 @@ from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.risk.risk import CERTAIN, Risk
-from stream_masker.core.utility import Utility
+from stream_masker.core.statistics.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet, semantic_errors, sum_of_squared_errors, utility_of
 

@@ -13,7 +13,7 @@ from support.evaluating import dataset
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import NO_SLOT
-from stream_masker.core.utility import utility
+from stream_masker.core.statistics.utility import utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import Candidate, candidates, noise_candidate

@@ -12,8 +12,8 @@ import numpy as np
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import check_same_attributes, mean_distance
 from stream_masker.core.numeric import NumericStatistics
+from stream_masker.core.statistics.drift import check_same_attributes, mean_distance
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 

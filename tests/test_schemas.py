@@ -31,9 +31,8 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
     fingerprints,
 )
-from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.records import Block, Rejected, stamp
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.service.configuration.schema import configuration_schema_text
 
@@ -196,7 +195,7 @@ def test_schemas_list_all_reasons():
     assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
 
-STAMP = stamp(statistics_version=1, mechanism="semantic_noise", configuration=HASH)
+STAMP = stamp(1, "semantic_noise", HASH)
 ENVELOPE = {
     "partition": 0,
     "timestamp": 1,

@@ -58,9 +58,9 @@ class Observations:
         return self.produced + self.outcomes + (self.statistics.version if self.statistics else 0)
 
     def on_input(self, message: Message) -> None:
-        event = orjson.loads(message.value() or b"")
         self.produced += 1
         if self.pair is None:
+            event = orjson.loads(message.value() or b"")
             self.before[event["encounter_id"]] = event
 
     def on_output(self, message: Message) -> None:

@@ -21,6 +21,7 @@ from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.messages import (
     StatisticsMessage,
     decode_statistics,
@@ -31,7 +32,6 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
 from stream_masker.pipeline.risk import assess_version
-from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits

@@ -12,7 +12,7 @@ from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
-from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
 from stream_masker.core.mechanisms.options import MAX_ALPHA, MIN_ALPHA, Parameters, checked_alpha, parameter
 from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw, Maps, PairLaw
@@ -197,14 +197,27 @@ class SemanticTransport(WindowedMechanism[Maps]):
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
             law = AttributeLaw.of(maps.sides(j))
-            joint = law.joint
-            prior, positions = joint.sum(axis=1), law.positions
+            joint, positions = law.joint, law.positions
+            factors = self._factors(joint.sum(axis=1), positions, j)
+            joint = joint * factors
+            prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
             blocks, drawn = law.blocks()
-            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, 0.0, drawn, law.greatest)
+            weighted = (block * factors for block in blocks)
+            record[name] = disclosure(distance.taxonomy, positions, prior, weighted, 0.0, drawn, law.greatest)
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
         return Risk(value, record, unchanged, maps.unchanged, rmse)
+
+    def _factors(self, prior: Float64Array, positions: Int32Array, j: int) -> Float64Matrix:
+        """Return (k, 1) the share of each value in the window divided by that in its maps, which do not have the law of
+        records that are too few for one; 1 if the counts are not known, or have a record more than once."""
+        if self._counts is None or self._counts.lengths:
+            return np.ones((prior.size, 1))
+        column = self._counts.values[j]
+        place, known = located(positions, column.keys)
+        share = np.bincount(place, column.counts, positions.size) / column.rows
+        return np.where(known.all(), share / np.maximum(prior, 1e-300), 1.0)[:, None]
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return Strata(self._settings, counts, np.diag(statistics.covariance), self._prepared).model()

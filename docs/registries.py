@@ -9,7 +9,6 @@ from typing import Any
 from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import jensen_shannon
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.marginality import (
     marginality,
@@ -29,7 +28,8 @@ from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.records import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.statistics import nearest_psd
-from stream_masker.core.utility import AttributeUtility, PairUtility
+from stream_masker.core.statistics.drift import jensen_shannon
+from stream_masker.core.statistics.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
 from stream_masker.evaluation.dataset import sum_of_squared_errors
 from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus

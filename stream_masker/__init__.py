@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         semantic_variance,
     )
     from stream_masker.frames import FrameMasker, mask_frame
-    from stream_masker.measures import measure_utility
+    from stream_masker.measures import measure_drift, measure_utility
 
 __version__ = "0.1.0"
 
@@ -40,6 +40,7 @@ __all__ = [
     "distance_covariance",
     "distance_variance",
     "mask_frame",
+    "measure_drift",
     "measure_utility",
     "semantic_mean",
     "semantic_variance",
@@ -57,6 +58,7 @@ _MODULES = {
     "distance_covariance": "statistics",
     "distance_variance": "statistics",
     "mask_frame": "frames",
+    "measure_drift": "measures",
     "measure_utility": "measures",
     "semantic_mean": "statistics",
     "semantic_variance": "statistics",

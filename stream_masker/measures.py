@@ -10,7 +10,8 @@ from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.base import Record, distortion_of
 from stream_masker.core.statistics import Statistics, compute_statistics
-from stream_masker.core.utility import Utility, utility
+from stream_masker.core.statistics.drift import Drift, drift_between
+from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError
 from stream_masker.summary import MaskingReport
@@ -38,6 +39,25 @@ def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked
         getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
         mechanism.distances,
     )
+
+
+def measure_drift(before: Statistics | WindowedMechanism[Any], now: WindowedMechanism[Any]) -> Drift:
+    """Measure how the records of one calibration differ from those of an earlier one, and whether that is by chance.
+
+    * ``now``: a calibrated mechanism. ``before``: the statistics of an earlier calibration, or a mechanism that has
+      them, such as one that has restored a snapshot.
+
+    The result has a ``verdict``: ``none`` within what random samples of one law differ by, ``watch`` beyond it, ``act``
+    from the sizes on at which practice acts. ``attributes[name]`` and ``pairs[a, b]`` have the figures, each with its
+    null band and a verdict, and the blocks and codes that moved most. There are no pairs if ``now`` has only restored
+    a snapshot. Raises StatisticsError for different attributes or taxonomies.
+    """
+    if not isinstance(now, WindowedMechanism):
+        raise ParameterError(f"now is of type {type(now).__name__}: use a calibrated mechanism")
+    older = before.statistics if isinstance(before, WindowedMechanism) else before
+    if not isinstance(older, Statistics):
+        raise ParameterError(f"before is of type {type(before).__name__}: use statistics or a calibrated mechanism")
+    return drift_between(older, now.statistics, now.distances, now.counts)
 
 
 def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> MaskingReport:

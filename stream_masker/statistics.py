@@ -10,7 +10,7 @@ from stream_masker.core.statistics import (
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.utility import Utility
+from stream_masker.core.statistics.utility import Utility
 
 __all__ = [
     "Statistics",

@@ -5,7 +5,7 @@ Every place that reports masked records uses them: the commands, tables in Pytho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
@@ -204,3 +204,52 @@ class MaskingReport:
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
         }
+
+
+FIGURES = {
+    "psi_blocks": "PSI of blocks",
+    "psi_codes": "PSI of codes",
+    "divergence_blocks": "Jensen-Shannon divergence of blocks",
+    "divergence_codes": "Jensen-Shannon divergence of codes",
+    "energy": "energy distance",
+    "mean": "distance of the means",
+    "variance": "difference of sVar",
+    "novel": "share of new codes",
+    "correlation": "difference of sdCor",
+}
+"""What the figures of drift are called for people."""
+
+TO_DO: Mapping[str, str] = {
+    "none": "nothing to do: random samples of the same data differ as much",
+    "watch": "look at the codes that moved, and wait for the next version: more than chance, but small",
+    "act": "find out whether patients, coding or a source have changed; if it is to stay, renew the baseline with "
+    "`stream-masker calibrate --publish --baseline`",
+}
+"""What an operator does at each verdict."""
+
+MOST_NAMED = 3
+"""The number of figures, and of codes that moved, in a line."""
+
+
+def drift_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines about drift for people; ``report``: as ``Drift.to_dict`` returns it."""
+    yield f"drift since version {report['since']}: {report['verdict']}"
+    pairs = {", ".join(pair["attributes"]): {"correlation": pair["correlation"]} for pair in report["pairs"]}
+    found = {name: attribute["figures"] for name, attribute in report["attributes"].items()} | pairs
+    for name, figures in found.items():
+        beyond = [(kind, figure) for kind, figure in figures.items() if figure["verdict"] != "none"]
+        texts = [
+            f"{FIGURES[kind]} {figure['value']:.3f} (without drift at most {figure['limit']:.3f})"
+            for kind, figure in sorted(beyond, key=lambda one: one[1]["verdict"])[:MOST_NAMED]
+        ]
+        if texts:
+            yield f"  {name}: {', '.join(texts)}"
+        moved = [one for one in report["attributes"].get(name, {"moved": []})["moved"] if one["level"] == "codes"]
+        if texts and moved:
+            yield "    moved most: " + "; ".join(map(_moved, moved[:MOST_NAMED]))
+    yield f"  what to do: {TO_DO[report['verdict']]}"
+
+
+def _moved(one: Mapping[str, Any]) -> str:
+    label = f" {one['label']}" if one["label"] else ""
+    return f"{one['concept']}{label}, {one['before']:.1%} -> {one['now']:.1%}"

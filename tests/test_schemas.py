@@ -15,12 +15,12 @@ from support.schemas import load_schema, schema_names, schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
-from stream_masker.core.utility import utility
+from stream_masker.core.statistics.drift import drift_between
+from stream_masker.core.statistics.utility import utility
 from stream_masker.pipeline.messages import (
     BlockRange,
     DriftReport,
@@ -31,7 +31,6 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
     fingerprints,
 )
-from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import Style, StyleCounts
@@ -172,7 +171,7 @@ def version(blocks, source, styles=None, numeric=False) -> bytes:
 
 def differences(numeric=False):
     before, after = statistics(1, numeric), statistics(2, numeric)
-    drift = drift_between(after, before, DISTANCES).to_dict()
+    drift = drift_between(before, after, DISTANCES, counts(2)).to_dict()
     return drift, drift, utility(before, after, DISTORTIONS, 0.3, DISTANCES).to_dict()
 
 
@@ -196,12 +195,16 @@ def test_schemas_list_all_reasons():
     assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
 
-STAMP = stamp(statistics_version=1, mechanism="semantic_noise", configuration=HASH)
+STAMP = {
+    "stream-masker-version": "1",
+    "stream-masker-mechanism": "semantic_noise",
+    "stream-masker-configuration": HASH,
+}
 ENVELOPE = {
     "partition": 0,
     "timestamp": 1,
     "key": None,
-    "headers": {"content-type": "application/json", **{name: value.decode() for name, value in STAMP}},
+    "headers": {"content-type": "application/json", **STAMP},
     "value": {"encounter_id": 1},
 }
 

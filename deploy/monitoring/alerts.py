@@ -13,6 +13,8 @@ from typing import Any, Literal
 import yaml
 from queries import checked, metric
 
+from stream_masker.core.statistics.drift import VERDICTS
+
 PREFIX = "StreamMasker"
 RUNBOOKS = "docs/operations.md"
 """The page with a section for each alert."""
@@ -23,9 +25,9 @@ MARK = "<<{}>>"
 REPORTED_ELSEWHERE = "brokers|statistics"
 """Components of a process that have alerts of their own."""
 
-TREND, IDLE, REMEMBERED = "10m", "30m", "1d"
-"""Ranges: of the trend of the lag; without records, after which an input is idle; and how long an installation without
-any process counts as gone, before it counts as removed."""
+TREND, IDLE, REMEMBERED, LASTING = "10m", "30m", "1d", "1h"
+"""Ranges: of the trend of the lag; without records, after which an input is idle; how long an installation without any
+process counts as gone, before it counts as removed; and after which drift lasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +35,11 @@ class Thresholds:
     """When alerts fire, as texts of PromQL.
 
     ``window``: the range of the rates. ``stale_seconds``: age of statistics. ``lag``: uncommitted records.
-    ``divergence``: Jensen-Shannon divergence, in [0, 1]. Shares, in [0, 1]: ``rejected`` of the records, ``unchanged``
-    of the window's values.
+    Shares, in [0, 1]: ``rejected`` of the records, ``unchanged`` of the window's values.
     """
 
     window: str = "5m"
     stale_seconds: str = "3600"
-    divergence: str = "0.1"
     rejected: str = "0.01"
     unchanged: str = "0.6"
     lag: str = "100000"
@@ -200,11 +200,18 @@ def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
             "Records arrive, and a process uses statistics that are {{ $value | humanizeDuration }} old.",
         ),
         Alert(
-            "DriftOverThreshold",
+            "DriftNeedsAction",
             "warning",
             "10m",
-            f"{found.most('drift_divergence', 'attribute', 'against')} > {at.divergence}",
-            "The values of {{ $labels.attribute }} differ from the {{ $labels.against }} version.",
+            f"{found.most('drift_verdict', 'against')} == {VERDICTS.index('act')}",
+            "The values differ from the {{ $labels.against }} version so much that practice acts.",
+        ),
+        Alert(
+            "DriftLasts",
+            "warning",
+            LASTING,
+            f"{found.most('drift_verdict', against='baseline')} >= {VERDICTS.index('watch')}",
+            "The values have differed from the baseline for an hour, by more than chance.",
         ),
         Alert(
             "RiskOverLimit",

@@ -193,22 +193,36 @@ OVERVIEW = Dashboard(
     },
 )
 
+_DRIFT, _LIMIT = (aggregated("max", name, "attribute", "figure", "against") for name in ("drift", "drift_limit"))
+
 DRIFT = Dashboard(
     "drift",
     "What moved?",
     {
         "Drift of the input": [
-            _by_attribute(
-                "Divergence",
-                "Jensen-Shannon divergence from another version, in [0, 1].",
-                "drift_divergence",
-                "against",
-                limits=[(float(AT.divergence), "orange")],
+            Panel(
+                "lines",
+                "Verdict",
+                "0 none: by chance. 1 watch: beyond chance. 2 act: as great as practice acts on.",
+                {"{{against}}": aggregated("max", "drift_verdict", "against")},
+                limits=[(1, "orange"), (2, "red")],
             ),
-            _by_attribute("Novel values", "Share that no earlier window held.", "novel_share", unit=SHARE),
-            _by_attribute("sMean", "Semantic distance of the sMeans of two versions.", "drift_mean", "against"),
-            _by_attribute("sVar", "Absolute difference of sVar between two versions.", "drift_variance", "against"),
-            _by_pair("sdCor", "Absolute difference of sdCor between two versions.", "drift_correlation", "against"),
+            Panel(
+                "table",
+                "Codes and blocks that moved most",
+                "By how much their share differs from the baseline. Those of few records are left out.",
+                {"": aggregated("max", "drift_moved", "attribute", "level", "concept", "label")},
+                unit=SHARE,
+                columns=("attribute", "level", "concept", "label"),
+            ),
+            Panel(
+                "lines",
+                "Figures beyond chance",
+                "Figures of drift as multiples of the limit that they exceed only by chance without drift.",
+                {"{{attribute}} {{figure}} {{against}}": f"{_DRIFT} / ({_LIMIT} > 0)"},
+                limits=[(1, "orange")],
+                width=COLUMNS,
+            ),
         ],
         "Before and after masking": [
             Panel(

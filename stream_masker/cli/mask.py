@@ -33,6 +33,7 @@ from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
+from stream_masker.summary import drift_lines
 
 
 @click.command(cls=ReportingCommand)
@@ -171,12 +172,21 @@ def _summarise(totals: FileTotals, assessment: Assessment, version: int, seconds
     "snapshot",
     default="",
     metavar="FILE",
-    help="File for the snapshot; default: standard output, or none with --publish.",
+    help="File for the snapshot; default: standard output, or none with --publish or --since.",
 )
 @topic_option
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
+@click.option("--baseline", is_flag=True, help="With --publish: measure drift against this version from now on.")
+@click.option(
+    "--since",
+    type=click.Path(path_type=Path),
+    metavar="SNAPSHOT",
+    help="An earlier snapshot: say what has changed since, and whether it is more than chance.",
+)
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: str) -> None:
+def calibrate(
+    config: Path, snapshot: str, topic: str, publish: bool, baseline: bool, since: Path | None, source: str
+) -> None:
     """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
@@ -186,9 +196,12 @@ def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: st
     \b
     Examples:
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz -o snapshot.json
-      stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish
+      stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish --baseline
+      stream-masker calibrate --config discharges.yaml this-month.jsonl.gz --since snapshot.json -o new.json
     """
-    refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": snapshot})
+    if baseline and not publish:
+        raise click.UsageError("--baseline is for --publish")
+    refuse_same_file({"FILE": source, "--config": str(config), "--since": str(since or "")}, {"--output": snapshot})
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"--output": snapshot})
     tell_if_waiting(source)
@@ -198,26 +211,29 @@ def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: st
         masking = FileMasking(configuration)
         show("reading and calibrating")
         message = masking.snapshot(events.lines)
+        drift = None if since is None else masking.drift_since(_read_snapshot(since)).to_dict()
         show("assessing the risk")
         assessment = masking.assessment()
-    version = _publish(configuration, message) if publish else None
-    target = snapshot or ("" if publish else STANDARD_STREAM)
+    version = _publish(configuration, message, baseline=baseline) if publish else None
+    target = snapshot or ("" if publish or since else STANDARD_STREAM)
     if target:
         with open_output(target) as file:
             file.write(encode_statistics(message) + b"\n")
     records = message.statistics.records
     summarise(
         f"statistics of {records:,} records",
-        {"records": records, "published": version, "sentences": list(assessment.sentences)},
+        {"records": records, "published": version, "sentences": list(assessment.sentences), "drift": drift},
         beside=target,
     )
+    for line in drift_lines(drift) if drift else ():
+        tell(line)
     _tell(assessment, configuration)
 
 
-def _publish(configuration: Configuration, message: StatisticsMessage) -> int:
+def _publish(configuration: Configuration, message: StatisticsMessage, *, baseline: bool) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
+    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles, baseline=baseline)
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

@@ -85,8 +85,6 @@ class Column:
 class Batch:
     """n records with p nominal and q numeric attributes, in the order of the attributes of the mechanism.
 
-    alpha: (n,) float64, the noise level of each record, which replaces the configured level of every attribute; NaN
-    for records without their own level, None if no record has one.
     numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
     units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
     is a unit of its own.
@@ -97,7 +95,6 @@ class Batch:
 
     size: int
     columns: tuple[Column, ...]
-    alpha: NDArray[np.float64] | None = None
     numeric: NDArray[np.float64] | None = None
     units: NDArray[np.int64] | None = None
     slots: NDArray[np.int64] | None = None
@@ -134,11 +131,11 @@ class Batch:
         return codes, record
 
     def select(self, records: NDArray[np.bool_]) -> Batch:
-        """Return some of the records, without their own alpha and units; ``records``: (n,) bool."""
+        """Return some of the records, without their units; ``records``: (n,) bool."""
         return self.take(np.flatnonzero(records))
 
     def take(self, rows: NDArray[np.int64]) -> Batch:
-        """Return the records with these indices, in their order, without their own alpha and units."""
+        """Return the records with these indices, in their order, without their units."""
         numbers = None if self.numeric is None else self.numeric[rows]
         slots = None if self.slots is None else self.slots[rows]
         context = None if self.context is None else self.context[rows]

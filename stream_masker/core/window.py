@@ -93,7 +93,7 @@ def _last(
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the records of several batches as one, without their own alpha and units, and without fields."""
+    """Return the records of several batches as one, without their units, and without fields."""
     columns = zip(*(batch.columns for batch in batches), strict=True)
     numbers = [batch.numeric for batch in batches if batch.numeric is not None]
     contexts = [batch.context for batch in batches if batch.context is not None]

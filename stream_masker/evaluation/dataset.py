@@ -17,7 +17,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
-from stream_masker.core.utility import Utility, utility
+from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 

@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.anonymity import least_class, unique_share
+from stream_masker.core.anonymity import least_class
 from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch, unchanged_records
-from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.risk.risk import CERTAIN, Risk
-from stream_masker.core.utility import Utility
+from stream_masker.core.statistics.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
-from stream_masker.evaluation.dataset import DataSet, semantic_errors, sum_of_squared_errors, utility_of
+from stream_masker.evaluation.dataset import DataSet, semantic_errors, utility_of
 
 REPEATS = 20
 """The number of times that the attacker masks the records."""
@@ -144,8 +143,8 @@ def _best_guesses(observed: Int64Array, truth: Int64Array, asked: Int64Array) ->
 EXACT_CELLS = 12_000_000
 """The most transition probabilities of a channel whose risk is computed exactly."""
 
-PLAIN_MEASURES = ("linked", "anonymity", "unique", "sse", "unchanged_records", "unmasked", "promise")
-"""The measures of ``Measurement`` that are numbers, or numbers by name."""
+PLAIN_MEASURES = ("linked", "anonymity", "unchanged_records", "promise")
+"""The measures of ``Measurement`` that are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +156,7 @@ class Measurement:
       more than ``EXACT_CELLS`` transition probabilities.
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
-    * ``unique``: the share of records that no other record equals, of the original and of the masked ones. Array
-      attributes are ignored.
-    * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
-    * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
     * ``promise``: that of the mechanism (``Mechanism.promise``); ``incomplete``: whether records lack one of their
       scalar codes, for which it does not hold.
     """
@@ -172,10 +167,7 @@ class Measurement:
     risk: Risk | MeasuredRisk
     linked: float
     anonymity: int
-    unique: Mapping[str, float]
-    sse: Mapping[str, float]
     unchanged_records: float
-    unmasked: Mapping[str, float]
     promise: float | None
     incomplete: bool
 
@@ -235,10 +227,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         risk=risk,
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
-        unique={"original": unique_share(data.whole), "masked": unique_share(released)},
-        sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
-        unmasked={a: d.share(d.truncated) for a, d in zip(data.attributes, masked.distortions, strict=True)},
         promise=mechanism.promise,
         incomplete=data.whole.lacks_codes,
     )
@@ -249,9 +238,3 @@ def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch,
     if mechanism.needs_group or data.channel_cells > EXACT_CELLS:
         return measured_risk(mechanism, data, masked, repeats=repeats)
     return mechanism.risk()
-
-
-def _squared_errors(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
-    distances = [LogTaxonomic(tau) for tau in data.taxonomies.values()]
-    names = [*data.attributes, *(data.numeric if masked.numeric is not None else ())]
-    return dict(zip(names, sum_of_squared_errors(data.whole, masked, distances), strict=True))

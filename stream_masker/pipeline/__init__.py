@@ -1,14 +1,14 @@
 """The pipeline: records in, outcomes out, without I/O.
 
-``masker.RecordMasker`` masks the records of a partition according to a ``plan.Plan``. The steps of a record:
+``masker.RecordMasker`` masks the records of partitions according to a ``plan.Plan``. The steps of a batch:
 
-* ``formats``, ``fhir`` and ``hl7v2`` open it as a document of dicts and lists, and write the document back.
-* ``codec`` reads the codes of documents and writes masked ones. ``fields`` (the field policy) and ``paths`` say what it
-  keeps, drops and ``transforms``; ``values`` finds the concepts of codes, and ``style`` says how masked codes are
-  written. ``pseudonyms`` makes pseudonyms, and masks the message's key and headers.
-* The mechanism (``core.mechanisms``) masks the codes of ``runs`` of records together.
-* ``records`` has the input, the outcomes and the blocks of counts; ``reasons`` lists why a record is rejected.
+* ``formats``, ``fhir`` and ``hl7v2`` open records as documents of dicts and lists, and write the documents back.
+* ``codec`` reads the codes of documents and writes masked ones. ``walk`` treats all values that a path (``paths``)
+  selects, with the ``transforms``; ``values`` finds the concepts of codes; ``style`` says how masked codes are written.
+* The mechanism (``core.mechanisms``) masks the codes.
+* ``records`` has the input and the outcomes, ``blocks`` their counts; ``reasons`` lists why a record is rejected.
 
-``calibration`` decides when statistics are computed from blocks, and which version is next. ``wire`` encodes the JSON
-messages that the processes of the service exchange.
+``window`` decides which blocks statistics are computed from, and when; ``versions`` computes the next version, with its
+``risk``; ``publication`` has the figures that people may see. ``messages`` are what processes exchange, and ``seal``
+encrypts them.
 """

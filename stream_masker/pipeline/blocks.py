@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Final, Protocol
+from itertools import accumulate, pairwise
+from typing import Final
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
+from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
-from stream_masker.pipeline.records import Block, Inputs, Rejected
+from stream_masker.pipeline.records import Block, Header, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts, add_styles
+
+BLOCK_RECORDS: Final = 5_000
+"""The maximum number of records in a block."""
 
 MAX_COUNTED_ELEMENTS: Final = 256
 """The maximum number of counted array elements of a record, so that a single record cannot dominate a window."""
@@ -30,21 +35,34 @@ MAX_BLOCK_ROWS: Final = 20_000
 into a message of Kafka's default size, 1 MB, even if it is not compressed."""
 
 
-class DecodedRecords(Protocol):
-    """What is counted of decoded records.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive records of one partition that are counted in one block; ``stamp``: the headers of their masks."""
 
-    batch: their codes; keys: their noise keys, empty if the noise is by position; unknown: for each attribute the
-    number of values without a concept; lost: the number of those that are not in the batch.
-    """
+    topic: str
+    partition: int
+    records: Inputs
+    statistics_version: int
+    stamp: list[Header]
 
-    @property
-    def batch(self) -> Batch: ...
-    @property
-    def keys(self) -> Sequence[bytes]: ...
-    @property
-    def unknown(self) -> Sequence[int]: ...
-    @property
-    def lost(self) -> Sequence[int]: ...
+    def split(self) -> Iterator[Run]:
+        """Yield the run as runs of at most ``BLOCK_RECORDS`` records."""
+        for start in range(0, max(len(self.records), 1), BLOCK_RECORDS):
+            yield replace(self, records=self.records.part(start, start + BLOCK_RECORDS))
+
+
+def spans(runs: Sequence[Run]) -> Iterator[tuple[Run, tuple[int, int]]]:
+    """Yield each run, with the start and end of its records among those of all runs."""
+    return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedPart:
+    """Masked records: what was decoded, the masks, and the values to write, None for those without."""
+
+    decoded: DecodedBatch
+    masked: MaskedBatch
+    values: list[bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,77 @@ class CountedRecords:
     lost: Sequence[int]
     styles: Sequence[StyleCounts] = ()
     noise_keys: Sequence[bytes] | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[MaskedPart], *, has_keys: bool) -> CountedRecords:
+        """Return consecutive records that were masked in parts."""
+        starts = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
+        decoded, masked = [part.decoded for part in parts], [part.masked for part in parts]
+        contexts = [one.batch.context for one in decoded if one.batch.context is not None]
+        columns = _joined_columns([one.batch.columns for one in decoded])
+        size, numeric = sum(one.batch.size for one in decoded), _joined_numbers([one.batch.numeric for one in decoded])
+        return cls(
+            Batch(size, columns, numeric=numeric, context=np.concatenate(contexts) if contexts else None),
+            MaskedBatch(
+                _joined_columns([one.columns for one in masked]),
+                tuple(sum(each, Distortion()) for each in zip(*(one.distortions for one in masked), strict=True)),
+                _joined_numbers([one.numeric for one in masked]),
+            ),
+            np.concatenate([one.indices + start for one, start in zip(decoded, starts, strict=False)]),
+            {start + k: one for start, part in zip(starts, decoded, strict=False) for k, one in part.rejected.items()},
+            np.sum([one.unknown for one in decoded], axis=0).tolist(),
+            np.sum([one.lost for one in decoded], axis=0).tolist(),
+            add_styles(one.styles for one in decoded),
+            [key for one in decoded for key in one.keys] if has_keys else None,
+        )
+
+    def part(self, start: int, end: int) -> CountedRecords:
+        """Return the records ``start`` to ``end`` (exclusive).
+
+        Distortions, numbers of unknown values and styles are known only for all records together: a part from 0 has all
+        of them, and any other has none, which leaves their sums correct.
+        """
+        first, last = np.searchsorted(self.indices, [start, end]).tolist()
+        rows, zeros, whole = np.arange(first, last), [0] * len(self.unknown), start == 0
+        numbers = None if self.masked.numeric is None else self.masked.numeric[rows]
+        distortions = self.masked.distortions if whole else (Distortion(),) * len(self.unknown)
+        return CountedRecords(
+            self.batch.take(rows),
+            MaskedBatch(tuple(column.take(rows) for column in self.masked.columns), distortions, numbers),
+            self.indices[first:last] - start,
+            {index - start: one for index, one in self.rejected.items() if start <= index < end},
+            self.unknown if whole else zeros,
+            self.lost if whole else zeros,
+            self.styles if whole else [StyleCounts()] * len(self.styles),
+            None if self.noise_keys is None else self.noise_keys[first:last],
+        )
+
+
+def _joined_columns(parts: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
+    """Join the columns of several batches; of each array, only the elements that are counted."""
+    return tuple(_joined(list(map(limited, columns))) for columns in zip(*parts, strict=True))
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    codes = np.concatenate([column.codes for column in columns])
+    if columns[0].offsets is None:
+        return Column(codes)
+    return Column(codes, np.cumsum([0, *np.concatenate([column.lengths for column in columns])]))
+
+
+def _joined_numbers(parts: Sequence[Float64Array | None]) -> Float64Array | None:
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if present else None
+
+
+def limited(column: Column) -> Column:
+    """Return a column with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's array."""
+    if column.offsets is None or column.lengths.max(initial=0) <= MAX_COUNTED_ELEMENTS:
+        return column
+    kept = np.minimum(column.lengths, MAX_COUNTED_ELEMENTS)
+    offsets = offsets_from_lengths(kept)
+    places = np.arange(offsets[-1]) + np.repeat(column.offsets[:-1] - offsets[:-1], kept)
+    return Column(column.codes[places], offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +187,12 @@ class BlockCounter:
         self._secret = secret
         self._sizes = sizes
 
-    def count(self, decoded: DecodedRecords) -> Counts:
+    def count(self, decoded: DecodedBatch) -> Counts:
         """Return the counts of decoded records."""
-        batch = replace(self.with_slots(decoded), columns=limit_elements(decoded.batch.columns))
+        batch = replace(self.with_slots(decoded), columns=tuple(map(limited, decoded.batch.columns)))
         return count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
 
-    def with_slots(self, decoded: DecodedRecords) -> Batch:
+    def with_slots(self, decoded: DecodedBatch) -> Batch:
         """Return the batch of decoded records with the slots of their noise keys."""
         return self._slotted(decoded.batch, decoded.keys or None)
 
@@ -136,58 +225,12 @@ class BlockCounter:
 
 
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
-    """Yield (start, end, slice) of the ``size`` records for each block; usually there is one block."""
+    """Yield (start, end, part) of the ``size`` records for each block; usually there is one block."""
     attributes = len(counted.batch.columns)
     rows = max((len(column.codes) for column in counted.batch.columns), default=0)
     blocks = min(size, -(-rows * attributes * (attributes + 1) // 2 // MAX_BLOCK_ROWS))
     for start, end in pairwise(np.unique(np.linspace(0, size, max(blocks, 1) + 1).astype(np.int64)).tolist()):
-        yield start, end, slice_counted(counted, start, end)
-
-
-def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecords:
-    """Return the records ``start`` to ``end`` (exclusive).
-
-    Distortions, numbers of unknown values and styles are known only for all records together: a slice from 0 has all of
-    them, and any other has none, which leaves their sums correct.
-    """
-    first, last = np.searchsorted(counted.indices, [start, end]).tolist()
-    rows, zeros = np.arange(first, last), [0] * len(counted.unknown)
-    whole = start == 0
-    return CountedRecords(
-        counted.batch.take(rows),
-        masked_rows(
-            counted.masked, rows, counted.masked.distortions if whole else (Distortion(),) * len(counted.unknown)
-        ),
-        counted.indices[first:last] - start,
-        {index - start: one for index, one in counted.rejected.items() if start <= index < end},
-        counted.unknown if whole else zeros,
-        counted.lost if whole else zeros,
-        counted.styles if whole else [StyleCounts()] * len(counted.styles),
-        None if counted.noise_keys is None else counted.noise_keys[first:last],
-    )
-
-
-def masked_rows(masked: MaskedBatch, rows: Int64Array, distortions: tuple[Distortion, ...]) -> MaskedBatch:
-    """Return the masked records with these indices, in their order, with other distortions."""
-    numbers = None if masked.numeric is None else masked.numeric[rows]
-    return MaskedBatch(tuple(column.take(rows) for column in masked.columns), distortions, numbers)
-
-
-def limit_elements(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's array."""
-    return tuple(map(_limited, columns))
-
-
-def _limited(column: Column) -> Column:
-    if column.offsets is None:
-        return column
-    lengths = np.diff(column.offsets)
-    if lengths.max(initial=0) <= MAX_COUNTED_ELEMENTS:
-        return column
-    kept = np.minimum(lengths, MAX_COUNTED_ELEMENTS)
-    offsets = np.concatenate(([0], np.cumsum(kept)))
-    places = np.arange(offsets[-1]) + np.repeat(column.offsets[:-1] - offsets[:-1], kept)
-    return Column(column.codes[places], offsets)
+        yield start, end, counted.part(start, end)
 
 
 def merge_blocks(blocks: Sequence[Block]) -> Block:

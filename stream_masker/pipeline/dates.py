@@ -29,25 +29,27 @@ DATE_DIRECTIVES: Final = frozenset({*_FORMS, *_TWO_DIGITS})
 
 @dataclass(frozen=True, slots=True)
 class FoundDate:
-    """A date in a text. ``spans``: the start and end of the digits of its year, month and day, as far as it has them.
+    """A date in a value: a text, a number of digits, or a date or instant itself.
 
-    The date of a month or a year is its first day.
+    spans: the start and end of the digits of its year, month and day, as far as it has them. The date of a month or a
+    year is its first day.
     """
 
     date: datetime.date
-    text: str
+    value: JsonValue
     spans: tuple[tuple[int, int], ...]
-    is_number: bool
 
     def moved(self, days: int) -> JsonValue:
-        """Return the text of a day with another date, in the same form. Raises OverflowError."""
+        """Return the value of a day with another date, in the same form. Raises OverflowError."""
+        if isinstance(self.value, datetime.date):
+            return self.value + datetime.timedelta(days)
         date = self.date + datetime.timedelta(days)
-        text = self.text
+        text = str(self.value)
         for (start, end), number in sorted(zip(self.spans, (date.year, date.month, date.day), strict=True))[::-1]:
             width = end - start
             digits = f"{number % 100 if width == 2 else number:0{width}d}"
             text = text[:start] + digits + text[end:]
-        return int(text) if self.is_number else text
+        return int(text) if isinstance(self.value, int) else text
 
 
 def find_date(value: JsonValue, patterns: Sequence[str] = ()) -> FoundDate | None:
@@ -55,11 +57,11 @@ def find_date(value: JsonValue, patterns: Sequence[str] = ()) -> FoundDate | Non
 
     With patterns, a whole number is read as its digits, such as 20240131.
     """
+    if isinstance(value, datetime.date):
+        return FoundDate(datetime.date(value.year, value.month, value.day), value, ((0, 4), (5, 7), (8, 10)))
     if isinstance(value, str):
-        return _iso_date(value) or _first(value, patterns, is_number=False)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _first(str(value), patterns, is_number=True)
-    return None
+        return _iso_date(value) or _first(value, patterns)
+    return _first(value, patterns) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
@@ -86,18 +88,18 @@ def _iso_date(text: str) -> FoundDate | None:
         datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
-    return _date_of(match, text, is_number=False)
+    return _date_of(match, text)
 
 
-def _first(text: str, patterns: Sequence[str], *, is_number: bool) -> FoundDate | None:
+def _first(value: str | int, patterns: Sequence[str]) -> FoundDate | None:
     for pattern in patterns:
-        match = _compiled(pattern).fullmatch(text)
-        if match is not None and _has_time(match) and (date := _date_of(match, text, is_number=is_number)) is not None:
+        match = _compiled(pattern).fullmatch(str(value))
+        if match is not None and _has_time(match) and (date := _date_of(match, value)) is not None:
             return date
     return None
 
 
-def _date_of(match: re.Match[str], text: str, *, is_number: bool) -> FoundDate | None:
+def _date_of(match: re.Match[str], value: str | int) -> FoundDate | None:
     year = "Y" if "Y" in match.re.groupindex else "y"
     number = int(match[year])
     number += (2000 if number < _LATEST_CENTURY else 1900) if year == "y" else 0
@@ -107,7 +109,7 @@ def _date_of(match: re.Match[str], text: str, *, is_number: bool) -> FoundDate |
         date = datetime.date(number, month, day)
     except ValueError:
         return None
-    return FoundDate(date, text, tuple(map(match.span, given)), is_number)
+    return FoundDate(date, value, tuple(map(match.span, given)))
 
 
 def _has_time(match: re.Match[str]) -> bool:

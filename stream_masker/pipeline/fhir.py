@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import orjson
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fields import Document
 from stream_masker.pipeline.formats import Form, Write
-from stream_masker.pipeline.paths import FilterStep, JsonValue, NameStep, Path
+from stream_masker.pipeline.paths import Document, FilterStep, JsonValue, NameStep, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
@@ -89,7 +89,16 @@ def parse_reference(text: str) -> Reference:
 
 
 def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
-    """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits."""
+    """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits.
+
+    In a conditional reference (``Patient?identifier=SYSTEM|7``), values have the pseudonyms that they have elsewhere.
+    A type alone (``Patient``), as in ``request.url``, stays.
+    """
+    if text in R4_TYPES:
+        return text
+    match = _CONDITIONAL.fullmatch(text)
+    if match is not None and match[1] in R4_TYPES:
+        return f"{match[1]}?{'&'.join(_masked_parameter(part, pseudonym) for part in match[2].split('&'))}"
     prefix, own_id = parse_reference(text)
     digits = pseudonym(own_id.encode())
     if prefix == OID_PREFIX:
@@ -97,6 +106,19 @@ def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
     if prefix == UUID_PREFIX or _UUID.fullmatch(own_id):
         digits = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
     return prefix + digits
+
+
+_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z_-]*(?::[A-Za-z]+)?")
+_SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
+
+
+def _masked_parameter(part: str, pseudonym: Callable[[bytes], str]) -> str:
+    """Return a search parameter, ``name=value`` or ``name=system|value``, with the pseudonym of its value."""
+    name, equals, value = part.partition("=")
+    system, bar, own = unquote(value).rpartition("|")
+    system = system if _SYSTEM.fullmatch(system) or not system else pseudonym(system.encode())
+    name = name if equals and _PARAMETER.fullmatch(name) else pseudonym(name.encode())
+    return f"{name}{equals}{system}{bar}{pseudonym(own.encode()) if own or not equals else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +279,17 @@ def patients_of(bundle: dict[str, Any]) -> set[str]:
             others.add(url_id)
         elif (patient_id := _text(entry["resource"], "id") or url_id) is not None:
             ids |= {patient_id: patient_id, url_id or patient_id: patient_id}
+            ids |= dict.fromkeys(_conditions(entry["resource"]), patient_id)
     return {*ids.values(), *(ids.get(key, key) for key in _subjects(bundle) if key in ids or key not in others)}
+
+
+def _conditions(resource: dict[str, Any]) -> Iterator[str]:
+    """Yield the conditions by which a reference may name a resource, one for each of its identifiers."""
+    identifiers = resource.get("identifier")
+    for identifier in identifiers if isinstance(identifiers, list) else ():
+        system, value = _text(identifier, "system"), _text(identifier, "value")
+        if value is not None:
+            yield f"identifier={value}" if system is None else f"identifier={system}|{value}"
 
 
 def _subjects(bundle: dict[str, Any]) -> Iterator[str]:

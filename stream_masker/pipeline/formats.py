@@ -14,19 +14,18 @@ import numpy as np
 import orjson
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.fields import Document
+from stream_masker.pipeline.paths import Document
 from stream_masker.pipeline.plan import RecordLimits
-from stream_masker.pipeline.pseudonyms import Cache, Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Rejected
+from stream_masker.pipeline.transforms import Cache, Pseudonyms
 
 Write: TypeAlias = Callable[[Document], bytes]
 Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
 """Opens a record: returns its document, and what writes it. Raises RecordRejectedError."""
 
 EncodeRecord: TypeAlias = Callable[[Any], bytes]
-"""Encodes a masked record, given as it was decoded: as JSON or as a document. Raises RecordRejectedError if it does not
-fit its schema."""
+"""Encodes a masked record, given as a document. Raises RecordRejectedError if it does not fit its schema."""
 
 KEY_FIELD: Final = "message.key"
 """The configured path that a rejection names if the record's key is the cause."""
@@ -139,16 +138,18 @@ def _check_integer(digits: str) -> None:
         raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
-def format_form(record_format: RecordFormat, limits: RecordLimits) -> Form:
-    """Return what opens records in another format than JSON."""
+def record_form(record_format: RecordFormat | None, limits: RecordLimits) -> Form:
+    """Return what opens records in a format; None for JSON."""
     open_json, is_bounded = json_form(limits), isinstance(record_format, ValueFormat)
+    if record_format is None:
+        return open_json
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > limits.record_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
         content, encode = record_format.decode(value)
         if isinstance(content, bytes):
-            return open_json(content)[0], lambda document: encode(orjson.dumps(document))
+            return open_json(content)[0], encode
         if not isinstance(content, dict):
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
         if not is_bounded:
@@ -159,12 +160,12 @@ def format_form(record_format: RecordFormat, limits: RecordLimits) -> Form:
 
 
 def document_of(record_format: RecordFormat | None, value: bytes) -> Any:
-    """Return the content of a record, also of one that is no object; None as the format stands for JSON.
+    """Return the content of a record as JSON has it, also of one that is no object; None as the format stands for JSON.
 
     Raises RecordRejectedError, and orjson.JSONDecodeError for what is not JSON.
     """
     content: Any = value if record_format is None else record_format.decode(value)[0]
-    return orjson.loads(content) if isinstance(content, bytes) else content
+    return orjson.loads(content if isinstance(content, bytes) else orjson.dumps(content, default=str))
 
 
 def _check_document(value: Any, depth: int) -> None:
@@ -180,11 +181,12 @@ def _check_document(value: Any, depth: int) -> None:
 
 
 class FormattedKeys:
-    """Masks keys in a format: each text, number and truth value in a key, at any depth. Null stays null."""
+    """Masks keys in a format: each text, number and truth value in a key, at any depth. Null and the names of members
+    stay."""
 
     def __init__(self, record_format: RecordFormat, pseudonyms: Pseudonyms) -> None:
         self._format = record_format
-        self._mask = pseudonyms.of_bytes
+        self._pseudonyms = pseudonyms
         self._outcomes = Cache(self._outcome)
 
     def masked(self, keys: Sequence[bytes | None]) -> tuple[list[bytes | None], dict[int, Reason]]:
@@ -200,9 +202,7 @@ class FormattedKeys:
     def _outcome(self, key: bytes) -> bytes | Reason:
         try:
             content, encode = self._format.decode_key(key)
-            if isinstance(content, bytes):
-                return encode(orjson.dumps(self._treated(orjson.loads(content))))
-            return encode(self._treated(content))
+            return encode(self._treated(orjson.loads(content) if isinstance(content, bytes) else content))
         except RecordRejectedError as error:
             return error.reason
         except orjson.JSONDecodeError:
@@ -212,7 +212,5 @@ class FormattedKeys:
         if isinstance(value, dict):
             return {name: self._treated(member) for name, member in value.items()}
         if isinstance(value, list):
-            return [self._treated(element) for element in value]
-        if value is None:
-            return None
-        return self._mask(value.encode() if isinstance(value, str) else orjson.dumps(value))
+            return list(map(self._treated, value))
+        return self._pseudonyms.of_value(value)

@@ -17,9 +17,8 @@ from functools import cache
 from typing import Any, ClassVar, Final
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fields import Document
 from stream_masker.pipeline.formats import ValueFormat
-from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, Path, Step
+from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 HEADER: Final = "MSH"

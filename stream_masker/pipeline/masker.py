@@ -6,17 +6,26 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, UInt64Matrix
+from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.blocks import BlockCounter, CountedRecords, SampleCounts, slice_counted
+from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
+from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
+from stream_masker.pipeline.blocks import (
+    BLOCK_RECORDS,
+    BlockCounter,
+    CountedRecords,
+    MaskedPart,
+    Run,
+    SampleCounts,
+    spans,
+)
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
 from stream_masker.pipeline.formats import (
     KEY_FIELD,
@@ -25,23 +34,11 @@ from stream_masker.pipeline.formats import (
     RecordFormat,
     UnwritableRecordsError,
 )
-from stream_masker.pipeline.parts import MaskedPart, counted_records
 from stream_masker.pipeline.plan import FieldPolicy, Plan
-from stream_masker.pipeline.pseudonyms import Pseudonyms, header_treatment, key_treatment, stamp
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
-from stream_masker.pipeline.runs import (
-    GroupTooSmallError,
-    Run,
-    group_header,
-    pack_runs,
-    run_spans,
-    split_values,
-)
+from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import Style
-
-JOINT_RECORDS: Final = 16_384
-"""The maximum number of records of several partitions that are masked together."""
+from stream_masker.pipeline.transforms import Pseudonyms
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 """The errors whose cause lies outside of the records. No record is rejected for them."""
@@ -49,16 +46,19 @@ NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
 _log = logging.getLogger(__name__)
 
 
+class GroupTooSmallError(StreamMaskerError):
+    """A group has too few records to be masked. ``lacking``: the least number of further records that it needs."""
+
+    def __init__(self, lacking: int) -> None:
+        super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
+        self.lacking = lacking
+
+
 @dataclass(frozen=True, slots=True)
 class _Unmasked:
-    """Records to mask together: those of ``runs``, one run after another.
+    """Records to mask together. digests: of their positions, if noise is by position; known: the rejections that were
+    found before, by index."""
 
-    start: the number of records of the runs before these; digests: of their positions, if noise is by position; known:
-    the rejections that were found before, by index.
-    """
-
-    runs: Sequence[Run]
-    start: int
     records: Inputs
     digests: UInt64Matrix | None
     known: Mapping[int, Rejected]
@@ -67,13 +67,7 @@ class _Unmasked:
         """Return the records ``start`` to ``end`` (exclusive)."""
         known = {index - start: rejected for index, rejected in self.known.items() if start <= index < end}
         digests = None if self.digests is None else self.digests[start:end]
-        return _Unmasked(self.runs, self.start + start, self.records.part(start, end), digests, known)
-
-    @property
-    def place(self) -> str:
-        """Topic, partition and offset of the first of the records."""
-        run = next(run for run, (_, end) in run_spans(self.runs) if self.start < end)
-        return f"topic {run.topic}, partition {run.partition}, offset {self.records.offsets[0]}"
+        return _Unmasked(self.records.part(start, end), digests, known)
 
     def without(self, rejected: Mapping[int, Rejected]) -> _Unmasked:
         """Return the records with further rejections."""
@@ -116,13 +110,12 @@ class RecordMasker:
         self._mechanism = mechanism
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         self._codec = Codec(plan, pseudonyms, record_format)
-        counted = replace(plan, fields=FieldPolicy(unlisted="keep"), alpha=None, unit=None)
+        counted = replace(plan, fields=FieldPolicy(unlisted="keep"), unit=None)
         self._counting_codec = Codec(counted, pseudonyms, record_format)
         self._formatted_keys: FormattedKeys | None = None
         if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
             self._formatted_keys = FormattedKeys(record_format, pseudonyms)
-        self._treat_keys = key_treatment(plan.message, pseudonyms)
-        self._treat_headers = header_treatment(plan.message)
+        self._pseudonyms = pseudonyms
         self._counter = BlockCounter(Secret(count_secret) if count_secret else self._secret, self._sizes)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
@@ -140,8 +133,7 @@ class RecordMasker:
     @property
     def reads_headers(self) -> bool:
         """Whether the plan uses the records' headers. If not, they may be left out of the input."""
-        alpha = self._plan.alpha
-        return bool(self._plan.message.headers) or (alpha is not None and alpha.header is not None)
+        return bool(self._plan.message.headers)
 
     def mask(
         self,
@@ -159,45 +151,43 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        run = Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
-        if self._mechanism.needs_group and len(run.records):
-            return self._mask_group(replace(run, stamp=[*run.stamp, group_header(run.records)]), hold)
-        return Result.joined([result for part in run.split() for result in self._mask_runs([part])])
+        inputs = Inputs.of(records)
+        if not (self._mechanism.needs_group and len(inputs)):
+            run = Run(topic, partition, inputs, statistics_version, self._stamp(statistics_version))
+            return Result.joined(self._mask_runs(list(run.split())))
+        group = GROUP_HEADER, f"{inputs.offsets[0]}-{inputs.offsets[-1]}".encode()
+        headers = [*self._stamp(statistics_version), group]
+        return self._mask_group(Run(topic, partition, inputs, statistics_version, headers), hold)
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
 
-        Partitions that are masked together share their distortions and numbers of values without a concept, which are
-        in the first of their blocks. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
+        The partitions share their distortions and numbers of values without a concept, which are in the first of their
+        blocks. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
         """
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
         headers = self._stamp(statistics_version)
         runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, headers).split()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
-        for pack in pack_runs(runs, JOINT_RECORDS):
-            for run, result in zip(pack, self._mask_runs(pack), strict=True):
-                results[run.partition].append(result)
+        for run, result in zip(runs, self._mask_runs(runs) if runs else [], strict=True):
+            results[run.partition].append(result)
         return {partition: Result.joined(parts) for partition, parts in results.items()}
 
     def _stamp(self, statistics_version: int) -> list[Header]:
-        return stamp(
-            statistics_version=statistics_version,
-            mechanism=self._mechanism.name,
-            configuration=self._plan.configuration,
-        )
+        return stamp(statistics_version, self._mechanism.name, self._plan.configuration)
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
         """Return the counts of records' values, for a first calibration; tombstones are not counted.
 
-        Records are rejected for the same reasons as by ``mask``, except for their alpha.
+        Records are rejected for the same reasons as by ``mask``.
         """
-        samples = [self._count(records) for records in split_values(values)] or [self._count(Inputs.of([]))]
+        samples = [self._count(records) for records in _split(values)] or [self._count(Inputs.of([]))]
         return SampleCounts.joined(samples)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
-        for records in split_values(values):
+        for records in _split(values):
             yield self._counter.with_slots(self._counting_codec.read(records))
 
     def _count(self, records: Inputs) -> SampleCounts:
@@ -217,14 +207,34 @@ class RecordMasker:
         records = Inputs.joined([run.records for run in runs])
         digests = None
         if self._plan.noise_key is None:
-            digests = np.concatenate([run.positions(self._secret) for run in runs])
-        unmasked = _Unmasked(runs, 0, records, digests, {})
+            digests = np.concatenate([self._positions(run) for run in runs])
         if self._formatted_keys is None:
-            return unmasked, self._treat_keys(records.keys)
+            return _Unmasked(records, digests, {}), self._masked_keys(records.keys)
         keys, refused = self._formatted_keys.masked(records.keys)
         offsets = records.offsets
         known = {index: Rejected(offsets[index], reason.value, KEY_FIELD) for index, reason in refused.items()}
-        return unmasked.without(known), keys
+        return _Unmasked(records, digests, known), keys
+
+    def _positions(self, run: Run) -> UInt64Matrix:
+        """Return (n, 2) uint64: the digests of the records' positions, which key noise by position."""
+        offsets = np.array(run.records.offsets, np.int64)
+        return PositionKeys(self._secret, run.topic, run.partition, offsets).digests
+
+    def _masked_keys(self, keys: Sequence[bytes | None]) -> Sequence[bytes | None]:
+        """Return the messages' masked keys. An id has the same pseudonym in a key and in a field. None stays None."""
+        if self._plan.message.key == "keep":
+            return keys
+        if self._plan.message.key == "drop":
+            return [None] * len(keys)
+        masked = iter(self._pseudonyms.of_texts([key for key in keys if key is not None]))
+        return [None if key is None else next(masked).encode() for key in keys]
+
+    def _masked_headers(self, records: Inputs, stamp: list[Header]) -> list[list[Header]]:
+        """Return the headers that the policy names, in their order, and the stamp."""
+        kept = frozenset(self._plan.message.headers)
+        if not kept:
+            return [stamp] * len(records)
+        return [[*(header for header in headers if header[0] in kept), *stamp] for headers in records.headers]
 
     def _mask_part(self, part: _Unmasked) -> list[MaskedPart]:
         """Mask records. If that fails, mask each half of them, and reject a single record."""
@@ -239,7 +249,7 @@ class RecordMasker:
             if size > 1:
                 halves = (part.part(0, size // 2), part.part(size // 2, size))
                 return [one for half in halves for one in self._mask_part(half)]
-            _log.error("masking the record at %s failed (%s)", part.place, type(error).__name__)
+            _log.error("masking the record at offset %d failed (%s)", part.records.offsets[0], type(error).__name__)
             return [self._attempt(part.rejecting(Reason.INTERNAL_ERROR, range(size)))]
 
     def _attempt(self, part: _Unmasked) -> MaskedPart:
@@ -319,19 +329,21 @@ class RecordMasker:
     def _results(self, runs: Sequence[Run], keys: Sequence[bytes | None], parts: Sequence[MaskedPart]) -> list[Result]:
         """Return the result of each run. Together, the parts have the records of all runs, in their order."""
         values = [value for part in parts for value in part.values]
-        counted = counted_records(parts, has_keys=self._plan.noise_key is not None)
+        counted = CountedRecords.of(parts, has_keys=self._plan.noise_key is not None)
         first, *others = [
-            self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
-            for run, (start, end) in run_spans(runs)
+            self._result(run, values[start:end], keys[start:end], counted.part(start, end))
+            for run, (start, end) in spans(runs)
         ]
         emptied = sum((Counter(part.decoded.emptied) for part in parts), Counter[str]())
-        return [replace(first, emptied=emptied, suppressed=self._suppressed(parts)), *others]
+        lost = np.sum([part.decoded.lost for part in parts], axis=0)
+        prefixes = np.sum([part.decoded.unknown for part in parts], axis=0) - lost
+        suppressed, generalized = self._by_policy("suppress", lost), self._by_policy("ancestor", prefixes)
+        return [replace(first, emptied=emptied, suppressed=suppressed, generalized=generalized), *others]
 
-    def _suppressed(self, parts: Sequence[MaskedPart]) -> dict[str, int]:
-        """Return the number of unknown codes that are removed, by attribute that suppresses them."""
-        lost = np.sum([part.decoded.lost for part in parts], axis=0).tolist()
-        attributes = zip(self._plan.attributes, lost, strict=True)
-        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == "suppress"}
+    def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
+        """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
+        attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
+        return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
 
     def _result(
         self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
@@ -347,11 +359,18 @@ class RecordMasker:
             offsets=run.records.offsets,
             values=values,
             keys=keys,
-            headers=self._treat_headers(run.records, run.stamp),
+            headers=self._masked_headers(run.records, run.stamp),
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=blocks,
         )
+
+
+def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
+    """Yield values as records, at most ``BLOCK_RECORDS`` at a time."""
+    rest = iter(values)
+    while part := list(islice(rest, BLOCK_RECORDS)):
+        yield Inputs.of([InputRecord(offset, value) for offset, value in enumerate(part)])
 
 
 def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:

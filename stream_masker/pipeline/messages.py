@@ -1,15 +1,17 @@
 """The messages of the service: calibration blocks, statistics versions, drift reports and rejections, all JSON.
 
 A block names concepts by their positions in the taxonomies, whose fingerprints it carries: a reader with another build
-of an ontology refuses it. Errors name the field and what is allowed, never a field's value.
+of an ontology refuses it. Messages are authentic (``seal``), so only what a reader relies on is checked. Errors never
+contain a field's value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass, field, fields
 from itertools import combinations
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 import orjson
@@ -22,12 +24,17 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
-from stream_masker.pipeline.message_reader import MAX_COUNT, MESSAGE_FORMAT, MessageReader
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import STYLE_CHOICES, Style, StyleCounts
+from stream_masker.pipeline.style import Style, StyleCounts
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
+
+MESSAGE_FORMAT: Final = 1
+"""The format of all JSON messages of stream-masker. Readers refuse any other."""
+
+MAX_COUNT: Final = 1 << 40
+"""The greatest number in a block. The sum over a window of millions of blocks fits into 64 bits."""
 
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 
@@ -100,125 +107,76 @@ def decode_block(
 ) -> Block:
     """Decode what ``encode_block`` returns; ``context``: that of the records.
 
-    Raises StatisticsError, with the name of the field, unless the message is a block of this format over these
-    taxonomies, numeric attributes and context, with counts in their bounds.
+    Raises StatisticsError unless the message is a block over these taxonomies, numeric attributes and context, with
+    counts in their bounds.
     """
-    reader = MessageReader.of(raw, "block")
-    if reader.texts_by_name("taxonomies") != fingerprints(taxonomies):
-        reader.fail("taxonomies", "the configured ones")
-    if reader.data.get("numeric") != list(numeric):
-        reader.fail("numeric", "the names of the configured numeric attributes")
-    if reader.text("context") != (context.fingerprint if context else ""):
-        reader.fail("context", "the configured one")
-    sizes, first = [len(taxonomy) for taxonomy in taxonomies.values()], reader.integer("first_offset")
-    last = reader.integer("last_offset", least=first)
-    original, masked = (
-        _read_counts(reader.child(side), sizes, last - first + 1, len(numeric), context.size if context else 0)
-        for side in ("original", "masked")
-    )
-    return Block(
-        topic=reader.text("topic"),
-        partition=reader.integer("partition"),
-        first_offset=first,
-        last_offset=last,
-        timestamp=reader.integer("timestamp", least=-1),
-        statistics_version=reader.integer("statistics_version"),
-        original=original,
-        masked=masked,
-        distortions=tuple(map(_read_distortion, _children(reader, "distortions", (len(sizes),)))),
-        rejected=reader.by_name("rejected"),
-        unchanged=reader.integer("unchanged", most=original.records),
-        styles=tuple(map(_read_styles, _children(reader, "styles", (0, len(sizes))))),
-        secret_id=reader.optional_text("secret_id"),
-    )
+    sizes = [len(taxonomy) for taxonomy in taxonomies.values()]
+    with _decoding("block"):
+        data = _object(raw)
+        _require(data["taxonomies"] == fingerprints(taxonomies), "taxonomies")
+        _require(data["numeric"] == list(numeric), "numeric")
+        _require(data["context"] == (context.fingerprint if context else ""), "context")
+        records = data["last_offset"] - data["first_offset"] + 1
+        _require(records > 0 and data["unchanged"] <= records, "last_offset")
+        original, masked = (_read_counts(data[side], sizes, records) for side in ("original", "masked"))
+        _require(set(original.contexts) <= set(range(context.size if context else 0)), "contexts")
+        block = Block(
+            topic=data["topic"],
+            partition=data["partition"],
+            first_offset=data["first_offset"],
+            last_offset=data["last_offset"],
+            timestamp=data["timestamp"],
+            statistics_version=data["statistics_version"],
+            original=original,
+            masked=masked,
+            distortions=tuple(Distortion(**each) for each in data["distortions"]),
+            rejected=data["rejected"],
+            unchanged=data["unchanged"],
+            styles=tuple(StyleCounts(**each) for each in data["styles"]),
+            secret_id=data["secret_id"],
+        )
+        _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")
+        numbers = [block.partition, *block.rejected.values(), *(n for d in block.distortions for n in astuple(d))]
+        _require(all(0 <= number <= MAX_COUNT for number in numbers), "rejected")
+    return block
 
 
-def _read_counts(reader: MessageReader, sizes: Sequence[int], records: int, moments: int, contexts: int) -> Counts:
-    """Return counts of at most ``records`` records; ``moments``, ``contexts``: the number of each that may occur."""
-    names = {f"{i},{j}": (i, j) for i, j in combinations(range(len(sizes)), 2)}
-    bound: dict[tuple[int, ...], int] = {(j,): size for j, size in enumerate(sizes)}
-    bound |= {(i, j): sizes[i] * sizes[j] for i, j in names.values()}
-    known = {",".join(map(str, js)): js for js in bound}
-    pairs = _read_named(reader, "pairs", names, bound)
-    if pairs.keys() != set(names.values()):
-        reader.fail("pairs", "an object of all pairs of attributes")
-    arrays: dict[tuple[int, ...], int] = {(j,): MAX_COUNTED_ELEMENTS + 1 for j in range(len(sizes))}
-    lengths = _read_named(reader, "lengths", {str(j): (j,) for j in range(len(sizes))}, arrays)
-    parts = reader.child("contexts")
-    if not set(parts.data) <= set(map(str, range(contexts))):
-        reader.fail("contexts", "counts of the configured contexts")
-    return Counts(
-        records=reader.integer("records", most=records),
-        values=tuple(
-            _read_sparse(each, size)
-            for each, size in zip(_children(reader, "values", (len(sizes),)), sizes, strict=True)
-        ),
+def _read_counts(data: JsonObject, sizes: Sequence[int], records: int) -> Counts:
+    """Return counts of at most ``records`` records. ``sizes``: of the taxonomies."""
+    _require(0 <= data["records"] <= records, "records")
+    bounds: dict[tuple[int, ...], int] = {(j,): size for j, size in enumerate(sizes)}
+    bounds |= {(i, j): sizes[i] * sizes[j] for i, j in combinations(range(len(sizes)), 2)}
+    pairs = {key: _read_sparse(data["pairs"]["{},{}".format(*key)], bounds[key]) for key in bounds if len(key) == 2}
+    events, lacking = (
+        {tuple(map(int, name.split(","))): each for name, each in data[part].items()} for part in ("events", "lacking")
+    )
+    counts = Counts(
+        records=data["records"],
+        values=tuple(_read_sparse(each, size) for each, size in zip(data["values"], sizes, strict=True)),
         pairs=cast(Any, pairs),
-        given=_per_attribute(reader, "given", len(sizes)),
-        unknown=_per_attribute(reader, "unknown", len(sizes)),
-        numeric=_read_moments(reader, moments),
-        lengths={j: counts for (j,), counts in cast(Any, lengths.items())},
-        events=_read_named(reader, "events", known, bound),
-        lacking=_read_named(reader, "lacking", known, {js: most << len(sizes) for js, most in bound.items()}),
-        contexts={int(name): _read_counts(parts.child(name), sizes, records, 0, 0) for name in parts.data},
+        given=tuple(data["given"]),
+        unknown=tuple(data["unknown"]),
+        numeric=None if data["moments"] is None else Moments.from_dict(data["moments"]),
+        lengths={int(j): _read_sparse(each, MAX_COUNTED_ELEMENTS + 1) for j, each in data["lengths"].items()},
+        events={key: _read_sparse(each, bounds[key]) for key, each in events.items()},
+        lacking={key: _read_sparse(each, bounds[key] << len(sizes)) for key, each in lacking.items()},
+        contexts={int(number): _read_counts(part, sizes, records) for number, part in data["contexts"].items()},
     )
+    _require(len(counts.given) == len(counts.unknown) == len(sizes), "given")
+    _require(all(0 <= number <= MAX_COUNT for number in (*counts.given, *counts.unknown)), "given")
+    return counts
 
 
-def _children(reader: MessageReader, key: str, allowed: Sequence[int]) -> list[MessageReader]:
-    """Return a list of objects; ``allowed``: its lengths."""
-    value = reader.data.get(key)
-    if not isinstance(value, list) or len(value) not in allowed:
-        reader.fail(key, f"a list of {' or '.join(map(str, allowed))} objects")
-    group = MessageReader({str(index): each for index, each in enumerate(value)}, f"{reader.where}{key}.")
-    return [group.child(name) for name in group.data]
-
-
-def _per_attribute(reader: MessageReader, key: str, size: int) -> tuple[int, ...]:
-    numbers = reader.integers(key)
-    if len(numbers) != size:
-        reader.fail(key, "a number for each attribute")
-    return tuple(numbers.tolist())
-
-
-def _read_named(
-    reader: MessageReader, key: str, names: Mapping[str, tuple[int, ...]], bounds: Mapping[tuple[int, ...], int]
-) -> dict[tuple[int, ...], SparseCounts]:
-    group = reader.child(key)
-    if not group.data.keys() <= names.keys():
-        reader.fail(key, f"an object with names of {', '.join(names)}")
-    return {names[name]: _read_sparse(group.child(name), bounds[names[name]]) for name in group.data}
-
-
-def _read_sparse(reader: MessageReader, size: int) -> SparseCounts:
-    """Return counts of keys below ``size``."""
-    keys, counts = reader.integers("keys", most=size - 1), reader.integers("counts", least=1)
-    if len(keys) != len(counts) or (keys[1:] <= keys[:-1]).any():
-        reader.fail("counts", "one for each of the keys, which ascend")
-    bits = reader.data.get("bits")
-    if bits is None:
-        return SparseCounts(keys, counts)
-    if not isinstance(bits, list) or len(bits) != len(keys) or not all(type(b) is int and 0 <= b < 2**64 for b in bits):
-        reader.fail("bits", "a word for each key")
-    return SparseCounts(keys, counts, np.array(bits, np.uint64))
-
-
-def _read_moments(reader: MessageReader, size: int) -> Moments | None:
-    section = reader.optional("moments")
-    moments = None if section is None else Moments.from_dict(section.data)
-    if (0 if moments is None else moments.attributes) != size:
-        reader.fail("moments", "those of the numeric attributes")
-    return moments
-
-
-def _read_distortion(reader: MessageReader) -> Distortion:
-    values = reader.integer("values", most=MAX_COUNT)
-    numbers = {f.name: reader.integer(f.name, most=values) for f in fields(Distortion) if f.type in ("int", int)}
-    squares = {name: reader.number(name) for name in ("squared_distance", "squared_noise")}
-    return Distortion(**cast(Any, numbers | squares))
-
-
-def _read_styles(reader: MessageReader) -> StyleCounts:
-    return StyleCounts(**{trait.name: reader.integer(trait.name, most=MAX_COUNT) for trait in fields(StyleCounts)})
+def _read_sparse(data: JsonObject, size: int) -> SparseCounts:
+    """Return counts of keys below ``size``, which ascend."""
+    _require(not set(map(type, (*data["keys"], *data["counts"]))) - {int}, "counts")
+    keys, counts = np.array(data["keys"], np.int64), np.array(data["counts"], np.int64)
+    bits = None if data.get("bits") is None else np.array(data["bits"], np.uint64)
+    is_ascending = bool((keys[1:] > keys[:-1]).all()) and (not keys.size or 0 <= keys[0] <= keys[-1] < size)
+    _require(is_ascending and len(counts) == len(keys), "keys")
+    _require(not counts.size or (counts.min() >= 1 and counts.max() <= MAX_COUNT), "counts")
+    _require(bits is None or len(bits) == len(keys), "bits")
+    return SparseCounts(keys, counts, bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +228,9 @@ class StatisticsMessage:
         return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
 
 
+_PLAIN = [f.name for f in fields(StatisticsMessage) if f.name not in ("blocks", "styles")]
+
+
 def encode_statistics(message: StatisticsMessage) -> bytes:
     """Return a statistics version as JSON. Floats keep all their bits."""
     return _dumps(
@@ -282,31 +243,19 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 
 
 def decode_statistics(raw: bytes) -> StatisticsMessage:
-    """Decode what ``encode_statistics`` returns. Raises StatisticsError with the name of an invalid field."""
-    reader = MessageReader.of(raw, "statistics")
-    blocks, styles = reader.optional("blocks"), reader.child("styles")
-    return StatisticsMessage(
-        version=reader.integer("version", least=1),
-        mechanism=reader.text("mechanism"),
-        configuration=reader.text("configuration"),
-        published=reader.integer("published"),
-        source=cast(StatisticsSource, reader.choice("source", get_args(StatisticsSource))),
-        blocks=None if blocks is None else _read_range(blocks),
-        taxonomies=reader.texts_by_name("taxonomies"),
-        baseline=reader.integer("baseline", least=1),
-        snapshot=reader.child("snapshot").data,
-        styles={name: _read_style(styles.child(name)) for name in styles.data},
-        secret_id=reader.optional_text("secret_id"),
-    )
-
-
-def _read_style(reader: MessageReader) -> Style:
-    return Style(**cast(Any, {name: reader.choice(name, allowed) for name, allowed in STYLE_CHOICES.items()}))
-
-
-def _read_range(blocks: MessageReader) -> BlockRange:
-    first = blocks.integer("first")
-    return BlockRange(first, blocks.integer("last", least=first), blocks.integer("count", least=1))
+    """Decode what ``encode_statistics`` returns. Raises StatisticsError for anything else."""
+    with _decoding("statistics"):
+        data = _object(raw)
+        blocks = None if data["blocks"] is None else BlockRange(**data["blocks"])
+        _require(blocks is None or 0 <= blocks.first <= blocks.last, "blocks")
+        _require(data["version"] >= 1 and data["baseline"] >= 1 and data["published"] >= 0, "version")
+        _require(data["source"] in get_args(StatisticsSource), "source")
+        _require(isinstance(data["snapshot"], dict), "snapshot")
+        return StatisticsMessage(
+            **{name: data[name] for name in _PLAIN},
+            blocks=blocks,
+            styles={n: Style(**s) for n, s in data["styles"].items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,16 +287,13 @@ def encode_drift(report: DriftReport) -> bytes:
 
 
 def decode_drift(raw: bytes) -> DriftReport:
-    """Decode what ``encode_drift`` returns. Raises StatisticsError with the name of an invalid field."""
-    reader = MessageReader.of(raw, "drift report")
-    parts, window = {k: reader.optional(k) for k in ("previous", "baseline", "utility")}, reader.child("window")
-    return DriftReport(
-        version=reader.integer("version", least=1),
-        published=reader.integer("published"),
-        records=window.integer("records"),
-        blocks=window.integer("blocks"),
-        **{key: None if part is None else part.data for key, part in parts.items()},
-    )
+    """Decode what ``encode_drift`` returns. Raises StatisticsError for anything else."""
+    with _decoding("drift report"):
+        data = _object(raw)
+        window = data["window"]
+        _require(data["version"] >= 1 and data["published"] >= 0, "version")
+        parts = {name: data[name] for name in ("version", "published", "previous", "baseline", "utility")}
+        return DriftReport(**parts, records=window["records"], blocks=window["blocks"])
 
 
 def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
@@ -357,13 +303,35 @@ def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes
 
 
 def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
-    """Return (topic, partition, rejection). Raises StatisticsError with the name of an invalid field."""
-    reader = MessageReader.of(raw, "rejection")
-    rejected = Rejected(
-        offset=reader.integer("offset"), reason=reader.text("reason"), field=reader.optional_text("field")
-    )
-    return reader.text("topic"), reader.integer("partition"), rejected
+    """Return (topic, partition, rejection). Raises StatisticsError for anything else."""
+    with _decoding("rejection"):
+        data = _object(raw)
+        _require(isinstance(data["offset"], int) and isinstance(data["reason"], str), "offset")
+        return data["topic"], data["partition"], Rejected(data["offset"], data["reason"], data.get("field"))
 
 
 def _dumps(message: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"format": MESSAGE_FORMAT, **message}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _object(raw: bytes) -> JsonObject:
+    """Return the JSON object of a message of this format."""
+    data = orjson.loads(raw)
+    _require(isinstance(data, dict) and data.get("format") == MESSAGE_FORMAT, "format")
+    return cast(JsonObject, data)
+
+
+def _require(is_valid: bool, field: str) -> None:
+    if not is_valid:
+        raise StatisticsError(f"{field} is missing, invalid or not the configured one")
+
+
+@contextmanager
+def _decoding(what: str) -> Iterator[None]:
+    """Raise StatisticsError if the block fails. Its text never has a value of the message."""
+    try:
+        yield
+    except StatisticsError as error:
+        raise StatisticsError(f"{what}: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise StatisticsError(f"{what}: not a message of this format ({type(error).__name__})") from None

@@ -32,6 +32,8 @@ from stream_masker.errors import ConfigurationError
 T = TypeVar("T")
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
+Document: TypeAlias = dict[str, Any]
+"""A record as dicts and lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Path:
 
     text: str
     steps: tuple[Step, ...]
+    alternative: Path | None = None
+    """The path of a key that counts where this one selects nothing or null."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Path) and self.steps == other.steps
@@ -128,6 +132,11 @@ def compile_path(text: str) -> Path:
     return Path(text, tuple(_Reader(text).steps()))
 
 
+def alternatives(text: str) -> list[str]:
+    """Return the paths in the text of a key: ``after.id | before.id`` has two. A name with ``|`` is quoted."""
+    return [part.strip() for part in re.split(r"\|(?![^\[\]]*\])", text)]
+
+
 NOTHING: Final = object()
 """What a path without a value reads."""
 
@@ -142,6 +151,14 @@ def reader(path: Path) -> Read:
     read: Read = lambda value: value  # noqa: E731 - the end of the path
     for step in reversed(path.steps):
         read = _member_reader(step.key, read) if isinstance(step, NameStep) else _element_reader(step, read)
+    return read if path.alternative is None else _either(read, reader(path.alternative))
+
+
+def _either(first: Read, second: Read) -> Read:
+    def read(document: JsonValue) -> JsonValue:
+        value = first(document)
+        return second(document) if value is NOTHING or value is None else value
+
     return read
 
 
@@ -326,12 +343,6 @@ class PathTrie(Generic[ItemT]):
         yield from self.indices.values()
         yield from () if self.each is None else (self.each,)
         yield from self.filters.values()
-
-    def all_items(self) -> Iterator[ItemT]:
-        """Yield the items of this node and of all nodes below it."""
-        yield from self.items
-        for child in self.children():
-            yield from child.all_items()
 
     def child(self, step: Step) -> PathTrie[ItemT]:
         """Return the node below a step; it is created if there is none."""

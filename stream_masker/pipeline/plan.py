@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from enum import IntEnum
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from stream_masker.core.context import Context
+from stream_masker.core.context import Context, ContextAttribute
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import FilterStep, Path
+from stream_masker.pipeline.paths import NOTHING, EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
+from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.style import CANONICAL, Style
+from stream_masker.pipeline.transforms import (
+    DateUnit,
+    FieldTransform,
+    LeadingCharacters,
+    LevelAncestor,
+    NumberBands,
+    TransformContext,
+)
 
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
-    from stream_masker.pipeline.contexts import ContextField
     from stream_masker.pipeline.fhir import FhirTypes
-    from stream_masker.pipeline.transforms import FieldTransform
 
 MAX_DEPTH: Final = 250
 """The greatest depth that may be configured: the JSON encoder can write no deeper value."""
-
-MIN_RECORD_ALPHA: Final = 0.01
-MAX_RECORD_ALPHA: Final = 10
-
-OWN_HEADERS: Final = "stream-masker-"
-"""The prefix of the names of this service's own headers. Other headers with it are never kept."""
 
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
@@ -100,8 +102,7 @@ class AttributePlan:
         where = f"attributes.{self.name}: path {path.text!r}"
         if path.arrays != code.arrays:
             raise ConfigurationError(f"{where} must have a [*] exactly where the path {code.text!r} has")
-        if isinstance(path.steps[-1], FilterStep):
-            raise ConfigurationError(f"{where} ends with a filter; name the field of the element that holds the code")
+        _field_at_end(f"attributes.{self.name}", path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,11 +121,7 @@ class NumericPlan:
     def __post_init__(self) -> None:
         _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
         _single(f"attributes.{self.name}", self.path)
-        if isinstance(self.path.steps[-1], FilterStep):
-            raise ConfigurationError(
-                f"attributes.{self.name}: path {self.path.text!r} ends with a filter; name the field of the element "
-                "that holds the number"
-            )
+        _field_at_end(f"attributes.{self.name}", self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,29 +173,6 @@ class MessagePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlphaSource:
-    """Where a record has its own alpha: either the path of a field or the name of a header.
-
-    default: the alpha of records without one; None stands for each attribute's configured alpha. least: the minimum of
-    a record's own alpha, from 0.01 to 10.
-    """
-
-    path: Path | None = None
-    header: str | None = None
-    default: float | None = None
-    least: float = MIN_RECORD_ALPHA
-
-    def __post_init__(self) -> None:
-        if (self.path is None) == (self.header is None):
-            raise ConfigurationError("alpha: give either a path or a header that has the record's alpha")
-        if self.path is not None:
-            _single("alpha.path", self.path)
-        if self.default is not None and not MIN_RECORD_ALPHA <= self.default <= MAX_RECORD_ALPHA:
-            allowed = f"numbers from {MIN_RECORD_ALPHA} to {MAX_RECORD_ALPHA}"
-            raise ConfigurationError(f"alpha.default is {self.default}; allowed are {allowed}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLimits:
     """The maximum size of a record in bytes, and its maximum depth. An object without objects or lists has depth 1."""
 
@@ -212,15 +186,92 @@ class RecordLimits:
             raise ConfigurationError(f"limits.depth is {self.depth}; allowed are numbers from 1 to {MAX_DEPTH}")
 
 
+GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
+"""The transforms of fields that can be a context: their results are functions of the value alone."""
+
+_UNKEYED: Final = TransformContext(lambda _: "", lambda _: b"")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextField:
+    """A field of the context.
+
+    path: of the field, without ``[*]``; attribute: its kinds; transform: that of the field policy, None if the value is
+    kept as it is.
+    """
+
+    path: Path
+    attribute: ContextAttribute
+    transform: FieldTransform | None = None
+
+    def kind_of(self, value: JsonValue) -> int:
+        """Return the kind of a field's value, as it is released. Of a band of numbers, its least number counts.
+
+        ``value``: ``NOTHING`` for a record without the field.
+        """
+        if value is NOTHING:
+            return self.attribute.size - 1
+        if self.transform is None:
+            return self.attribute.kind_of(value)
+        released = self.transform.of_value(value, _UNKEYED)
+        if self.attribute.bounds and isinstance(self.transform, NumberBands) and isinstance(released, str):
+            released = released.rstrip("+").partition("-")[0]
+        return self.attribute.kind_of(released)
+
+
+def context_field(
+    path: Path, attribute: ContextAttribute, policy: FieldPolicy, masked: Iterable[Path] = ()
+) -> ContextField:
+    """Return the field of a context at a path; ``masked``: the paths whose values masking replaces.
+
+    Raises ConfigurationError unless the field policy keeps or generalizes the field.
+    """
+    if path.arrays:
+        raise ConfigurationError(f"{path.text!r} is not allowed: use a path without [*], so that it selects one value")
+    if any(path.may_meet(other) for other in masked):
+        raise ConfigurationError(f"{path.text!r} is masked: a context is of fields that stay")
+    treatments = list(_treatments(policy))
+    around = [(len(other.steps), key) for key, other in treatments if _contains(other, path)]
+    depth, key = max(around, default=(0, policy.unlisted))
+    beside = [k for k, other in treatments if k != "keep" and len(other.steps) >= depth and path.may_meet(other)]
+    transform = policy.transformed.get(path)
+    if [*beside, key] == [key, key] and isinstance(transform, GENERALIZING):
+        return ContextField(path, attribute, transform)
+    if beside or key != "keep":
+        where = f"fields.{beside[0] if beside else key}" if beside or around else "fields.unlisted"
+        raise ConfigurationError(
+            f"{path.text!r} does not stay in the record ({where}): a context is of fields that are kept, or "
+            "generalized by nothing but their value"
+        )
+    return ContextField(path, attribute)
+
+
+def _treatments(policy: FieldPolicy) -> Iterator[tuple[str, Path]]:
+    """Yield every path of a field policy, with the key of its treatment."""
+    for key, paths in policy.lists().items():
+        yield from ((key, path) for path in paths)
+
+
+def _contains(other: Path, path: Path) -> bool:
+    """Return whether one path surely selects the value of another one, or what is around it."""
+    return len(other.steps) <= len(path.steps) and all(map(_covers, other.steps, path.steps))
+
+
+def _covers(step: Step, selected: Step) -> bool:
+    if isinstance(step, FilterStep) and isinstance(selected, FilterStep):
+        return (step.field, step.value) == (selected.field, selected.value)
+    return step == selected or (isinstance(step, EachStep) and not isinstance(selected, NameStep))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything that the record masker needs, except for the mechanism and the secret.
 
     attributes, numeric: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
-    the record's topic, partition and offset; alpha: None if records have no alpha of their own; unit: the field whose
-    different values k-anonymity counts, None for records; configuration: the configuration's hash, for a header; fhir:
-    the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
-    ``pipeline.fhir``; context: the fields of the mechanism's context, in its order.
+    the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
+    records; configuration: the configuration's hash, for a header; fhir: the listed types of resources if messages are
+    FHIR resources and Bundles, whose paths are those of ``pipeline.fhir``; context: the fields of the mechanism's
+    context, in its order.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -228,7 +279,6 @@ class Plan:
     configuration: str
     message: MessagePolicy = field(default_factory=MessagePolicy)
     noise_key: Path | None = None
-    alpha: AlphaSource | None = None
     limits: RecordLimits = field(default_factory=RecordLimits)
     numeric: tuple[NumericPlan, ...] = ()
     unit: Path | None = None
@@ -288,6 +338,44 @@ class Plan:
                 )
 
 
+class Action(IntEnum):
+    """What happens to a value. If paths of equal length disagree, the greatest action applies."""
+
+    KEEP = 1
+    PSEUDONYMIZE = 2
+    TRANSFORM = 3
+    """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
+    DROP = 4
+    MASKED = 5
+    """The value is a code, label, copy or number of an attribute: masking replaces it."""
+
+
+PolicyTrie: TypeAlias = PathTrie[Action]
+
+
+def policy_trie(plan: Plan) -> PolicyTrie:
+    """Return the trie of all paths that the plan gives an action to.
+
+    The fields that filters compare are kept, except for a filter at the end of a path, which selects whole elements.
+    """
+    fields = plan.fields
+    actions = [
+        *((path, Action.MASKED) for _, path in plan.written),
+        *((path, Action.DROP) for path in fields.drop),
+        *((path, Action.TRANSFORM) for path in fields.transformed),
+        *((path, Action.PSEUDONYMIZE) for path in fields.pseudonymize),
+        *((path, Action.KEEP) for path in fields.keep),
+    ]
+    kept = (path.parent.filter_fields() for path, action in actions if action is not Action.DROP)
+    return PathTrie.of((*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))))
+
+
+def strictest_action(trie: PolicyTrie) -> Action:
+    """Return the greatest action at a node or below it; masked values count as kept."""
+    own = max(trie.items, default=Action.KEEP)
+    return max((Action.KEEP if own is Action.MASKED else own, *map(strictest_action, trie.children())))
+
+
 def _allowed(key: str, given: str, allowed: tuple[str, ...]) -> None:
     if given not in allowed:
         raise ConfigurationError(f"{key} is {given!r}; allowed are {', '.join(allowed)}")
@@ -296,3 +384,12 @@ def _allowed(key: str, given: str, allowed: tuple[str, ...]) -> None:
 def _single(key: str, path: Path) -> None:
     if path.arrays:
         raise ConfigurationError(f"{key}: path {path.text!r} has a [*]; it must select one value")
+    if path.alternative is not None:
+        _single(key, path.alternative)
+
+
+def _field_at_end(key: str, path: Path) -> None:
+    if isinstance(path.steps[-1], FilterStep):
+        raise ConfigurationError(
+            f"{key}: path {path.text!r} ends with a filter; name the field of the element that holds the value"
+        )

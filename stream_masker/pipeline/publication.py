@@ -1,7 +1,8 @@
 """The figures of a window that may be published. They reveal nothing about a few records.
 
-The drift topic and the metrics are functions of *published statistics* alone. These are the window's statistics in
-which classes of the roll-up with few records are merged, small shares are 0, and all figures are rounded.
+The metrics are functions of *published statistics*: those of the window, in which classes of the roll-up with few
+records are merged, small shares are 0, and all figures are rounded. The drift merges blocks and codes with few records,
+and is rounded too.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import Drift, drift_between
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.risk import Disclosure
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.drift import AttributeDrift, Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.risk import VersionRisk
@@ -68,12 +70,24 @@ class Publication:
             rollup={name: self._shares(self._classes(exact, name), name) for name in exact.attributes},
             unknown={name: self._share(exact.unknown[name], n) for name, n in values.items()},
             novel={name: self._share(exact.novel[name], n) for name, n in values.items()},
+            values={},
             numeric=None if exact.numeric is None else _rounded_numbers(exact.numeric, step),
         )
 
-    def drift(self, new: Statistics, old: Statistics, distances: Sequence[Distance]) -> Drift:
-        """Return the rounded drift between published statistics."""
-        return self.coarsened(drift_between(new, old, distances), new.records)
+    def drift(self, before: Statistics, now: Statistics, distances: Sequence[Distance], counts: Counts | None) -> Drift:
+        """Return the rounded drift between statistics, one of two comparisons of a version.
+
+        Blocks and codes with few values are counted together, and not named, and the novel share is rounded down.
+        ``counts``: of the newer window.
+        """
+        drift = drift_between(before, now, distances, counts, comparisons=2, shown=self.min_records)
+        attributes = {name: self._without_few(each, now, name) for name, each in drift.attributes.items()}
+        return self.coarsened(replace(drift, attributes=attributes), now.records)
+
+    def _without_few(self, drift: AttributeDrift, now: Statistics, name: str) -> AttributeDrift:
+        novel = drift.figures["novel"]
+        shown = replace(novel, value=self._share(novel.value, sum(now.values[name].values())))
+        return replace(drift, figures={**drift.figures, "novel": shown})
 
     def risk(self, exact: VersionRisk, records: int) -> VersionRisk:
         """Return the rounded risk of a window of this number of records, without rare sensitive groups."""
@@ -135,7 +149,7 @@ class Publication:
     def _share(self, share: float, values: int) -> float:
         """Return a share, rounded down to a multiple of ``min_records`` records: 0 if it is about fewer records."""
         least = self.min_records
-        return min(1.0, math.floor(share * values / least) * least / max(values, 1))
+        return share if least == 1 else min(1.0, math.floor(share * values / least) * least / max(values, 1))
 
 
 def _without_rare(learned: Mapping[str, Disclosure], least: float) -> dict[str, Disclosure]:
@@ -157,6 +171,8 @@ def _rounded_array(values: Float64Array, step: float) -> Float64Array:
 def _coarsened(figures: Any, step: float) -> Any:
     if isinstance(figures, float):
         return _rounded(figures, step)
+    if isinstance(figures, tuple):
+        return tuple(_coarsened(value, step) for value in figures)
     if isinstance(figures, Mapping):
         return {key: _coarsened(value, step) for key, value in figures.items()}
     if is_dataclass(figures) and not isinstance(figures, type):

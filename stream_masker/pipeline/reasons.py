@@ -47,8 +47,6 @@ class Reason(StrEnum):
     """A code is empty or blank, and `missing` of its attribute is not `keep`."""
     UNKNOWN_CODE = "unknown_code"
     """A code is not a concept of its ontology, and the policy is to reject it, or it has no known ancestor."""
-    ALPHA_OUT_OF_RANGE = "alpha_out_of_range"
-    """The record's own alpha is not a number from 0.01 to 10."""
     MISSING_NOISE_KEY = "missing_noise_key"
     """The field that keys the noise is missing, or is not a text or a number."""
     SEVERAL_PATIENTS = "several_patients"

@@ -17,6 +17,25 @@ from stream_masker.pipeline.style import StyleCounts
 
 Header: TypeAlias = tuple[str, bytes | None]
 
+OWN_HEADERS: Final = "stream-masker-"
+"""The prefix of the names of this service's own headers. Other headers with it are never kept."""
+
+VERSION_HEADER: Final = OWN_HEADERS + "version"
+MECHANISM_HEADER: Final = OWN_HEADERS + "mechanism"
+CONFIGURATION_HEADER: Final = OWN_HEADERS + "configuration"
+GROUP_HEADER: Final = OWN_HEADERS + "group"
+"""Names a group by its first and last offset; the group has no gaps in its partition."""
+
+
+def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[Header]:
+    """Return the headers that state how a record was masked; ``configuration``: the configuration's hash."""
+    return [
+        (VERSION_HEADER, str(statistics_version).encode()),
+        (MECHANISM_HEADER, mechanism.encode()),
+        (CONFIGURATION_HEADER, configuration.encode()),
+    ]
+
+
 COLUMNS: Final = {
     "offsets": "offset",
     "values": "value",
@@ -131,8 +150,8 @@ class Result:
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; emptied: the number of values that a
-    transform could not treat and removed, by configured path; suppressed: the number of unknown codes that were
-    removed, by attribute with ``unknown: suppress``.
+    transform could not treat and removed, by configured path; suppressed, generalized: the number of unknown codes that
+    were removed, or masked as the concept of their prefix, by attribute with ``unknown: suppress`` or ``ancestor``.
     """
 
     offsets: Sequence[int]
@@ -144,6 +163,7 @@ class Result:
     blocks: Sequence[Block]
     emptied: Mapping[str, int] = field(default_factory=dict)
     suppressed: Mapping[str, int] = field(default_factory=dict)
+    generalized: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
@@ -163,6 +183,7 @@ class Result:
             blocks=_all(part.blocks for part in parts),
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=sum((Counter(part.suppressed) for part in parts), Counter()),
+            generalized=sum((Counter(part.generalized) for part in parts), Counter()),
         )
 
 

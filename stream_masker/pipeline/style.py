@@ -10,14 +10,13 @@ A text shows only some traits: "I10" does not show whether its source writes dot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
-import orjson
 
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.errors import ParameterError
@@ -133,9 +132,6 @@ def learned_styles(
     return {name: c.majority(style) for (name, style), c in zip(previous.items(), counts, strict=True)}
 
 
-COUNTED_TRAITS: Final = tuple(field.name for field in fields(StyleCounts))
-
-
 def style_of(text: str, concept: str, how: str) -> int:
     """Return the traits that are shown by a text that stands for a concept. how: ``Match.how``."""
     if how == "mapping":
@@ -146,8 +142,8 @@ def style_of(text: str, concept: str, how: str) -> int:
     return _case(text, concept) | _dot(text, concept, how) | _zeros(text, concept)
 
 
-class Codes(dict[int, bytes]):
-    """Codes as JSON, by position; a code is written on first use.
+class Codes(dict[int, str]):
+    """The texts of codes by position, written on first use.
 
     A code is written in the style only if the attribute's ``ConceptMap`` finds the concept by that text. (Without dot
     and zeros, 008.45 would be 845, another code.) If not, fewer parts of it are removed; the last resort is the
@@ -159,17 +155,12 @@ class Codes(dict[int, bytes]):
         self.style: Final = style
         self._concepts = concepts
 
-    def __missing__(self, position: int) -> bytes:
-        (text,) = self.texts([position])
-        self[position] = text
-        return text
-
-    def texts(self, positions: Sequence[int]) -> list[bytes]:
-        """Codes as JSON, without keeping them."""
+    def __missing__(self, position: int) -> str:
         ids = self._concepts.taxonomy.ids
-        if positions and not 0 <= min(positions) <= max(positions) < len(ids):
+        if not 0 <= position < len(ids):
             raise IndexError("a position outside the taxonomy")
-        return [orjson.dumps(self._write(ids[position], position)) for position in positions]
+        text = self[position] = self._write(ids[position], position)
+        return text
 
     def _write(self, concept: str, position: int) -> str:
         if self.style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
@@ -177,14 +168,12 @@ class Codes(dict[int, bytes]):
         candidates = self._candidates(concept, position)
         return next((text for text in candidates if self._leads_back(text, position)), concept)
 
-    def _candidates(self, concept: str, position: int) -> Iterator[str]:
+    def _candidates(self, concept: str, position: int) -> list[str]:
         if self.style.text == "label":
-            yield self._concepts.taxonomy.labels[position]
-            return
-        yield self._in_case(self._undotted(self._unpadded(concept)))
-        yield self._in_case(self._undotted(concept))
-        yield self._in_case(self._unpadded(concept))
-        yield self._in_case(concept)
+            return [self._concepts.taxonomy.labels[position]]
+        unpadded = _LEADING_ZEROS.sub(r"\1", concept, count=1) if self.style.leading_zeros == "remove" else concept
+        undotted = [text.replace(".", "") if self.style.dot == "remove" else text for text in (unpadded, concept)]
+        return list(map(self._in_case, (*undotted, unpadded, concept)))
 
     def _leads_back(self, text: str, position: int) -> bool:
         match = self._concepts.find(text)
@@ -194,29 +183,6 @@ class Codes(dict[int, bytes]):
         if self.style.case == "keep":
             return text
         return text.upper() if self.style.case == "upper" else text.lower()
-
-    def _undotted(self, concept: str) -> str:
-        return concept.replace(".", "") if self.style.dot == "remove" else concept
-
-    def _unpadded(self, concept: str) -> str:
-        return _LEADING_ZEROS.sub(r"\1", concept, count=1) if self.style.leading_zeros == "remove" else concept
-
-
-class Labels(dict[int, bytes]):
-    """Labels as JSON, by position, as the ontology has them, written on first use; null for a concept without one."""
-
-    def __init__(self, labels: Sequence[str]) -> None:
-        super().__init__()
-        self._labels = labels
-
-    def __missing__(self, position: int) -> bytes:
-        (text,) = self.texts([position])
-        self[position] = text
-        return text
-
-    def texts(self, positions: Sequence[int]) -> list[bytes]:
-        """Labels as JSON, without keeping them."""
-        return [orjson.dumps(self._labels[position] or None) for position in positions]
 
 
 def _case(text: str, concept: str) -> int:

@@ -1,4 +1,4 @@
-"""Transforms of field values: generalized, shifted and constant values, and formatted pseudonyms.
+"""What replaces the values of fields: keyed pseudonyms, and generalized, shifted and constant values.
 
 A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
 as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
@@ -6,20 +6,113 @@ as an invalid date, is dropped: nothing passes unchanged by accident. Null stays
 
 from __future__ import annotations
 
+import datetime
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
+from uuid import UUID
 
 import orjson
 
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.ontology.taxonomy import NO_POSITION, to_level
+from stream_masker.core.random import Secret
 from stream_masker.core.risk.risk import LEVELS
 from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.paths import JsonValue, Path
+
+PSEUDONYM_DIGITS: Final = 32
+"""Hexadecimal digits of a pseudonym."""
+
+MOST_CACHED: Final = 100_000
+LONGEST_CACHED: Final = 256
+
+
+class Cache(dict[Any, Any]):
+    """A function of one argument of which the results are kept, but not those of long texts."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, key: Any) -> Any:
+        result = self._function(key)
+        if not isinstance(key, str | bytes) or len(key) <= LONGEST_CACHED:
+            if len(self) >= MOST_CACHED:
+                self.clear()
+            self[key] = result
+        return result
+
+
+class Pseudonyms:
+    """32 hexadecimal digits for a value, derived from the keyed hash of its text in UTF-8 (``core.random``).
+
+    The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym. The pseudonym does not
+    depend on the value's place, so joins on a patient's id still work. Without the secret, nobody can reverse a
+    pseudonym or check it against a guess.
+    """
+
+    def __init__(self, secret: bytes | Secret) -> None:
+        """Raises ParameterError if the secret is empty."""
+        self._secret = secret if isinstance(secret, Secret) else Secret(secret)
+        self._known = Cache(lambda value: self._of([value], b"masker-pseudonym").hex())
+        self._offsets = Cache(lambda key: self._of([key], b"masker-offset"))
+
+    def of_bytes(self, value: bytes) -> str:
+        """Return the pseudonym of a text in UTF-8."""
+        pseudonym: str = self._known[value]
+        return pseudonym
+
+    def offset_hash(self, key: bytes) -> bytes:
+        """16 bytes for the key of a record's dates, independent of its pseudonym."""
+        offset: bytes = self._offsets[key]
+        return offset
+
+    def of_texts(self, texts: Sequence[bytes]) -> list[str]:
+        """Return the pseudonyms of texts in UTF-8; much faster than one by one."""
+        digits = self._of(texts, b"masker-pseudonym").hex()
+        return [digits[start : start + PSEUDONYM_DIGITS] for start in range(0, len(digits), PSEUDONYM_DIGITS)]
+
+    def of_values(self, values: Sequence[Any]) -> list[Any]:
+        """Return the pseudonyms of JSON values."""
+        if set(map(type, values)) == {str}:
+            return self.of_texts([value.encode() for value in values])
+        return list(map(self.of_value, values))
+
+    def of_value(self, value: Any) -> Any:
+        """Return the pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays
+        null."""
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            return {self.of_value(name): self.of_value(member) for name, member in value.items()}
+        if isinstance(value, list):
+            return self.of_values(value)
+        return self.of_bytes(text_of(value))
+
+    def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
+        """Return 16 bytes for each text, one after another."""
+        return self._secret.cipher(purpose).words(self._secret.digests(texts)).tobytes()
+
+
+def text_of(value: JsonValue) -> bytes:
+    """Return the text of a value that is neither an object nor a list: of numbers and truth values their JSON."""
+    if isinstance(value, str | UUID | Decimal | datetime.date | datetime.time):
+        return str(value).encode()
+    return value if isinstance(value, bytes) else orjson.dumps(value)
+
+
+def key_text(value: JsonValue) -> bytes:
+    """Return the text of a key, such as a patient's id; an empty one for what is no key. That of a number is its
+    JSON."""
+    if type(value) is str:
+        return b"" if value.isspace() else value.encode()
+    return text_of(value) if type(value) in (int, float, UUID) else b""
+
 
 DROPPED: Final = object()
 """The result for a value that is dropped."""
@@ -81,7 +174,7 @@ class NumberBands(FieldTransform):
 
 def _number(value: JsonValue) -> float | None:
     """Return a number, also from text; None if it is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
         number = float(value)
@@ -178,7 +271,7 @@ class FormattedPseudonym(FieldTransform):
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
         if isinstance(value, dict | list):
             return DROPPED
-        text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else orjson.dumps(value)
+        text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else text_of(value)
         return self.prefix + context.pseudonym(text)[: self.digits]
 
 

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal, TypeAlias
 from stream_masker.core.anonymity import unique_share_of_counts
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.drift import Drift
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.utility import Utility, utility
+from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.pipeline.messages import (
     BlockRange,
     DriftReport,
@@ -75,13 +75,12 @@ class History:
     """The versions on the statistics topic. Versions that do not fit the subject are ignored, but keep their numbers.
 
     newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
-    that fits and was computed from blocks; baseline: the pinned version, or the first one that fits and was not
-    computed from a sample; versions: all numbers on the topic; refused: how many versions did not fit; unauthentic: how
-    many messages were not authentic, by cause.
+    that fits and was computed from blocks; baseline: the newest version that is its own baseline, or the first one that
+    fits and was not computed from a sample; versions: all numbers on the topic; refused: how many versions did not fit;
+    unauthentic: how many messages were not authentic, by cause.
     """
 
     subject: Subject
-    pinned: int | None = None
     newest: int = 0
     latest: StatisticsMessage | None = None
     windowed: BlockRange | None = None
@@ -103,9 +102,7 @@ class History:
         self._reserve(message.version)
         self.latest = message
         self.windowed = message.blocks or self.windowed
-        if message.version == self.pinned or (
-            self.pinned is None and self.baseline is None and message.source != "bootstrap"
-        ):
+        if message.source != "bootstrap" and (self.baseline is None or message.baseline == message.version):
             self.baseline = message
 
     def refuse(self, version: int) -> None:
@@ -121,7 +118,7 @@ class History:
     def expired(self, keep: int) -> tuple[int, ...]:
         """Return the versions that are older than the newest ``keep``, except for the baseline and the latest that
         fits."""
-        kept = {m.version for m in (self.baseline, self.latest) if m is not None} | {self.pinned}
+        kept = {m.version for m in (self.baseline, self.latest) if m is not None}
         return tuple(sorted(v for v in self.versions if v <= self.newest - keep and v not in kept))
 
     def forget(self, versions: Iterable[int]) -> None:
@@ -189,7 +186,7 @@ class VersionPlanner:
             return True
         try:
             self._mechanism.restore(message.snapshot)
-            self._drift(self.shown(message.statistics), message)
+            self._drift(message.statistics, message)
         except Exception:  # noqa: BLE001 - of any defect
             return False
         return True
@@ -204,13 +201,14 @@ class VersionPlanner:
         if masked is not None:
             exact = utility(original, masked, window.distortions, self.subject.alpha, self._distances)
             kept = self._publication.coarsened(exact, window.records)
-        publish = self._publish(original, now, "blocks", self._learned(window.styles), window.range, kept, masked)
+        styles = self._learned(window.styles)
+        publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
         effect = self._publication.coarsened(window.effect(self.subject.attributes), window.records)
         return replace(publish, effect=effect)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles))
+        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles), counts)
 
     def on_snapshot(
         self,
@@ -218,20 +216,23 @@ class VersionPlanner:
         now: int,
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
+        *,
+        baseline: bool = False,
     ) -> Publish:
-        """Return the next version, from a mechanism's snapshot and its styles.
+        """Return the next version, from a mechanism's snapshot and its styles; ``baseline``: whether it is a new one.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
         self._mechanism.restore(snapshot)
-        return self._publish(self._mechanism.statistics.with_version(self._next), now, source, styles or {})
+        statistics = self._mechanism.statistics.with_version(self._next)
+        return self._publish(statistics, now, source, styles or {}, renewed=baseline)
 
     def on_secret(self, now: int) -> Publish:
         """Return the latest statistics as the next version, with the id of the secret that workers must have."""
         latest = self.history.latest
         assert latest is not None, "there is a version if its secret differs"
         statistics = latest.statistics.with_version(self._next)
-        return self._publish(statistics, now, latest.source, latest.styles, latest.blocks)
+        return self._publish(statistics, now, latest.source, latest.styles, None, latest.blocks)
 
     @property
     def secret_id(self) -> str | None:
@@ -327,12 +328,16 @@ class VersionPlanner:
         now: int,
         source: StatisticsSource,
         styles: Mapping[str, Style],
+        counts: Counts | None = None,
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
+        *,
+        renewed: bool = False,
     ) -> Publish:
-        shown, history = self.shown(statistics), self.history
-        previous, baseline = self._drift(shown, history.latest), self._drift(shown, history.baseline)
+        """Return a version; ``renewed``: whether it is the baseline from now on."""
+        history = self.history
+        previous, baseline = (self._drift(statistics, one, counts) for one in (history.latest, history.baseline))
         message = StatisticsMessage(
             version=statistics.version,
             mechanism=self.subject.mechanism,
@@ -341,7 +346,7 @@ class VersionPlanner:
             source=source,
             blocks=blocks,
             taxonomies=fingerprints(self.subject.taxonomies),
-            baseline=statistics.version if history.baseline is None else history.baseline.version,
+            baseline=statistics.version if renewed or history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
             secret_id=self.secret_id,
@@ -357,7 +362,7 @@ class VersionPlanner:
         )
         return Publish(
             message=message,
-            statistics=shown,
+            statistics=self.shown(statistics),
             report=report,
             previous=previous,
             baseline=baseline,
@@ -367,7 +372,9 @@ class VersionPlanner:
             means={"original": self.means(statistics), "masked": {} if masked is None else self.means(masked)},
         )
 
-    def _drift(self, shown: Statistics, other: StatisticsMessage | None) -> Drift | None:
+    def _drift(
+        self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None = None
+    ) -> Drift | None:
         if other is None:
             return None
-        return self._publication.drift(shown, self.shown(other.statistics), self._distances)
+        return self._publication.drift(other.statistics, statistics, self._distances, counts)

@@ -39,8 +39,7 @@ class CalibrationSettings:
 
     window_records, every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
     seconds, above 0; min_new_records: the least number of new records of a version, so that no two versions differ by
-    fewer; baseline: the version that drift is measured against, None for the first one that was not computed from a
-    bootstrap sample; core_share: the share of a core that computing may take, above 0, at most 1.
+    fewer; core_share: the share of a core that computing may take, above 0, at most 1.
     """
 
     window_records: int = 100_000
@@ -52,7 +51,6 @@ class CalibrationSettings:
     keep_versions: int = 1_000
     min_new_records: int = 1
     core_share: float = 0.1
-    baseline: int | None = None
 
     def __post_init__(self) -> None:
         for setting in fields(self):

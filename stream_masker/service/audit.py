@@ -16,9 +16,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.messages import decode_rejection, decode_statistics
-from stream_masker.pipeline.pseudonyms import CONFIGURATION_HEADER, VERSION_HEADER
-from stream_masker.pipeline.records import InputRecord, RecordOutcome, Rejected
-from stream_masker.pipeline.runs import GROUP_HEADER
+from stream_masker.pipeline.records import (
+    CONFIGURATION_HEADER,
+    GROUP_HEADER,
+    VERSION_HEADER,
+    InputRecord,
+    RecordOutcome,
+    Rejected,
+)
 from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal

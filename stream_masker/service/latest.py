@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.messages import decode_statistics
-from stream_masker.pipeline.pseudonyms import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.pipeline.publication import Publication
 from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.service.audit import authentic_versions
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies

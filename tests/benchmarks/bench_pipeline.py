@@ -23,8 +23,8 @@ from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 from stream_masker.core.random import FieldKeys
 from stream_masker.pipeline.codec import DOCUMENTS, Codec
 from stream_masker.pipeline.messages import block_key, encode_block
-from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret, topic_seal
 from stream_masker.service.events.synthetic import synthetic_discharges
@@ -49,7 +49,7 @@ class Parts:
         self.seal = topic_seal(configuration, configuration.topics.calibration)
         pseudonyms = Pseudonyms(self.secret)
         self.codec = Codec(self.masking.plan, pseudonyms)
-        self.treat_keys = key_treatment(self.masking.plan.message, pseudonyms)
+        self.treat_keys = pseudonyms.of_texts
 
     def batches(self) -> Iterator[dict[int, Inputs]]:
         for start in range(0, len(self.values), BATCH):

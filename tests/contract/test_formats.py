@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.documentation import ROOT
 
 from stream_masker.core.mechanisms import MECHANISMS, SemanticTransport
-from stream_masker.pipeline.message_reader import MESSAGE_FORMAT
+from stream_masker.pipeline.messages import MESSAGE_FORMAT
 
 
 def test_every_format_is_named_in_the_changelog_and_among_the_failure_modes() -> None:

@@ -54,8 +54,10 @@ SILENT: Mapping[str, list[Series]] = {
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},
         {metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}", metric("records_in_total", JOB): f"9x{MINUTES}"},
     ],
-    "DriftOverThreshold": [
-        {metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.09x{MINUTES}"}
+    "DriftNeedsAction": [{metric("drift_verdict", JOB, against="baseline"): f"1x{MINUTES}"}],
+    "DriftLasts": [
+        {metric("drift_verdict", JOB, against="previous"): f"1x{MINUTES}"},
+        {metric("drift_verdict", JOB, against="baseline"): f"1x20 0x5 1x{MINUTES - 27}"},
     ],
     "RiskOverLimit": [{}],
     "StatisticsWithheld": [{}],

@@ -1,4 +1,4 @@
-"""The report: the verdict, the table, the figures, and equal figures in HTML, JSON and CSV."""
+"""The report: the verdict, the table, the figures, and equal figures in the page and as data."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
-from stream_masker.core.utility import utility
+from stream_masker.core.statistics.utility import utility
 
 pytestmark = pytest.mark.scheduled
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from stream_masker.core import random as fast
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics.counts import key_hashes
-from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms
 
 SECRET = b"a secret of the tests"
 NOMINAL, NUMERIC, KEY = range(3)

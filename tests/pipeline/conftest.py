@@ -16,7 +16,6 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import (
-    AlphaSource,
     AttributePlan,
     FieldPolicy,
     MessagePolicy,
@@ -135,7 +134,6 @@ class Bench:
         transforms: Mapping[str, FieldTransform] | None = None,
         message: Mapping[str, Any] | None = None,
         noise_key: str | None = None,
-        alpha: Mapping[str, Any] | None = None,
         limits: Mapping[str, int] | None = None,
         numeric: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
@@ -151,7 +149,6 @@ class Bench:
             configuration="c0ffee0123456789",
             message=MessagePolicy(**(message or {})),
             noise_key=compile_path(noise_key) if noise_key else None,
-            alpha=_alpha(alpha) if alpha else None,
             limits=RecordLimits(**(limits or {})),
             numeric=tuple(_number(name, **given) for name, given in (numeric or {}).items()),
         )
@@ -198,11 +195,6 @@ def _number(name: str, path: str, missing: str = "reject", **kind: Any) -> Numer
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:
     return tuple(compile_path(text) for text in texts)
-
-
-def _alpha(given: Mapping[str, Any]) -> AlphaSource:
-    path = given.get("path")
-    return AlphaSource(**{**given, "path": None if path is None else compile_path(path)})
 
 
 def _bytes(value: Any) -> bytes | None:

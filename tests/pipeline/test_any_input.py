@@ -36,7 +36,6 @@ def full(bench, request):
         fields={"keep": ["alpha"], "drop": ["patient.name"], "pseudonymize": ["patient.id"]},
         message={"headers": ("alpha",)},
         noise_key="patient.id",
-        alpha={"path": "alpha"},
         limits={"record_bytes": 5000, "depth": 10},
     )
 
@@ -129,7 +128,6 @@ def test_copies_that_are_absent_change_nothing(plain_and_with_copies, values):
         lambda text: text.replace("I10", "I10-PATIENT-0001"),
         lambda text: text.replace('"I10"', '["PATIENT-0001"]'),
         lambda text: text.replace('"code"', '"kode"'),
-        lambda text: text.replace("0.5", '"Jane"'),
         lambda text: text.replace('"PATIENT-0001"', "{}"),
         lambda text: text.replace("Jane", "Jane" * 2000),
         lambda text: text.replace('"Jane"', "[" * 3000),

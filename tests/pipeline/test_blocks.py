@@ -17,7 +17,7 @@ from stream_masker.pipeline.blocks import (
     BlockCounter,
     CountedRecords,
     SampleCounts,
-    limit_elements,
+    limited,
     merge_blocks,
 )
 from stream_masker.pipeline.records import Block, Inputs, Rejected
@@ -101,10 +101,9 @@ def test_blocks_tell_how_many_noise_keys_a_value_has() -> None:
 def test_one_record_counts_a_bounded_number_of_elements() -> None:
     lengths = np.array([2, 1_000, 0, 3])
     column = Column(np.arange(lengths.sum()).astype(np.int32), offsets_from_lengths(lengths))
-    [limited] = limit_elements([column])
-    assert limited.lengths.tolist() == [2, MAX_COUNTED_ELEMENTS, 0, 3]
-    assert limited.codes[-3:].tolist() == [1002, 1003, 1004]
-    assert limit_elements([Column(column.codes)])[0].codes is column.codes
+    assert limited(column).lengths.tolist() == [2, MAX_COUNTED_ELEMENTS, 0, 3]
+    assert limited(column).codes[-3:].tolist() == [1002, 1003, 1004]
+    assert limited(Column(column.codes)).codes is column.codes
 
 
 def test_samples_are_joined() -> None:

@@ -15,10 +15,9 @@ from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.contexts import context_field
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import NOTHING, Path, compile_path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan, context_field
 from stream_masker.pipeline.records import InputRecord, Inputs
 from stream_masker.pipeline.transforms import Constant, DateUnit, FieldTransform, LeadingCharacters, NumberBands
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms
 
 ICD = "http://hl7.org/fhir/sid/icd-10-cm"
 SNOMED = "http://snomed.info/sct"

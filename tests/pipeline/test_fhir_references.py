@@ -14,8 +14,7 @@ from stream_masker.pipeline.fhir import (
     masked_reference,
     parse_reference,
 )
-from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.transforms import DROPPED, TransformContext
+from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, TransformContext
 
 PSEUDONYMS = Pseudonyms(b"a secret of the tests")
 ID = "0f7a2c55-3f2b-4d8e-9f0a-6a0c6a3f1b11"

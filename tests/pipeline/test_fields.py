@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import replace
 
 import orjson
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
-from stream_masker.pipeline.fields import DocumentTreatment
-from stream_masker.pipeline.paths import EachStep, FilterStep, NameStep, Path, compile_path
-from stream_masker.pipeline.plan import FieldPolicy
-from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.transforms import Pseudonyms, TransformContext
+from stream_masker.pipeline.walk import Reading, Tree
 
 PSEUDONYMS = Pseudonyms(b"secret")
 CODE = {"a": {"path": "d.code", "label": "d.text"}}
@@ -26,9 +20,11 @@ def p(value):
 
 def treated_by(plan, record):
     """Treat a copy of a record by the field policy alone: values that masking replaces stay."""
-    treatment, document = DocumentTreatment(plan, PSEUDONYMS), orjson.loads(orjson.dumps(record))
-    treatment.treat(document)
-    treatment.finish()
+    context, document = (
+        TransformContext(PSEUDONYMS.of_bytes, PSEUDONYMS.offset_hash),
+        orjson.loads(orjson.dumps(record)),
+    )
+    Tree(plan, PSEUDONYMS, context).walk([document], Reading([]))
     return document
 
 
@@ -153,96 +149,3 @@ def test_pseudonyms_are_keyed_hashes_of_the_text_alone():
     assert p(None) is None
     assert p({"a": [1, {"b": None}], "c": "x"}) == {p("a"): [p(1), {p("b"): None}], p("c"): p("x")}
     assert len({p("a"), p("b"), p(""), Pseudonyms(b"other").of_value("a")}) == 4
-
-
-KEYS = st.sampled_from(["a", "b", "c"])
-MORE = st.lists(KEYS | st.just("[*]") | st.just("[0]") | st.just("[?a=x]"), max_size=3)
-PATHS = st.builds(lambda first, more: first + "".join(m if m[0] == "[" else f".{m}" for m in more), KEYS, MORE)
-VALUES = st.recursive(
-    st.none() | st.just("x") | st.uuids().map(str),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
-    max_leaves=10,
-)
-ACTIONS = ("keep", "pseudonymize", "drop")
-
-
-@pytest.fixture(scope="module")
-def plan(bench):
-    return bench({"masked": {"path": "masked"}}).plan
-
-
-@given(
-    record=st.dictionaries(KEYS, VALUES),
-    listed=st.dictionaries(PATHS, st.sampled_from(ACTIONS), max_size=4),
-    unlisted=st.sampled_from(["keep", "drop"]),
-)
-@example({"a": [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]}, {"a[?a=x].b": "drop", "a[*]": "pseudonymize"}, "drop")
-@example({"a": {"b": ["1"], "c": "2"}}, {"a.b.c": "drop", "a": "keep", "a[0].c": "drop"}, "drop")
-def test_every_leaf_is_treated_as_by_the_literal_rule(plan, record, listed, unlisted):
-    paths = {compile_path(text): action for text, action in listed.items()}
-    lists = {action: tuple(path for path in paths if paths[path] == action) for action in ACTIONS}
-    policy = FieldPolicy(unlisted=unlisted, **lists)
-    got = treated_by(replace(plan, fields=policy), record)
-    wanted = [
-        literal_treatment(with_filter_fields(paths), unlisted, record, place, leaf) for place, leaf in leaves(record)
-    ]
-    assert Counter(leaf for _, leaf in leaves(got)) == Counter(leaf for leaf in wanted if leaf is not None)
-
-
-def leaves(value, place=()):
-    """Yield each leaf of a value that is not null, with the keys and positions on its path."""
-    if isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(inner, (*place, key))
-    elif value is not None:
-        yield place, value
-
-
-def literal_treatment(paths, unlisted, record, place, leaf):
-    """Apply the rule literally to a leaf: descend to it, and keep the paths that match so far."""
-    action, value = unlisted, record
-    for depth in range(len(place) + 1):
-        here = [path for path in paths if matches_prefix(path.steps, record, place[:depth])]
-        ended = [paths[path] for path in here if len(path.steps) == depth]
-        further = [path for path in here if len(path.steps) > depth]
-        if ended:
-            action = max(ended, key=ACTIONS.index)
-        if not further:
-            break
-        if not any(fits_shape(path.steps[depth], value) for path in further):
-            action = max([action, *(paths[path] for path in here)], key=ACTIONS.index)
-            break
-        if depth < len(place):
-            value = value[place[depth]]
-    return {"keep": leaf, "drop": None, "pseudonymize": p(leaf)}[action]
-
-
-def with_filter_fields(paths):
-    """The paths, and the paths of fields that filters of kept or pseudonymized paths read."""
-    implied = {
-        Path("", (*path.steps[: at + 1], *map(NameStep, path.steps[at].field))): "keep"
-        for path, action in paths.items()
-        for at in range(len(path.steps) - 1)
-        if isinstance(path.steps[at], FilterStep) and action != "drop"
-    }
-    return implied | paths
-
-
-def matches_prefix(steps, record, place):
-    """Whether the steps select the place, or an object or list on the way to it."""
-    value = record
-    for step, key in zip(steps, place, strict=False):
-        if not fits_shape(step, value) or not selects(step, key, value[key]):
-            return False
-        value = value[key]
-    return len(steps) >= len(place)
-
-
-def fits_shape(step, value):
-    return isinstance(value, dict if isinstance(step, NameStep) else list)
-
-
-def selects(step, key, value):
-    if isinstance(step, FilterStep):
-        return step.matches(value)
-    return isinstance(step, EachStep) or key == (step.key if isinstance(step, NameStep) else step.position)

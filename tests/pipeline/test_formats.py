@@ -8,13 +8,12 @@ import orjson
 import pytest
 
 from stream_masker.pipeline.formats import FormatUnavailableError
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
-from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord, Inputs
-from stream_masker.pipeline.runs import GroupTooSmallError
+from stream_masker.pipeline.transforms import Pseudonyms
 
 CODE = {"code": {"path": "code"}}
 SECRET = b"a secret of the tests"
@@ -42,17 +41,17 @@ class MarkedFormat:
         mark, equals, document = key.partition(b"=")
         if not equals:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-        return document, lambda masked: mark + b"=" + masked
+        return document, lambda masked: mark + b"=" + orjson.dumps(masked)
 
     def decode(self, value: bytes):
         mark, equals, document = value.partition(b"=")
         if not equals:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT)
 
-        def encode(masked: bytes) -> bytes:
-            if orjson.loads(masked).get("code") == self.unfit:
+        def encode(masked: object) -> bytes:
+            if masked.get("code") == self.unfit:
                 raise RecordRejectedError(Reason.SCHEMA_MISMATCH, "code")
-            return mark + b"=" + masked
+            return mark + b"=" + orjson.dumps(masked)
 
         return document, encode
 

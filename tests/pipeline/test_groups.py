@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.blocks import BLOCK_RECORDS
+from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.runs import BLOCK_RECORDS, GroupTooSmallError
 
 CODE = {"a": {"path": "code"}}
 NUMBER = {"n": {"path": "n"}}

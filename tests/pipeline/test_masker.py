@@ -14,8 +14,8 @@ from stream_masker.core.statistics.counts import count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+from stream_masker.pipeline.transforms import Pseudonyms
 
 CODE = {"a": {"path": "code"}}
 TWO = {"a": {"path": "a"}, "b": {"path": "b[*]", "unknown": "ancestor"}}
@@ -122,53 +122,6 @@ def test_rejects_a_missing_noise_key(bench, patient):
     assert on_bench.mask_one({"code": "I10"}) == ("missing_noise_key", "patient.id")
 
 
-@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-1", 0.1), (0.01, 0.01)])
-def test_alpha_is_read_from_a_field_or_a_header(bench, alpha, read):
-    on_bench = bench(CODE, alpha={"path": "privacy.alpha"})
-    on_bench.mask({"code": "I10"}, {"code": "I10", "privacy": {"alpha": alpha}}, {"code": "I10", "privacy": None})
-    assert np.array_equal(on_bench.mechanism.seen[0][0].alpha, [np.nan, read, np.nan], equal_nan=True)
-    on_bench = bench(CODE, alpha={"header": "alpha"})
-    on_bench.mask({"code": "I10"}, headers=[("alpha", b"7"), ("alpha", str(alpha).encode())])
-    assert on_bench.mechanism.seen[0][0].alpha == [read]
-
-
-def test_alpha_falls_back_to_its_default(bench):
-    on_bench = bench(CODE, alpha={"path": "alpha", "default": 0.5})
-    on_bench.mask({"code": "I10"}, {"code": "I10", "alpha": 1})
-    on_bench.mask({"code": "I10"})
-    assert [batch.alpha.tolist() for batch, _ in on_bench.mechanism.seen] == [[0.5, 1.0], [0.5]]
-    for without in (bench(CODE), bench(CODE, alpha={"header": "alpha"})):
-        without.mask({"code": "I10"})
-        assert without.mechanism.seen[0][0].alpha is None
-
-
-@pytest.mark.parametrize(
-    "alpha",
-    [0, -1, 1e-30, 0.0099, 10.1, 1e300, 10**18, True, None, "", "x", "0", "NaN", "inf", "0x1", "1_0", " 1", [1]],
-)
-def test_rejects_alpha_out_of_range(bench, alpha):
-    on_bench = bench(CODE, alpha={"path": "alpha"})
-    assert on_bench.mask_one({"code": "I10", "alpha": alpha}) == ("alpha_out_of_range", "alpha")
-    if isinstance(alpha, str):
-        on_bench = bench(CODE, alpha={"header": "privacy"})
-        outcome = on_bench.mask_one({"code": "I10"}, headers=[("privacy", alpha.encode())])
-        assert outcome == ("alpha_out_of_range", "privacy")
-
-
-@pytest.mark.parametrize("place", ["path", "header"])
-def test_rejects_an_alpha_below_the_configured_minimum(bench, place):
-    on_bench = bench(CODE, alpha={place: "alpha", "least": 0.25})
-    given = lambda alpha: on_bench.mask_one({"code": "I10", "alpha": float(alpha)}, headers=[("alpha", alpha.encode())])  # noqa: E731
-    assert [given(alpha) for alpha in ("0.2499", "0.1")] == [("alpha_out_of_range", "alpha")] * 2
-    assert isinstance(given("0.25"), dict)
-
-
-@pytest.mark.parametrize("header", [None, b"\xff", b"\xef\xbc\x91"])
-def test_rejects_an_alpha_header_that_is_not_text(bench, header):
-    on_bench = bench(CODE, alpha={"header": "privacy"})
-    assert on_bench.mask_one({"code": "I10"}, headers=[("privacy", header)]) == ("alpha_out_of_range", "privacy")
-
-
 def test_blocks_count_original_and_masked_values(bench):
     on_bench = bench(TWO)
     records = [
@@ -212,7 +165,7 @@ def test_a_batch_without_masked_records_has_a_block(bench):
 
 
 def test_counting_does_not_mask(bench):
-    on_bench = bench(TWO, noise_key="patient", alpha={"header": "alpha"})
+    on_bench = bench(TWO, noise_key="patient")
     event, incomplete = b'{"a":"I10","b":["E11","E11.99"],"patient":7}', b'{"a":"I10","patient":7}'
     values = [event, None, b"", incomplete, b'{"a":"I10","b":["E11"]}'] * 4000
     sample = on_bench.masker.count(iter(values))
@@ -312,7 +265,7 @@ def test_a_mechanism_error_rejects_only_the_affected_record(bench, caplog, defec
     (block,) = result.blocks
     assert (block.first_offset, block.last_offset, block.rejected) == (0, 2, {"internal_error": 1})
     assert (block.original.records, block.distortions[0].values) == (2, 2)
-    assert "topic discharges, partition 3, offset 1" in caplog.text
+    assert "offset 1 failed (" in caplog.text
     assert "SECRET" not in caplog.text
     assert "E03" not in caplog.text
 
@@ -337,15 +290,14 @@ def test_text_that_resembles_a_placeholder_is_kept(bench):
 
 def test_a_rejected_record_leaves_no_placeholder(bench):
     attributes = {"a": {"path": "a", "label": "text"}, "b": {"path": "b[*]"}, "c": {"path": "c"}}
-    on_bench = bench(attributes, noise_key="id", alpha={"path": "alpha"})
-    good = {"a": "I10", "text": "x", "b": ["E11.9", "i10"], "c": "E03", "id": 1, "alpha": 1}
-    bad = [{**good, **spoilt} for spoilt in ({"c": 1}, {"b": ["I10", 2]}, {"id": None}, {"alpha": 0}, {"a": None})]
+    on_bench = bench(attributes, noise_key="id")
+    good = {"a": "I10", "text": "x", "b": ["E11.9", "i10"], "c": "E03", "id": 1}
+    bad = [{**good, **spoilt} for spoilt in ({"c": 1}, {"b": ["I10", 2]}, {"id": None}, {"a": None})]
     outcomes = on_bench.mask(*[record for broken in bad for record in (good, broken, good)])
     assert [o.reason for o in outcomes if hasattr(o, "reason")] == [
         "not_a_code",
         "not_a_code",
         "missing_noise_key",
-        "alpha_out_of_range",
         "not_a_code",
     ]
     assert {o.value for o in outcomes if hasattr(o, "value")} == {on_bench.mask(good)[0].value}

@@ -12,11 +12,11 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline import blocks as cutting
+from stream_masker.pipeline.blocks import BLOCK_RECORDS
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import NumericPlan
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.runs import BLOCK_RECORDS
 
 CODE = {"a": {"path": "code"}}
 AGE = {"age": {"path": "patient.age", "minimum": 0, "maximum": 120, "integer": True}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -12,10 +12,9 @@ from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline import runs as runs_module
+from stream_masker.pipeline import blocks as blocks_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
-from stream_masker.pipeline.runs import pack_runs
 from stream_masker.pipeline.style import add_styles
 
 CODES = ["I10", "I11.0", "E11.9", "E03"]
@@ -62,7 +61,7 @@ def test_an_outcome_does_not_depend_on_the_other_records_of_the_call(
     masker: RecordMasker, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     expected = masked_separately(masker)
-    monkeypatch.setattr(runs_module, "BLOCK_RECORDS", most)
+    monkeypatch.setattr(blocks_module, "BLOCK_RECORDS", most)
     joint = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in joint.items()} == {p: r.outcomes for p, r in expected.items()}
     assert {p: result.rejected for p, result in joint.items()} == {p: r.rejected for p, r in expected.items()}
@@ -113,17 +112,3 @@ def test_rejects_several_partitions_for_a_group_mechanism(bench) -> None:
     assert masker.needs_group
     with pytest.raises(ParameterError, match="groups"):
         masker.mask_all("t", PARTITIONS, statistics_version=4)
-
-
-@dataclass
-class Run:
-    size: int
-    records: Inputs = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.records = inputs(0, self.size)
-
-
-def test_runs_are_packed_up_to_the_limit() -> None:
-    packs = pack_runs(map(Run, [2, 3, 4, 9, 1]), 5)
-    assert [[run.size for run in pack] for pack in packs] == [[2, 3], [4], [9], [1]]

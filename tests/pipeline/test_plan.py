@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, Place, RecordLimits
+from stream_masker.pipeline.plan import Place, RecordLimits
 
 CODE = {"path": "d.code"}
 
@@ -57,9 +57,6 @@ def test_rejects_invalid_fields(bench, fields, message):
         ({"message": {"key": "hash"}}, "message.key is 'hash'; allowed are keep, drop, pseudonymize"),
         ({"message": {"headers": ("stream-masker-version",)}}, "set by stream-masker itself"),
         ({"noise_key": "patients[*].id"}, "noise_key: path 'patients[*].id' has a [*]"),
-        ({"alpha": {"path": "a[*]"}}, "alpha.path"),
-        ({"alpha": {"path": "a", "header": "b"}}, "either a path or a header"),
-        ({"alpha": {"header": "b", "default": 11}}, "alpha.default is 11; allowed are numbers from 0.01 to 10"),
         ({"limits": {"depth": 251}}, "limits.depth is 251; allowed are numbers from 1 to 250"),
         ({"limits": {"record_bytes": 0}}, "limits.record_bytes is 0"),
     ],
@@ -68,12 +65,6 @@ def test_rejects_other_invalid_settings(bench, given, message):
     with pytest.raises(ConfigurationError) as raised:
         bench({"a": CODE}, **given)
     assert message in str(raised.value)
-
-
-def test_rejects_an_alpha_source_without_path_and_header():
-    with pytest.raises(ConfigurationError, match="either a path or a header"):
-        AlphaSource()
-    assert AlphaSource(path=compile_path("alpha")).default is None
 
 
 def test_limits_have_defaults():

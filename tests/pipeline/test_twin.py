@@ -23,14 +23,14 @@ def made(bench: Any, attributes: dict[str, Any], **more: Any) -> Any:
         return assume(condition=False)
 
 
-@given(plan=plans(alpha=False), data=st.data())
+@given(plan=plans(), data=st.data())
 def test_the_codec_does_what_its_twin_does(bench, plan, data):
     attributes, more = plan
     on_bench = made(bench, attributes, **more)
     check_record(on_bench, orjson.dumps(data.draw(documents(on_bench.plan))))
 
 
-@given(plan=plans(alpha=False), data=st.data())
+@given(plan=plans(), data=st.data())
 def test_nothing_but_masks_stands_at_the_paths_of_attributes(bench, plan, data):
     """All codes become the root, so that every other text is a canary."""
     attributes, more = plan

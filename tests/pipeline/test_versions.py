@@ -11,12 +11,12 @@ import pytest
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.utility import utility
+from stream_masker.core.statistics.drift import drift_between
+from stream_masker.core.statistics.utility import utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
 from stream_masker.pipeline.records import Block
@@ -44,7 +44,7 @@ def calibration(
 ) -> VersionPlanner:
     bounds = replace(SETTINGS, **settings)
     noise = mechanism("semantic_noise")(SUBJECT.taxonomies, alpha=SUBJECT.alpha, reference="pair", seed=b"s" * 32)
-    return VersionPlanner(subject, noise, history or History(subject, bounds.baseline), bounds, limits=limits)
+    return VersionPlanner(subject, noise, history or History(subject), bounds, limits=limits)
 
 
 def counts(pairs: list[tuple[str, str]]) -> Counts:
@@ -116,12 +116,12 @@ def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
 def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> None:
     made = calibration()
     versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON)), publish(made, entry(9, MORNING))]
-    first, second, third = (v.statistics for v in versions)
     assert versions[0].report.previous is None
     assert versions[0].report.baseline is None
+    first, second, third = (v.message.statistics for v in versions)
     assert third.version == 3
-    assert versions[2].previous == drift_between(third, second, DISTANCES)
-    assert versions[2].baseline == drift_between(third, first, DISTANCES)
+    assert versions[2].previous == drift_between(second, third, DISTANCES, MORNING, comparisons=2)
+    assert versions[2].baseline == drift_between(first, third, DISTANCES, MORNING, comparisons=2)
     assert versions[2].report.previous == versions[2].previous.to_dict()
     assert versions[2].report.baseline["since"] == 1
     assert [v.message.baseline for v in versions] == [1, 1, 1]
@@ -140,10 +140,20 @@ def test_the_baseline_is_the_first_version_from_blocks_not_the_bootstrap() -> No
     assert [v.message.baseline for v in (sample, first, second)] == [1, 2, 2]
 
 
-def test_a_pinned_baseline_is_the_version_with_the_configured_number() -> None:
-    made = calibration(baseline=2)
-    versions = [publish(made, entry(i, MORNING)) for i in range(1, 5)]
-    assert [v.report.baseline and v.report.baseline["since"] for v in versions] == [None, None, 2, 2]
+def test_a_baseline_is_renewed_only_by_a_version_that_says_so() -> None:
+    made, snapshot = calibration(), calibration().on_window(window(entry(3, NOON)), NOW).message.snapshot
+    versions = [publish(made, entry(1, MORNING))]
+    for baseline in (False, True):
+        versions.append(made.on_snapshot(snapshot, NOW, baseline=baseline))
+        made.published(versions[-1])
+        versions.append(publish(made, entry(2 + baseline, MORNING)))
+    since = [version.report.baseline and version.report.baseline["since"] for version in versions]
+    assert since == [None, 1, 1, 1, 4]
+    again = History(SUBJECT)
+    for version in versions:
+        again.add(version.message)
+    assert again.baseline is not None
+    assert again.baseline.version == 4
 
 
 def test_utility_compares_the_masked_window_with_the_original_one() -> None:
@@ -185,7 +195,7 @@ def test_rejects_a_snapshot_of_another_mechanism() -> None:
 def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     made = calibration()
     versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))]
-    history = History(SUBJECT, None)
+    history = History(SUBJECT)
     for version in versions:
         history.add(decode_statistics(encode_statistics(version.message)))
     resumed, never_stopped = (c.on_window(window(entry(9, MORNING)), NOW) for c in (calibration(history), made))
@@ -230,7 +240,7 @@ def test_expired_versions_are_removed_except_the_baseline() -> None:
 
 
 def test_numbers_of_unusable_versions_are_not_used_again() -> None:
-    history = History(SUBJECT, None)
+    history = History(SUBJECT)
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history.add(usable)
     history.add(replace(usable, version=2, taxonomies={"one": "of", "two": "another"}))
@@ -241,7 +251,7 @@ def test_numbers_of_unusable_versions_are_not_used_again() -> None:
 
 def test_a_latest_version_that_cannot_be_restored_counts_as_absent() -> None:
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
-    history = History(SUBJECT, None)
+    history = History(SUBJECT)
     history.add(replace(usable, snapshot={**usable.snapshot, "format": 99}))
     made = calibration(history)
     assert (history.latest, history.refused) == (None, 1)
@@ -268,7 +278,7 @@ def test_a_snapshot_from_a_file_keeps_the_window() -> None:
 def test_a_version_far_above_all_others_is_refused() -> None:
     """A wrong number would make all later versions older."""
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
-    history = History(SUBJECT, None)
+    history = History(SUBJECT)
     for version in (1, 2, MAX_VERSION_JUMP + 3):
         history.add(replace(usable, version=version))
     assert (history.newest, history.refused) == (2, 1)

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.fields import key_text
 from stream_masker.pipeline.paths import (
     EachStep,
     FilterStep,
@@ -19,9 +18,8 @@ from stream_masker.pipeline.paths import (
     reader,
     selects,
 )
-from stream_masker.pipeline.policy import Action, policy_trie
-from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.transforms import DROPPED, TransformContext
+from stream_masker.pipeline.plan import Action, policy_trie
+from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, TransformContext, key_text
 from tests.pipeline.conftest import SECRET
 
 Place: TypeAlias = tuple[Any, ...]

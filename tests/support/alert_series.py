@@ -32,7 +32,7 @@ WORKING: Series = {
     metric("consumer_lag", JOB, topic="discharges", partition="0"): f"500 900 500x{MINUTES}",
     metric("records_skipped_total", JOB, cause="retention"): f"12x{MINUTES}",
     metric("statistics_age_seconds", JOB): f"60x{MINUTES}",
-    metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
+    metric("drift_verdict", JOB, against="baseline"): f"0x{MINUTES}",
     metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
     metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
@@ -66,10 +66,10 @@ FIRING: Mapping[str, list[Series]] = {
     "LagGrowing": [{metric("consumer_lag", JOB, topic="discharges", partition="0"): f"0+5000x{MINUTES}"}],
     "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.81x{MINUTES}"}],
     "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
-    "DriftOverThreshold": [
-        {metric("drift_divergence", JOB, attribute="principal", against=one): f"0.3x{MINUTES}"}
-        for one in ("baseline", "previous")
+    "DriftNeedsAction": [
+        {metric("drift_verdict", JOB, against=one): f"2x{MINUTES}"} for one in ("baseline", "previous")
     ],
+    "DriftLasts": [{metric("drift_verdict", JOB, against="baseline"): f"{verdict}x{MINUTES}"} for verdict in (1, 2)],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],
     "StatisticsWithheld": [{metric("statistics_withheld_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "MessagesRefused": [

@@ -55,7 +55,7 @@ class CalibrationBench:
         self.components = replace(components, publisher=self.publisher)
         self.metrics = metrics or Metrics(CollectorRegistry(), "calibrator")
         initialise_counters(self.metrics)
-        self.planner = components.planner(History(components.subject, components.settings.baseline))
+        self.planner = components.planner(History(components.subject))
         window = WindowLog(components.settings)
         self.calibration = Calibration(self.components, self.metrics, self.planner, window)
         self.calibration._sample_at = float("inf")

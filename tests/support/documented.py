@@ -8,10 +8,10 @@ from stream_masker import Ontology, __version__
 from stream_masker.cli import COMMANDS, main
 from stream_masker.evaluation.candidates import candidates
 from stream_masker.evaluation.dataset import DataSet, semantic_errors
+from stream_masker.pipeline.blocks import BLOCK_RECORDS
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Masked
-from stream_masker.pipeline.runs import BLOCK_RECORDS
 from stream_masker.service.calibrator.application import SESSION_SECONDS
 from stream_masker.service.calibrator.process import STALE_SECONDS as CALIBRATOR_STALE_SECONDS
 from stream_masker.service.configuration import (

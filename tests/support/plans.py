@@ -85,8 +85,8 @@ def _attribute(draw: st.DrawFn, some: _Paths) -> dict[str, Any]:
 
 
 @st.composite
-def plans(draw: st.DrawFn, *, alpha: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The attributes and the other arguments of a ``Bench``; ``alpha``: of records too. A few plans are not valid."""
+def plans(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes and the other arguments of a ``Bench``. A few plans are not valid."""
     some, more = _Paths(draw), dict[str, Any]()
     attributes = {f"x{number}": _attribute(draw, some) for number in range(draw(st.integers(1, 3)))}
     if one_in(draw, 3):
@@ -95,8 +95,6 @@ def plans(draw: st.DrawFn, *, alpha: bool = True) -> tuple[dict[str, Any], dict[
         more["numeric"] = {"y": {"path": path, "missing": missing, "integer": draw(st.booleans())}}
     if one_in(draw, 5):
         more["noise_key"] = draw(paths())
-    if alpha and one_in(draw, 5):
-        more["alpha"] = {"path": draw(paths())}
     more["unlisted"] = draw(st.sampled_from(["keep", "drop"]))
     more["fields"] = {action: some.listed() for action in ("keep", "drop", "pseudonymize")}
     more["transforms"] = {path: draw(TRANSFORMS) for path in some.listed()} if one_in(draw, 3) else {}
@@ -109,7 +107,7 @@ def documents(draw: st.DrawFn, plan: Any) -> dict[str, Any]:
     policy = plan.fields
     read = [path for a in plan.attributes for path in a.written if path == a.path or not one_in(draw, 3)]
     read += [number.path for number in plan.numeric]
-    read += [path for path in (plan.noise_key, plan.alpha and plan.alpha.path) if path is not None]
+    read += [path for path in (plan.noise_key,) if path is not None]
     kept = [path for path in (*policy.keep, *policy.drop, *policy.pseudonymize, *policy.transformed) if one_in(draw, 2)]
     document: Any = {"a": 1} if one_in(draw, 10) else {}
     for path in [*kept, *read]:

@@ -19,8 +19,8 @@ from consumer import FakeMessage, at
 from prometheus_client import CollectorRegistry
 from results import result_of
 
+from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
-from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics

@@ -14,7 +14,6 @@ from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
     Float64Array,
-    Float64Matrix,
     Int32Array,
     Int32Matrix,
     Int64Array,

@@ -157,6 +157,11 @@ class Mechanism(ABC):
             raise StatisticsError(NO_STATISTICS)
         return self._statistics
 
+    @property
+    def counts(self) -> Counts | None:
+        """The counts of the window of the statistics in force; None if these come from a snapshot."""
+        return self._counts
+
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 

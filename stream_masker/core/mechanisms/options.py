@@ -18,13 +18,10 @@ from stream_masker.core.validation import number_between, require_known, require
 from stream_masker.errors import ParameterError
 
 MIN_ALPHA = 0.01
-"""The smallest allowed noise level α, also of a record. Less noise would leave nearly all values unchanged."""
+"""The smallest allowed noise level α. Less noise would leave nearly all values unchanged."""
 
 MAX_ALPHA = 10.0
 """The largest allowed noise level α."""
-
-ALPHA_RANGE = f"[{MIN_ALPHA:g}, {MAX_ALPHA:g}]"
-"""The allowed noise levels, for messages."""
 
 
 def parameter(default: Any, description: str, **limits: float) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -58,7 +59,9 @@ class ConceptMap:
        ICD-9 codes (38 is 038). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
     4. a label or synonym, compared case-folded;
     5. with the policy ``ancestor``, the longest prefix of the normalised code that is a code, of at least three
-       characters, but not the root; only in an ontology in which longer codes are finer, as in ICD.
+       characters, but not the root; only in an ontology in which longer codes are finer, as in ICD, and only if what
+       follows the prefix looks like a finer code: up to four digits, or letters and digits before one (A10BA02), or the
+       seventh character of ICD-10-CM (S72.001A). E11.90A, where A stands for an excluded diagnosis, has no concept.
 
     A normalised code or a label of several concepts finds none of them. The policies ``reject`` and ``suppress`` are
     the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
@@ -135,7 +138,9 @@ class ConceptMap:
         return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
 
     def _ancestor(self, keys: Sequence[str]) -> Match:
-        for prefix in self._prefixes(keys) if self._are_longer_codes_finer else ():
+        for prefix, rest in self._prefixes(keys) if self._are_longer_codes_finer else ():
+            if not is_finer(prefix, rest):
+                continue
             positions = self._coded(prefix)
             if len(positions) == 1 and positions[0] > 0:
                 return Match(positions[0], "ancestor")
@@ -156,15 +161,15 @@ class ConceptMap:
         positions = self.taxonomy.find(self._ontology.named(name)).tolist()
         return [position for position in positions if position >= 0]
 
-    def _prefixes(self, keys: Sequence[str]) -> Iterator[str]:
-        """Yield the prefixes of a value's keys that may be codes, in the order in which they are tried.
+    def _prefixes(self, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield the prefixes of a value's keys that may be codes, with the rest, in the order in which they are tried.
 
         The capitals of a character may have three characters for its two bytes, and a key may start with ``NO_DOT``.
         """
         longest = self.taxonomy.id_bytes * 3 // 2 + len(NO_DOT)
         for key in keys:
             for end in range(min(len(key) - 1, longest), SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
-                yield key[:end]
+                yield key[:end], key[end:]
 
     @cached_property
     def _are_longer_codes_finer(self) -> bool:
@@ -180,6 +185,16 @@ class ConceptMap:
             if longest is not None:
                 are_parents.append(longest in parents[offsets[k] : offsets[k + 1]])
         return 2 * sum(are_parents) > len(are_parents)
+
+
+_FINER: Final = re.compile(r"\.?[0-9A-Z]{0,3}[0-9]")
+_SEVENTH: Final = re.compile(r"\.?[0-9X]{0,3}[A-Z]")
+
+
+def is_finer(prefix: str, rest: str) -> bool:
+    """Return whether what follows a code, in capitals, looks like the end of a finer code."""
+    length = len((prefix + rest).replace(NO_DOT, ""))
+    return bool(_FINER.fullmatch(rest) or (length == 7 and _SEVENTH.fullmatch(rest)))
 
 
 def code_keys(concept: str) -> set[str]:

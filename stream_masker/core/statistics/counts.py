@@ -201,7 +201,7 @@ def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], 
     some = np.flatnonzero(pattern)
     if not some.size or p > MAX_PATTERN_ATTRIBUTES:
         return {}
-    part = replace(batch, alpha=None, numeric=None).take(some)
+    part = replace(batch, numeric=None).take(some)
     rows, record = part.rows()
     slots = None if part.slots is None else part.slots[record]
     own = pattern[some]

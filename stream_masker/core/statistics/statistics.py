@@ -274,8 +274,15 @@ def compute_statistics(
         observed={name: pack_observed(mask | before[name]) for name, mask in observed.items()},
         novel={name: 0.0 if previous is None else _novel_share(m.counts, before[name]) for name, m in of.items()},
         rows={name: m.counts.rows for name, m in of.items()},
+        values={name: _by_concept(counts, j, m.d) for j, (name, m) in enumerate(of.items())},
         numeric=numeric_statistics(counts.numeric, numeric),
     )
+
+
+def _by_concept(counts: Counts, j: int, d: Distance) -> dict[str, int]:
+    """Return ``Statistics.values`` of attribute j."""
+    column = counts.events.get((j,), counts.values[j])
+    return dict(zip(d.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
 
 
 def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> NumericStatistics | None:

@@ -30,6 +30,8 @@ class Statistics:
       codes.
     * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
     * ``novel[a]``: the share in [0, 1] of the rows whose concept had not been observed before.
+    * ``values[a]``: how often each concept of a occurs; for a scalar, in how many events. Empty for statistics that
+      people may see.
     * ``rows[a]``: the number of a's values in the window. Empty for statistics of earlier releases.
     * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
     * ``numeric``: the statistics of the numeric attributes; None if there are none.
@@ -48,6 +50,7 @@ class Statistics:
     observed: Mapping[str, str]
     novel: Mapping[str, float]
     rows: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     numeric: NumericStatistics | None = None
 
@@ -87,6 +90,7 @@ class Statistics:
             "seen": dict(self.observed),
             "novel": dict(self.novel),
             **({"rows": dict(self.rows)} if self.rows else {}),
+            **({"values": {a: dict(counts) for a, counts in self.values.items()}} if self.values else {}),
             **({"model": dict(self.model)} if self.model else {}),
             **({"numeric": self.numeric.to_dict()} if self.numeric else {}),
         }
@@ -117,6 +121,14 @@ class Statistics:
             observed={a: str(data["seen"][a]) for a in attributes},
             novel={a: float(data["novel"][a]) for a in attributes},
             rows={a: int(data["rows"][a]) for a in attributes} if "rows" in data else {},
+            values={a: _counts(data["values"][a]) for a in attributes} if "values" in data else {},
             model=dict(data.get("model", {})),
             numeric=NumericStatistics.from_dict(data["numeric"]) if "numeric" in data else None,
         )
+
+
+def _counts(given: Mapping[str, Any]) -> dict[str, int]:
+    counts = {str(concept): int(count) for concept, count in given.items()}
+    if min(counts.values(), default=1) < 1:
+        raise ValueError("a count is not positive")
+    return counts

@@ -55,8 +55,12 @@ def publish_snapshot(
     snapshot: Mapping[str, Any],
     source: StatisticsSource = "file",
     styles: Mapping[str, Style] | None = None,
+    *,
+    baseline: bool = False,
 ) -> int:
     """Publish a mechanism's snapshot with the learned styles as the next statistics version; return its number.
+
+    ``baseline``: whether drift is measured against it from now on.
 
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
@@ -71,7 +75,7 @@ def publish_snapshot(
             planner = components.planner(read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles)
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles, baseline=baseline)
     components.publisher.publish(publish)
     return publish.message.version
 
@@ -87,7 +91,7 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
 
     A message that is not authentic changes only the history's counts, because even its number cannot be trusted.
     """
-    history = History(components.subject, components.settings.baseline)
+    history = History(components.subject)
     for message in messages:
         key, value = message.key() or b"", message.value()
         if not key.isdigit():

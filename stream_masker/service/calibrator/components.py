@@ -82,7 +82,7 @@ def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
     section, names = configuration.calibration, {field.name for field in fields(CalibrationSettings)}
     given = section.model_dump(include=names) | {"min_new_records": configuration.publication.min_records}
-    return CalibrationSettings(**{**given, "baseline": None if section.baseline == "first" else section.baseline})
+    return CalibrationSettings(**given)
 
 
 def now_milliseconds() -> int:

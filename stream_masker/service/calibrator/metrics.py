@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Literal
 
-from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics import Statistics
-from stream_masker.core.utility import Utility
+from stream_masker.core.statistics.drift import VERDICTS, Drift
+from stream_masker.core.statistics.utility import Utility
 from stream_masker.pipeline.publication import LabelledConcept
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause
@@ -49,13 +49,17 @@ def set_statistics_metrics(metrics: Metrics, statistics: Statistics, *, data: Da
 
 
 def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
-    """Set the metrics of the drift from another version, without the shares of unknown and novel values."""
-    for attribute, figures in drift.attributes.items():
-        metrics.set("drift_mean", figures.mean, attribute=attribute, against=against)
-        metrics.set("drift_variance", figures.variance, attribute=attribute, against=against)
-        metrics.set("drift_divergence", figures.divergence, attribute=attribute, against=against)
-    for (first, second), pair in drift.pairs.items():
-        metrics.set("drift_correlation", pair.correlation, first=first, second=second, against=against)
+    """Set the figures of the drift from another version, their limits and verdicts; earlier moves are removed."""
+    metrics.set("drift_verdict", VERDICTS.index(drift.verdict), against=against)
+    figures = {(name, kind): figure for name, each in drift.attributes.items() for kind, figure in each.figures.items()}
+    figures |= {(", ".join(pair), "correlation"): each.correlation for pair, each in drift.pairs.items()}
+    for (attribute, kind), figure in figures.items():
+        metrics.set("drift", figure.value, attribute=attribute, figure=kind, against=against)
+        metrics.set("drift_limit", figure.limit, attribute=attribute, figure=kind, against=against)
+    for attribute, each in drift.attributes.items() if against == "baseline" else ():
+        for one in each.moved:
+            labels = {"attribute": attribute, "level": one.level, "concept": one.concept, "label": one.label}
+            metrics.set("drift_moved", one.now - one.before, **labels)
 
 
 def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
@@ -156,6 +160,7 @@ def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
         set_utility_metrics(metrics, publish.utility)
     if publish.effect is not None:
         set_effect_metrics(metrics, publish.effect)
+    metrics.forget("drift_moved")
     if publish.previous is not None:
         set_drift_metrics(metrics, publish.previous, against="previous")
     if publish.baseline is not None:

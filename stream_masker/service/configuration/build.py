@@ -10,14 +10,15 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
-from stream_masker.pipeline.contexts import ContextField, context_field
 from stream_masker.pipeline.plan import (
     AttributePlan,
+    ContextField,
     FieldPolicy,
     MessagePolicy,
     NumericPlan,
     Plan,
     RecordLimits,
+    context_field,
 )
 from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
 from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
-from stream_masker.pipeline.paths import NameStep, Path, compile_path
+from stream_masker.pipeline.paths import NameStep, Path, alternatives, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.attributes import AnyAttributeSection, AttributeSection
 from stream_masker.service.configuration.errors import Location, Problem, format_location
@@ -28,11 +28,15 @@ def field_path(configuration: Configuration, text: str, *, whole: bool = False) 
 
 
 def key_path(configuration: Configuration, text: str) -> Path:
-    """Return the path of a key, such as ``noise_key``, which has one value in a record. Raises ConfigurationError."""
-    path = compile_path(text)
+    """Return the path of a key, such as ``noise_key``, which has one value in a record: that of the first of several
+    paths, as in ``after.id | before.id``, which has one. Raises ConfigurationError."""
+    first, *others = alternatives(text)
+    path = compile_path(first)
     if configuration.records == "hl7v2":
-        return hl7_path(path, first=True)
-    return fhir_path(path, first=True) if configuration.records == "fhir" else path
+        path = hl7_path(path, first=True)
+    elif configuration.records == "fhir":
+        path = fhir_path(path, first=True)
+    return Path(text, path.steps, key_path(configuration, " | ".join(others))) if others else path
 
 
 def code_places(configuration: Configuration, attribute: AttributeSection) -> list[Place]:

@@ -76,11 +76,6 @@ class CalibrationSection(Section):
         default=2,
         description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
     )
-    baseline: Literal["first"] | PositiveInt = Field(
-        default="first",
-        description="The statistics version against which drift is measured: `first`, or a version number of at least "
-        "1.",
-    )
     keep_versions: PositiveInt = Field(
         default=1_000,
         description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",

@@ -102,7 +102,7 @@ def run_demo(options: DemoOptions, console: Console) -> DemoSummary:
         load_ontologies(environment.configuration)
         if options.bootstrap_servers:
             prepare_topics(environment.configuration)
-        watcher = TopicWatcher(environment.configuration, options.records // 2)
+        watcher = TopicWatcher(environment.configuration)
         stack.callback(watcher.close)
         children = stack.enter_context(ChildProcesses(folder))
         config = ["--config", str(environment.file)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from stream_masker.service.demo.watch import DemoEvent, Observations
+from stream_masker.summary import TO_DO
 
 Figures: TypeAlias = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 """The metrics of a process: values by name and labels."""
@@ -78,12 +79,13 @@ def _diagnosis(diagnosis: Mapping[str, str]) -> str:
 
 def summary_lines(seen: Observations, seconds: float, figures: Figures) -> list[str]:
     """Return the six lines at the end. ``figures``: the metrics of the calibrator."""
+    drift, moved = drift_text(seen)
     return [
         f"Events:   {seen.masked:,} masked, {seen.rejected:,} rejected, in {seconds:.0f} s, one worker",
         f"Attacker: {_guesses(figures)}",
         f"Kept:     {_kept(figures)}",
-        f"Drift:    {drift_text(seen)}",
-        f"          {_moved(seen)}",
+        f"Drift:    {drift}",
+        f"          {moved}",
         "Next:     stream-masker config init --events FILE proposes a configuration for your own events; see "
         + DOCUMENTATION,
     ]
@@ -118,22 +120,22 @@ def _kept(figures: Figures) -> str:
     return f"correlation of principal and secondary diagnoses {before:.2f}, after masking {after:.2f}{dispersion}"
 
 
-def drift_text(seen: Observations) -> str:
-    """Return the verdict about the drift."""
-    if seen.drift is None or len(seen.versions) < 2:
-        return "not shown: statistics of both halves were not published in time, because this machine is busy"
-    figures = (seen.drift.baseline or {"attributes": {}})["attributes"]
-    greatest = max((one["divergence"] for one in figures.values()), default=0.0)
-    return f"Jensen-Shannon {greatest:.3f} between the chapters of the first version and of the last one"
+def drift_text(seen: Observations) -> list[str]:
+    """Return the verdict about the drift, and what moved with what an operator does about it."""
+    report = None if seen.drift is None else seen.drift.baseline
+    if report is None or len(seen.versions) < 2:
+        busy = "statistics of both halves were not published in time, because this machine is busy"
+        return [f"not shown: {busy}", "nothing is known of what moved"]
+    principal = report["attributes"]["principal"]
+    psi = principal["figures"]["psi_blocks"]
+    text = f"PSI of the blocks of principal diagnoses {psi['value']:.2f}, without drift at most {psi['limit']:.2f}"
+    moved = next(map(_share, principal["moved"]), "")
+    return [f"{report['verdict']}, since version {report['since']}: {text}", moved or TO_DO[report["verdict"]]]
 
 
-def _moved(seen: Observations) -> str:
-    """Say which category of principal diagnoses became more frequent in the second half, and what to do."""
-    first, second = ({c: n / max(1, one.total()) for c, n in one.items()} for one in seen.categories)
-    if not second:
-        return "no category moved"
-    most = max(second, key=lambda category: second[category] - first.get(category, 0.0))
+def _share(moved: Mapping[str, Any]) -> str:
+    """Return what moved most, before and now; a drift report names only what is frequent enough to be published."""
     return (
-        f"{most} ({seen.labels[most]}): {first.get(most, 0.0):.1%} of the principal diagnoses before, "
-        f"{second[most]:.1%} now. An outbreak: the window follows it by itself"
+        f"{moved['concept']} ({moved['label']}): {moved['before']:.1%} of the principal diagnoses before, "
+        f"{moved['now']:.1%} now. To do: {TO_DO['act'].partition(';')[0]}"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -34,13 +33,10 @@ DemoEvent: TypeAlias = dict[str, Any]
 class Observations:
     """Everything observed so far.
 
-    ``half``: the number of the first event of the outbreak. ``categories``: how many principal diagnoses of the first
-    half and of the second are of each category, the first three characters of a code. ``before``: the input events by
-    id that are not found masked yet. ``pair``: an event of which masking changed the principal diagnosis. ``versions``:
-    those of blocks that fill the window.
+    ``before``: the input events by id that are not found masked yet. ``pair``: an event of which masking changed the
+    principal diagnosis. ``versions``: those of blocks that fill the window.
     """
 
-    half: int
     window: int
     produced: int = 0
     masked: int = 0
@@ -48,8 +44,6 @@ class Observations:
     statistics: StatisticsMessage | None = None
     drift: DriftReport | None = None
     versions: set[int] = field(default_factory=set)
-    categories: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
-    labels: dict[str, str] = field(default_factory=dict)
     before: dict[str, DemoEvent] = field(default_factory=dict)
     pair: tuple[DemoEvent, DemoEvent] | None = None
 
@@ -64,13 +58,9 @@ class Observations:
         return self.produced + self.outcomes + (self.statistics.version if self.statistics else 0)
 
     def on_input(self, message: Message) -> None:
-        event = orjson.loads(message.value() or b"")
-        principal = event["diagnoses"]["principal"]
-        category = principal["code"][:3]
-        self.categories[int(event["encounter_id"][4:]) >= self.half][category] += 1
-        self.labels.setdefault(category, principal["display"])
         self.produced += 1
         if self.pair is None:
+            event = orjson.loads(message.value() or b"")
             self.before[event["encounter_id"]] = event
 
     def on_output(self, message: Message) -> None:
@@ -98,14 +88,11 @@ class Observations:
 
 
 class TopicWatcher:
-    """Reads all topics of a configuration from their beginning, without a consumer group.
+    """Reads all topics of a configuration from their beginning, without a consumer group."""
 
-    ``half``: the number of the first event of the outbreak.
-    """
-
-    def __init__(self, configuration: Configuration, half: int = 0) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         topics = configuration.topics
-        self.observations = seen = Observations(half, configuration.calibration.window_records)
+        self.observations = seen = Observations(configuration.calibration.window_records)
         seal = topic_seal(configuration, topics.statistics)
 
         def on_statistics(message: Message) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ConfigurationError, ParameterError
-from stream_masker.pipeline.paths import JsonValue, Path, compile_path
+from stream_masker.pipeline.paths import JsonValue, Path, alternatives, compile_path
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.field_paths import POSITION, label_path
 from stream_masker.service.configuration.model import Configuration
@@ -199,7 +199,7 @@ def synthetic_discharges(
         path = compile_path(section.path)
         label, copies = label_path(configuration, section, path), tuple(map(compile_path, section.copies))
         attributes.append(SyntheticAttribute(name, taxonomies[name], path, label, copies))
-    key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
+    key = None if configuration.noise_key == POSITION else compile_path(alternatives(configuration.noise_key)[0])
     return SyntheticDischarges(
         attributes, correlation=correlation, outbreak_after=outbreak_after, seed=seed, patient_path=key
     )

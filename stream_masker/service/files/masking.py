@@ -15,9 +15,11 @@ from typing import Any, cast
 from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.messages import (
     StatisticsMessage,
     decode_statistics,
@@ -28,7 +30,6 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
 from stream_masker.pipeline.risk import assess_version
-from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
@@ -197,11 +198,24 @@ class FileMasking:
 
     def restore(self, snapshot: bytes) -> int:
         """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
+        message = self._decoded(snapshot)
+        self._masking.restore(message)
+        return message.version
+
+    def drift_since(self, snapshot: bytes) -> Drift:
+        """Return the drift from an earlier snapshot to the statistics that were computed last.
+
+        Raises StatisticsError as ``restore`` does.
+        """
+        assert self._window_read is not None, "statistics are computed before"
+        now, counts = self._window_read
+        return drift_between(self._decoded(snapshot).statistics, now, self._masking.mechanism.distances, counts)
+
+    def _decoded(self, snapshot: bytes) -> StatisticsMessage:
         message = decode_statistics(snapshot)
         if not message.fits(self._masking.mechanism.name, self._masking.taxonomies):
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
-        self._masking.restore(message)
-        return message.version
+        return message
 
     def snapshot(self, lines: Iterable[NumberedLine]) -> StatisticsMessage:
         """Compute the statistics of the last ``calibration.window_records`` of these records, as version 1.

@@ -136,8 +136,9 @@ def open_serde(client: Any, url: str, number: int, schema: Any) -> Serde:
     Raises FormatUnavailableError if the schemas that it refers to cannot be looked up, and RecordRejectedError if the
     schema is of an unknown kind, cannot be parsed, or has rules, which encrypt or change values.
     """
-    kind = SERDES.get(schema.schema_type)
-    if kind is None or _has_rules(schema):
+    kind, rules = SERDES.get(schema.schema_type), schema.rule_set
+    has_rules = rules is not None and (rules.domain_rules or getattr(rules, "encoding_rules", None))
+    if kind is None or has_rules:
         raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
     form = "serialized" if schema.schema_type == PROTOBUF else None
     with registry_answer(url):
@@ -153,11 +154,6 @@ def _look_up_references(client: Any, schema: Any, form: str | None) -> None:
     for reference in schema.references or ():
         registered = client.get_version(reference.subject, reference.version, True, form)
         _look_up_references(client, registered.schema, form)
-
-
-def _has_rules(schema: Any) -> bool:
-    rules = schema.rule_set
-    return rules is not None and bool(rules.domain_rules or getattr(rules, "encoding_rules", None))
 
 
 class SchemaLookup:

@@ -1,8 +1,10 @@
-"""The serdes of one schema: records of the Confluent wire format as JSON, and JSON as records.
+"""The serdes of one schema: records of the Confluent wire format as documents, and documents as records.
 
-Framing, decoding, validation and encoding are those of confluent-kafka's serdes. A subject name is not needed: the
-schema id of a record, or the one to write with, is known. All functions raise RecordRejectedError, which quotes no
-value of a record, unlike the exceptions of the serdes.
+Values keep the types that the libraries give them: an instant of Avro is a ``datetime`` in the document, and is written
+back as it came. All functions raise RecordRejectedError, which quotes no value of a record, unlike the libraries.
+
+What a hostile schema or record can do is bounded by the size of the record before it is decoded, by the depth of the
+document, and by one time limit.
 """
 
 from __future__ import annotations
@@ -10,27 +12,31 @@ from __future__ import annotations
 import base64
 import io
 import json
-import re
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
+from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.formats import EncodeRecord
+from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.service.formats.avro_values import avro_document, avro_value
-from stream_masker.service.formats.limits import bounded_datum, is_unbounded, time_limit
 
 HEADER_BYTES: Final = 5
 """The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""
 
 LARGEST_ID: Final = 2**31 - 1
-
 PROTOBUF: Final = "PROTOBUF"
-_UNPARSED: Final = re.compile(r"Failed to parse (\w+) field: ")
+
+RECORD_SECONDS: Final = 2.0
+"""The processor time of the process in which a record must be decoded, or validated and encoded."""
+
+_AGAIN_SECONDS: Final = 0.1
 
 
 class Serde(Protocol):
@@ -40,11 +46,11 @@ class Serde(Protocol):
     def record_name(self) -> str | None:
         """The full name of the schema's record, which subject name strategies use; None if it has none."""
 
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """Return the JSON of a record, and the function that encodes another one like it."""
+    def decode(self, value: bytes) -> tuple[bytes | JsonValue, EncodeRecord]:
+        """Return a record as JSON or as a document, and the function that encodes another one like it."""
 
-    def encode(self, document: bytes) -> bytes:
-        """Encode the JSON of a record."""
+    def encode(self, document: JsonValue) -> bytes:
+        """Encode a document."""
 
 
 def schema_id(value: bytes) -> int:
@@ -55,24 +61,35 @@ def schema_id(value: bytes) -> int:
     return number
 
 
-def _no_subject(*_: Any) -> None:
-    """Return no subject: the strategy of serdes that need no subject."""
+def _header(number: int) -> bytes:
+    return b"\x00" + number.to_bytes(4, "big")
 
 
-_CONF: Final = {"subject.name.strategy": _no_subject}
+class TimeLimitError(StreamMaskerError):
+    """A record took longer than ``RECORD_SECONDS``."""
 
 
-def _framed(kind: str, number: int, indexes: list[int] | None = None) -> dict[str, Any]:
-    """Return the properties of a serializer that puts a schema id before a value. indexes: of a Protobuf message's
-    type."""
-    from confluent_kafka.schema_registry.serde import SchemaId
+@contextmanager
+def time_limit(seconds: float | None = None) -> Iterator[None]:
+    """Raise TimeLimitError in the block once it takes this processor time, ``RECORD_SECONDS`` by default.
 
-    header = SchemaId(kind, number, message_indexes=indexes).id_to_bytes()
+    A schema may validate a record in a time that grows exponentially with its depth, and a pattern may backtrack for
+    hours; both heed signals. Only the main thread, which masks, has a limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
-    def frame(payload: bytes, *_: Any) -> bytes:
-        return bytes(header + payload)
+    def stop(*_: object) -> None:
+        raise TimeLimitError("a record takes too long")
 
-    return {**_CONF, "auto.register.schemas": False, "schema.id.serializer": frame}
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds or RECORD_SECONDS, _AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextmanager
@@ -90,31 +107,49 @@ def _rejecting(reason: Reason, field_of: Callable[[Exception], str | None] = lam
 
 
 class AvroSerde:
-    """The serde of an Avro schema."""
+    """The serde of an Avro schema, by fastavro.
+
+    A few bytes may claim any number of items of an array whose items take no bytes, or any number of levels of a record
+    that contains itself. Such schemas are read and written by fastavro's Python code, which heeds the time limit and
+    does not overflow the stack.
+    """
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
-        from confluent_kafka.schema_registry import Schema
-        from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+        import fastavro
 
-        self._named: dict[str, Any] = {}
-        self._parsed = _parse_avro(client, schema, self._named)
-        self.record_name = self._parsed.get("name") if isinstance(self._parsed, dict) else None
-        self._is_unbounded = is_unbounded(self._parsed, self._named)
-        self._read = AvroDeserializer(client, conf=_CONF)
-        definition = json.loads(schema.schema_str)
-        if isinstance(definition, str):  # the serializer takes no name of a type alone
-            schema = Schema(json.dumps({"type": definition}), "AVRO")
-        self._write = AvroSerializer(client, schema, conf=_framed("AVRO", number))
+        self._number = number
+        named: dict[str, Any] = {}
+        self._schema = _parse_avro(client, schema, named)
+        self.record_name = self._schema.get("name") if isinstance(self._schema, dict) else None
+        self._read: Any = fastavro.schemaless_reader
+        self._write: Any = fastavro.schemaless_writer
+        if _is_unbounded(self._schema, named):
+            from fastavro import _read_py, _write_py
 
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+            self._read, self._write = _read_py.schemaless_reader, _write_py.schemaless_writer
+
+    def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
         with _rejecting(Reason.NOT_IN_FORMAT):
-            if self._is_unbounded:
-                return avro_document(bounded_datum(value[HEADER_BYTES:], self._parsed, self._named)), self.encode
-            return avro_document(self._read(value)), self.encode
+            return self._read(io.BytesIO(value[HEADER_BYTES:]), self._schema), self.encode
 
-    def encode(self, document: bytes) -> bytes:
-        with _rejecting(Reason.SCHEMA_MISMATCH):
-            return bytes(self._write(avro_value(orjson.loads(document), self._parsed, self._named)))
+    def encode(self, document: JsonValue) -> bytes:
+        written = io.BytesIO(_header(self._number))
+        written.seek(0, io.SEEK_END)
+        with _rejecting(Reason.SCHEMA_MISMATCH, partial(self._misfit, document)):
+            self._write(written, self._schema, document)
+        return written.getvalue()
+
+    def _misfit(self, document: JsonValue, _: Exception) -> str | None:
+        """Return the name in the schema of a field that does not fit."""
+        from fastavro.validation import ValidationError, validate
+
+        try:
+            validate(document, self._schema, raise_errors=True)
+        except ValidationError as error:
+            return str(error.errors[0].field or "").rpartition(".")[2] or None
+        except Exception:  # noqa: BLE001 - the record is rejected without the name of a field
+            return None
+        return None
 
 
 def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
@@ -126,26 +161,56 @@ def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
     return parse_schema(json.loads(schema.schema_str), named)
 
 
+def _is_unbounded(schema: Any, named: Mapping[str, Any], above: frozenset[str] = frozenset()) -> bool:
+    """Return whether a type contains itself, or an array of items that take no bytes."""
+    part = named.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(part, str):
+        return False
+    if isinstance(part, list):
+        return any(_is_unbounded(branch, named, above) for branch in part)
+    if part["type"] in ("record", "error"):
+        inner = above | {part["name"]}
+        types = (field["type"] for field in part["fields"])
+        return part["name"] in above or any(_is_unbounded(each, named, inner) for each in types)
+    if part["type"] == "array" and _takes_no_bytes(part["items"], named):
+        return True
+    inner_type = part.get("items", part.get("values"))
+    return inner_type is not None and _is_unbounded(inner_type, named, above)
+
+
+def _takes_no_bytes(schema: Any, named: Mapping[str, Any]) -> bool:
+    """Return whether values of a type, which does not contain itself, may take no bytes."""
+    part = named.get(schema, schema) if isinstance(schema, str) else schema
+    if not isinstance(part, dict):
+        return bool(part == "null")
+    if part["type"] in ("record", "error"):
+        names = {name: kind for name, kind in named.items() if name != part["name"]}
+        return all(_takes_no_bytes(field["type"], names) for field in part["fields"])
+    return bool(part["type"] == "null" or (part["type"] == "fixed" and int(part["size"]) == 0))
+
+
 class JsonSchemaSerde:
-    """The serde of a JSON Schema. What is written is validated; what is read is only parsed, by the codec."""
+    """The serde of a JSON Schema, by confluent-kafka. What is written is validated; what is read is only parsed."""
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
-        from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+        from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
         definition = json.loads(schema.schema_str)
         self.record_name = definition.get("title") if isinstance(definition, dict) else None
-        conf = {**_CONF, "validate": False}
-        self._read = JSONDeserializer(None, schema_registry_client=client, conf=conf, json_decode=bytes)
+        conf = {
+            "subject.name.strategy": lambda *_: None,
+            "auto.register.schemas": False,
+            "schema.id.serializer": lambda payload, *_: _header(number) + payload,
+        }
         dumps: Callable[[Any], str] = lambda value: orjson.dumps(value).decode()  # noqa: E731
-        self._write = JSONSerializer(schema, client, conf=_framed("JSON", number), json_encode=dumps)
+        self._write = JSONSerializer(schema, client, conf=conf, json_encode=dumps)
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        with _rejecting(Reason.NOT_IN_FORMAT):
-            return bytes(self._read(value)), self.encode
+        return value[HEADER_BYTES:], self.encode
 
-    def encode(self, document: bytes) -> bytes:
+    def encode(self, document: JsonValue) -> bytes:
         with _rejecting(Reason.SCHEMA_MISMATCH, lambda error: _invalid_field(error.__context__)):
-            return bytes(self._write(orjson.loads(document)))
+            return bytes(self._write(document))
 
 
 def _invalid_field(error: BaseException | None) -> str | None:
@@ -161,86 +226,54 @@ def _invalid_field(error: BaseException | None) -> str | None:
     return ".".join(names) or None
 
 
-class _MessageType(NamedTuple):
-    new: Any
-    read: Any
-    write: Any
-
-
 class ProtobufSerde:
     """The serde of a Protobuf schema, which may have several message types; a record names its own by an index."""
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
         from google.protobuf.descriptor_pool import DescriptorPool
 
-        self._client, self._number = client, number
+        self._number = number
         pool, name = DescriptorPool(), f"schema-{number}.proto"
         _add_file(pool, client, name, client.get_schema(number, None, "serialized"))
         self._file = pool.FindFileByName(name)
-        self._types: dict[tuple[int, ...], _MessageType] = {}
-        self.record_name = str(self._type((0,)).new.DESCRIPTOR.full_name)
+        self.record_name = str(self._type((0,)).DESCRIPTOR.full_name)
 
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+    def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
         from confluent_kafka.schema_registry.serde import SchemaId
         from google.protobuf.json_format import MessageToDict
 
         with _rejecting(Reason.NOT_IN_FORMAT):
-            header = SchemaId(PROTOBUF)
-            header.from_bytes(io.BytesIO(value))
-            kind = self._type(tuple(header.message_indexes))
-            document = orjson.dumps(MessageToDict(kind.read(value), preserving_proto_field_name=True))
-            return document, partial(_encode_message, kind)
+            header, rest = SchemaId(PROTOBUF), io.BytesIO(value)
+            payload = header.from_bytes(rest)
+            indexes = tuple(header.message_indexes)
+            message = self._type(indexes).FromString(payload.read())
+            return MessageToDict(message, preserving_proto_field_name=True), partial(self._encode, indexes)
 
-    def encode(self, document: bytes) -> bytes:
-        """Encode the JSON of a message of the schema's first type."""
-        return _encode_message(self._type((0,)), document)
+    def encode(self, document: JsonValue) -> bytes:
+        """Encode a message of the schema's first type."""
+        return self._encode((0,), document)
 
-    def _type(self, indexes: tuple[int, ...]) -> _MessageType:
-        """Return the message type at indexes: of a type of the file, then of types nested in it."""
-        if indexes not in self._types:
-            self._types[indexes] = self._opened(indexes)
-        return self._types[indexes]
+    def _encode(self, indexes: tuple[int, ...], document: JsonValue) -> bytes:
+        """Encode the canonical JSON of a message. Names that the schema does not have are dropped."""
+        from confluent_kafka.schema_registry.serde import SchemaId
+        from google.protobuf.json_format import ParseDict
 
-    def _opened(self, indexes: tuple[int, ...]) -> _MessageType:
-        from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+        kind = self._type(indexes)
+        with _rejecting(Reason.SCHEMA_MISMATCH):
+            _check_shapes(kind.DESCRIPTOR, document)
+            message = ParseDict(document, kind(), ignore_unknown_fields=True)
+            header = SchemaId(PROTOBUF, self._number, message_indexes=list(indexes)).id_to_bytes()
+            return bytes(header + message.SerializeToString())
+
+    def _type(self, indexes: tuple[int, ...]) -> Any:
+        """Return the message class at indexes: of a type of the file, then of types nested in it."""
         from google.protobuf.message_factory import GetMessageClass
 
         types, descriptor = list(self._file.message_types_by_name.values()), None
         for index in indexes:
             descriptor = types[index] if index >= 0 else types[len(types)]
             types = list(descriptor.nested_types)
-        message, conf = GetMessageClass(descriptor), {"use.deprecated.format": False}
-        return _MessageType(
-            message,
-            ProtobufDeserializer(message, {**conf, **_CONF}, self._client),
-            ProtobufSerializer(message, self._client, {**conf, **_framed(PROTOBUF, self._number, list(indexes))}),
-        )
-
-
-def _encode_message(kind: _MessageType, document: bytes) -> bytes:
-    """Encode the canonical JSON of a message. Names that the schema does not have are dropped."""
-    from google.protobuf.json_format import ParseDict
-
-    descriptor = kind.new.DESCRIPTOR
-    with _rejecting(Reason.SCHEMA_MISMATCH, partial(_unparsed_field, descriptor)):
-        fields = orjson.loads(document)
-        _check_shapes(descriptor, fields)
-        return bytes(kind.write(ParseDict(fields, kind.new(), ignore_unknown_fields=True)))
-
-
-def _unparsed_field(message: Any, error: Exception) -> str | None:
-    """Return the path of the field of a message type that ``ParseDict`` could not parse; None if there is none.
-
-    The names are looked up in the schema: what else the error quotes may be values.
-    """
-    path: list[str] = []
-    for name in _UNPARSED.findall(str(error)):
-        field = None if message is None else message.fields_by_name.get(name)
-        if field is None:
-            break
-        path.append(name)
-        message = field.message_type
-    return ".".join(path) or None
+        return GetMessageClass(descriptor)
 
 
 def _check_shapes(message: Any, fields: Any) -> None:
@@ -259,24 +292,7 @@ def _check_shapes(message: Any, fields: Any) -> None:
 
 
 def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
-    """Add a schema's file to a pool, after the files that it imports: from the registry, or well-known ones."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-    file = FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
-    file.name = name
-    references = {reference.name: reference for reference in schema.references or ()}
-    for imported in file.dependency:
-        if imported in references:
-            reference = references.pop(imported)
-            registered = client.get_version(reference.subject, reference.version, True, "serialized")
-            _add_file(pool, client, imported, registered.schema)
-        else:
-            _add_known_file(pool, imported)
-    pool.Add(file)
-
-
-def _add_known_file(pool: Any, name: str) -> None:
-    """Add a file that comes with the libraries, such as ``google/protobuf/timestamp.proto``. Raises KeyError."""
+    """Add a schema's file to a pool, after the files that it imports: from the registry, or those of the library."""
     from google.protobuf import (  # noqa: F401 - their files become known to the default pool
         any_pb2,
         duration_pb2,
@@ -287,7 +303,17 @@ def _add_known_file(pool: Any, name: str) -> None:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import Default
 
-    pool.Add(FileDescriptorProto.FromString(Default().FindFileByName(name).serialized_pb))
+    file = FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
+    file.name = name
+    references = {reference.name: reference for reference in schema.references or ()}
+    for imported in file.dependency:
+        if imported in references:
+            reference = references.pop(imported)
+            registered = client.get_version(reference.subject, reference.version, True, "serialized")
+            _add_file(pool, client, imported, registered.schema)
+        else:
+            pool.Add(FileDescriptorProto.FromString(Default().FindFileByName(imported).serialized_pb))
+    pool.Add(file)
 
 
 SERDES: Final[Mapping[str, Callable[[Any, int, Any], Serde]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -41,7 +41,7 @@ class ConfluentFormat:
     """Values, and with ``keys`` also message keys, in the Confluent wire format.
 
     subject: what masked records are written with; None for the schema that they came with. limit: the maximum size of
-    a record, and of its JSON, in bytes (≥ 1).
+    a record in bytes (≥ 1).
     """
 
     records: ClassVar[str] = "records in the Confluent wire format"
@@ -69,26 +69,22 @@ class ConfluentFormat:
         """Look up the schemas of values or keys together. Raises FormatUnavailableError."""
         self._schemas.look_up(_schema_ids(messages))
 
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """Return the JSON of a record, and the function that encodes it once it is masked."""
+    def decode(self, value: bytes) -> tuple[Any, EncodeRecord]:
+        """Return a record, and the function that encodes it once it is masked."""
         return self._decode(value, "value")
 
-    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
-        """Return the JSON of a key, and the function that encodes it once it is masked."""
+    def decode_key(self, key: bytes) -> tuple[Any, EncodeRecord]:
+        """Return a key, and the function that encodes it once it is masked."""
         return self._decode(key, "key")
 
-    def _decode(self, data: bytes, part: MessagePart) -> tuple[bytes, EncodeRecord]:
+    def _decode(self, data: bytes, part: MessagePart) -> tuple[Any, EncodeRecord]:
         serde = self._schemas.by_id(schema_id(data))
-        self._check_size(data)
+        if len(data) > self._limit:
+            raise RecordRejectedError(Reason.TOO_LARGE)
         document, encode = serde.decode(data)
-        self._check_size(document)
         if self._subject is None:
             return document, encode
         return document, self._schemas.latest(self._subject.name(part, serde.record_name)).encode
-
-    def _check_size(self, data: bytes) -> None:
-        if len(data) > self._limit:
-            raise RecordRejectedError(Reason.TOO_LARGE)
 
 
 def _schema_ids(messages: Iterable[bytes]) -> Iterator[int]:
@@ -129,13 +125,13 @@ class EventEncoder(NamedTuple):
 
         Raises RecordRejectedError if it does not fit the schema, FormatUnavailableError if there is none.
         """
-        return self.schemas.latest(f"{self.topic}-value").encode(document)
+        return self.schemas.latest(f"{self.topic}-value").encode(orjson.loads(document))
 
     def key(self, text: bytes) -> bytes:
         """Encode a key, which is a text, if keys are in the format too. Raises like ``value``."""
         if not self.keys:
             return text
-        return self.schemas.latest(f"{self.topic}-key").encode(orjson.dumps(text.decode()))
+        return self.schemas.latest(f"{self.topic}-key").encode(text.decode())
 
 
 def event_encoder(configuration: Configuration) -> EventEncoder | None:

@@ -134,10 +134,16 @@ CALIBRATION_METRICS = _declared(
 
 DRIFT_METRICS = _declared(
     ("calibrator",),
-    ("drift_mean", Gauge, "attribute against", "Semantic distance between the sMeans of two versions, in [0, 1]."),
-    ("drift_variance", Gauge, "attribute against", "Absolute difference of sVar between two versions."),
-    ("drift_correlation", Gauge, "first second against", "Absolute difference of sdCor between two versions."),
-    ("drift_divergence", Gauge, "attribute against", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1]."),
+    ("drift", Gauge, "attribute figure against", "A figure of the drift from another version."),
+    ("drift_limit", Gauge, "attribute figure against", "The value beyond which a figure of drift is not by chance."),
+    ("drift_verdict", Gauge, "against", "The verdict on all figures of drift: 0 none, 1 watch, 2 act."),
+    (
+        "drift_moved",
+        Gauge,
+        "attribute level concept label",
+        "By how much the share of a block or code differs from the baseline, of those that differ most; shares below "
+        "publication.min_records count as 0.",
+    ),
 )
 
 UTILITY_METRICS = _declared(

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.records import Inputs, Result
-from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.kafka.messages import KafkaMessage, Partition, bytes_of, headers_of
 
 MAX_GROWTH = 10

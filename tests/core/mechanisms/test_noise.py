@@ -112,24 +112,6 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
         assert squares == pytest.approx(0.5 * variances[0 if correlated else 1], rel=0.05)
 
 
-def test_a_record_can_have_its_own_alpha():
-    noise = calibrated()
-    low, high = calibrated(alpha=0.2), calibrated(alpha=10.0)
-    records = [{"a": "l00", "b": "l11"}] * 30
-    keys = [b"%d" % k for k in range(30)]
-    alpha = [0.2, 10.0, None] * 10
-    masked = noise.mask_many(records, keys=keys, alpha=alpha)
-    for k, record in enumerate(records):
-        expected = {0.2: low, 10.0: high, None: noise}[alpha[k]].mask_one(record, key=keys[k])
-        assert masked[k] == expected == noise.mask_one(record, key=keys[k], alpha=alpha[k])
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, 10.01, float("inf")])
-def test_an_alpha_out_of_range_is_named_by_its_record(alpha):
-    with pytest.raises(ParameterError, match=r"the alpha of record 1 is not in \[0.01, 10\]"):
-        calibrated().mask_many([{}, {}, {}], keys=[b"1", b"2", b"3"], alpha=[0.3, alpha, None])
-
-
 def test_every_parameter_changes_the_result():
     """No parameter is ignored."""
     records = [{"a": f"l{k % 4}{k % 5}", "b": f"l{k % 3}{k % 5}"} for k in range(40)]

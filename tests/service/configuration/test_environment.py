@@ -31,7 +31,7 @@ def error_message(data, **variables):
         ("WORKER__INSTANCE", "", lambda c: c.worker.instance, ""),
         ("MECHANISM__CORRELATED", "false", lambda c: c.mechanism.correlated, False),
         ("CALIBRATION__WINDOW_AGE", "12h", lambda c: c.calibration.window_age, 43_200.0),
-        ("CALIBRATION__BASELINE", "3", lambda c: c.calibration.baseline, 3),
+        ("CALIBRATION__KEEP_VERSIONS", "3", lambda c: c.calibration.keep_versions, 3),
         ("FIELDS__KEEP", "[age, sex]", lambda c: c.fields.keep, ("age", "sex")),
         ("ATTRIBUTES__PRINCIPAL__UNKNOWN", "suppress", lambda c: c.attributes["principal"].unknown, "suppress"),
         ("SECRET__ENV", "NAME", lambda c: c.secret.env, "NAME"),

@@ -43,8 +43,8 @@ TOPIC = "use a topic name of at most 249 letters, digits, ., - and _"
         ({"worker": {"batch_delay": "0s"}}, [f"worker.batch_delay: '0s' is not allowed: {DURATION}"]),
         ({"worker": {"batch_records": 5.5}}, ["worker.batch_records: 5.5 is not allowed: use a whole number"]),
         (
-            {"calibration": {"baseline": 0}},
-            ["calibration.baseline: 0 is not allowed: use first or a number of at least 1"],
+            {"calibration": {"keep_versions": 0}},
+            ["calibration.keep_versions: 0 is not allowed: use a number of at least 1"],
         ),
         ({"fields": {"keep": "age"}}, ["fields.keep: 'age' is not allowed: use a list"]),
         ({"fields": {"keep": ["age", 3]}}, ["fields.keep[1]: 3 is not allowed: use text; quotes make it text"]),

@@ -18,6 +18,7 @@ from rich.console import Console
 from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import DriftReport
 from stream_masker.service.demo import run
 from stream_masker.service.demo.environment import demo_configuration, free_port
 from stream_masker.service.demo.options import DemoOptions
@@ -112,7 +113,7 @@ def test_versions_are_due_in_both_halves(records):
 
 
 def feed(records, **seen):
-    observed = Observations(records // 2, 100)
+    observed = Observations(100)
     for name, value in seen.items():
         setattr(observed, name, value)
     section = SimpleNamespace(min_records=50)
@@ -132,7 +133,7 @@ def test_events_follow_the_statistics_and_the_worker_so_that_the_broker_drops_no
 
 def watched(monkeypatch, *states):
     """Watch a run of 100 events whose (outcomes, versions of full windows) are ``states``, 100 s after each other."""
-    clock, seen = [0.0], Observations(50, 25, produced=100)
+    clock, seen = [0.0], Observations(25, produced=100)
     script = iter(states)
 
     def poll():
@@ -168,7 +169,7 @@ def test_events_that_cannot_be_published_end_the_demonstration(monkeypatch):
     events = feed(100)
     events.error = ServiceError("no broker")
     quiet = SimpleNamespace(check=lambda: None)
-    watcher = SimpleNamespace(poll=lambda: None, observations=Observations(50, 25))
+    watcher = SimpleNamespace(poll=lambda: None, observations=Observations(25))
     with pytest.raises(ServiceError, match=r"^the events cannot be published: no broker$"):
         run._watch_until_done(watcher, quiet, events, lambda *_: None, 100)
 
@@ -187,7 +188,7 @@ def message(content):
 
 
 def test_an_event_that_masking_changed_is_shown_before_and_after():
-    seen = Observations(2, 100)
+    seen = Observations(100)
     for number, code in enumerate(("A00.1", "J10.1")):
         seen.on_input(message(event(number, "A00.1")))
         seen.on_output(message(event(number, code)))
@@ -201,11 +202,25 @@ def test_an_event_that_masking_changed_is_shown_before_and_after():
     ]
 
 
-def test_the_last_lines_name_the_codes_that_moved_and_what_is_not_known():
-    seen = Observations(2, 100, masked=3)
-    for number, code in enumerate(("A00.1", "A00.1", "J10.1", "A00.1")):
-        seen.on_input(message(event(number, code)))
+def drift(before, now):
+    """The report of a calibrator whose principal diagnoses moved."""
+    moved = {"level": "blocks", "concept": "J10", "label": "Influenza", "before": before, "now": now}
+    figures = {"psi_blocks": {"value": 0.31, "limit": 0.02, "verdict": "act"}}
+    report = {"since": 1, "verdict": "act", "pairs": [], "attributes": {}}
+    report["attributes"]["principal"] = {"verdict": "act", "figures": figures, "moved": [moved]}
+    return DriftReport(3, 0, None, report, None, 100, 2)
+
+
+def test_the_last_lines_name_the_drift_and_the_codes_that_moved():
+    seen = Observations(100, masked=3, drift=drift(0.004, 0.12), versions={2, 3})
     lines = summary_lines(seen, 12.3, {})
     assert lines[0] == "Events:   3 masked, 0 rejected, in 12 s, one worker"
-    assert [("this machine is busy" in line) for line in lines[1:4]] == [True] * 3
-    assert "J10 (about J10.1): 0.0% of the principal diagnoses before, 50.0% now" in lines[4]
+    assert [("this machine is busy" in line) for line in lines[1:3]] == [True] * 2
+    assert lines[3].startswith("Drift:    act, since version 1: PSI of the blocks of principal diagnoses 0.31")
+    assert "J10 (Influenza): 0.4% of the principal diagnoses before, 12.0% now. To do: find out" in lines[4]
+
+
+def test_the_last_lines_say_when_no_drift_was_computed():
+    lines = summary_lines(Observations(100, masked=3), 12.3, {})
+    assert len(lines) == 6
+    assert "this machine is busy" in lines[3]

@@ -18,6 +18,7 @@ from exercised_metrics import (
 )
 from prometheus_client import CollectorRegistry, generate_latest
 
+from stream_masker.core.statistics.drift import ATTRIBUTE_FIGURES
 from stream_masker.pipeline.messages import StatisticsSource
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.seal import RefusalCause
@@ -128,7 +129,7 @@ def test_a_scrape_reads_the_version_and_the_state_of_the_process() -> None:
 
 
 LABEL_VALUES = {
-    "attribute": {*NOMINAL, *NUMERIC},
+    "attribute": {*NOMINAL, *NUMERIC, ", ".join(NOMINAL)},
     "first": {*NOMINAL, *NUMERIC},
     "second": {*NOMINAL, *NUMERIC},
     "partition": {str(partition.number) for partition in PARTITIONS},
@@ -142,7 +143,9 @@ LABEL_VALUES = {
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},
     "cause": {*RefusalCause, RETENTION},
     "concept": {*CONCEPTS},
-    "label": {LABEL},
+    "label": {LABEL, ""},
+    "level": {"blocks", "codes"},
+    "figure": {*ATTRIBUTE_FIGURES, "correlation"},
 }
 """All values that a label can have, for the attributes, topics, partitions and concepts of ``exercised_metrics``."""
 

@@ -6,8 +6,8 @@ import pytest
 from consumer import FakeMessage, offsets, part, parts
 from results import result_of
 
+from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
-from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.worker.groups import MAX_GROWTH, Batch, GroupLimits, MicroWindows
 
 MINIMUM = 4

@@ -52,7 +52,7 @@ class NoiseSampler:
 
     * ``sigma``: (p, p) float64 Σ; for uncorrelated noise the diagonal matrix of sVar, which differs from the sdVar on
       the diagonal of 2017's equation 22. At most one array attribute can have covariances other than 0.
-    * ``alpha``: (p,) float64, the configured α; a record's own α replaces it.
+    * ``alpha``: (p,) float64, α of each attribute.
     * ``correlated``: whether one √W scales all noise of a record; otherwise each value has its own.
     """
 
@@ -86,7 +86,7 @@ class NoiseSampler:
             lengths = batch.columns[j].lengths
             result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
         scales = self._scales(keys, batch)
-        return [scales[j] * self._alpha_roots(batch, j) * noise for j, noise in enumerate(result)]
+        return [scales[j] * np.sqrt(self.alpha[j]) * noise for j, noise in enumerate(result)]
 
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
@@ -96,13 +96,6 @@ class NoiseSampler:
             if len(self._factors) < KEPT_FACTORS:
                 self._factors[attributes] = factor
         return factor
-
-    def _alpha_roots(self, batch: Batch, j: int) -> Float64Array:
-        """Return √α of the values of column j."""
-        if batch.alpha is None:
-            return np.asarray(np.sqrt(self.alpha[j]))
-        alpha = np.where(np.isnan(batch.alpha), self.alpha[j], batch.alpha)
-        return np.asarray(np.sqrt(np.repeat(alpha, batch.columns[j].lengths)))
 
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column; 1 for normal noise. Records of one key share it if ``correlated``."""

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array
-from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
@@ -28,7 +26,6 @@ from stream_masker.core.mechanisms.noise.law import (
 )
 from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, check_moments
 from stream_masker.core.mechanisms.options import (
-    ALPHA_RANGE,
     MAX_ALPHA,
     MIN_ALPHA,
     MethodCard,
@@ -169,35 +166,11 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         """The configured α of each attribute."""
         return dict(self._alpha)
 
-    def mask_one(self, record: Record, *, key: bytes, alpha: float | None = None) -> dict[str, Value]:
-        """Mask one record with the noise of ``key``; ``alpha``: the record's own α, or None for the configured one."""
-        return self.mask_many([record], keys=[key], alpha=None if alpha is None else [alpha])[0]
-
-    def mask_many(
-        self,
-        records: Sequence[Record] | DataFrame,
-        *,
-        keys: Sequence[bytes],
-        alpha: Sequence[float | None] | None = None,
-    ) -> list[dict[str, Value]]:
-        """Mask records, each with the noise of its own key, and with its own ``alpha`` unless that is None.
-
-        Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
-        ParameterError if the numbers of keys, alphas and records differ, and the errors of ``encode`` and
-        ``mask_batch``.
-        """
-        records = self._as_records(records)
-        batch = self.encode(records)
-        if alpha is not None:
-            own = np.array([np.nan if a is None else a for a in alpha], np.float64)
-            batch = replace(batch, alpha=own)
-        return self._mask_many(records, batch, keys)
-
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
 
         Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, an alpha outside [0.01, 10], or arrays that cannot be masked together.
+        another size than the keys, or arrays that cannot be masked together.
         """
         prepared = self._prepared_statistics()
         self._check(batch, keys)
@@ -219,7 +192,7 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         return [(noise[j], prepared.references(batch, j)) for j in range(len(batch.columns))]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities for the configured α; a record's own α has others.
+        """Return the transition probabilities for the configured α.
 
         With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
         partner is an array is taken to be any of its elements, not the first one.
@@ -311,13 +284,6 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
             raise ParameterError(f"correlated=True allows one array attribute, but {names} are arrays")
         if any(self._partners[j] in arrays for j in arrays if self._partners):
             raise ParameterError("reference='pair' does not allow a pair of two arrays")
-        if batch.alpha is None:
-            return
-        if batch.alpha.shape != (batch.size,):
-            raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
-        wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= MIN_ALPHA) & (batch.alpha <= MAX_ALPHA))
-        if wrong.any():
-            raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {ALPHA_RANGE}")
 
 
 @dataclass(frozen=True, slots=True)

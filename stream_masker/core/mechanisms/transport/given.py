@@ -20,8 +20,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.dtypes import UInt64Array
+from stream_masker.core.dtypes import (
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+    UInt64Array,
+)
 from stream_masker.core.kernels.draws import salts_of
 from stream_masker.core.kernels.transport import Couplings, column_costs, draw_given, joint_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, Table

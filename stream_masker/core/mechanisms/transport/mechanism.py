@@ -150,11 +150,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
         maps = self._prepared_statistics()
-        if batch.alpha is not None:
-            raise ParameterError(
-                "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
-                "semantic_noise"
-            )
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):

@@ -1,0 +1,180 @@
+"""Drift between two windows: its figures, its null bands and its verdicts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.shifts import NAMES, SHIFTS, drift_of, windows
+
+from stream_masker import Ontology, SemanticNoise, measure_drift
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
+from stream_masker.core.statistics.drift import (
+    FALSE_ALARMS,
+    blocks_of,
+    drift_between,
+    jensen_shannon,
+    merged,
+    stability_index,
+)
+from stream_masker.errors import ParameterError, StatisticsError
+
+LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1"), ("b21", "b2")]
+HEAVY = [pytest.mark.exhaustive, pytest.mark.scheduled]
+TAU = Ontology.from_edges(LINKS, labels={"b1": "the label of b1"}).taxonomy()
+D = WuPalmer(TAU)
+
+
+def counted(a, b, arrays=False):
+    second = Column(TAU.encode(b), np.arange(0, len(b) + 1, 2)) if arrays else Column(TAU.encode(b))
+    return count_batch(Batch(len(a), (Column(TAU.encode(a)), second)), [len(TAU)] * 2)
+
+
+def statistics(a, b, version=1, **given) -> Statistics:
+    return compute_statistics(counted(a, b, **given), ["p", "q"], [D, D], version=version)
+
+
+OLD = statistics(["a1"] * 30 + ["a2"] * 20 + ["b1"] * 50, ["b1"] * 60 + ["a2"] * 40)
+SHIFTED = ["a1"] * 10 + ["a2"] * 10 + ["b1"] * 60 + ["b2"] * 20, ["b1"] * 60 + ["a2"] * 40
+
+
+def test_windows_of_the_same_values_have_no_drift():
+    drift = drift_between(OLD, OLD, [D, D], counted(["a1"] * 30 + ["a2"] * 70, ["b1"] * 60 + ["a2"] * 40))
+    figures = {figure.value for each in drift.attributes.values() for figure in each.figures.values()}
+    assert figures == {0.0}
+    assert drift.pairs["p", "q"].correlation.value == 0.0
+    assert (drift.verdict, drift.attributes["p"].moved) == ("none", ())
+
+
+def test_every_figure():
+    drift = drift_between(OLD, statistics(*SHIFTED, version=2), [D, D], counted(*SHIFTED))
+    p = drift.attributes["p"]
+    value = {name: figure.value for name, figure in p.figures.items()}
+    old, new = np.array([0.3, 0.2, 0.5, 0.005]), np.array([0.1, 0.1, 0.6, 0.2])
+    old, new = old / old.sum(), new / new.sum()
+    assert value["psi_codes"] == pytest.approx(float((new - old) @ np.log(new / old)))
+    before, now = {"a1": 0.3, "a2": 0.2, "b1": 0.5}, {"a1": 0.1, "a2": 0.1, "b1": 0.6, "b2": 0.2}
+    assert value["divergence_codes"] == pytest.approx(
+        sum(
+            0.5 * share * math.log2(2 * share / (before.get(c, 0.0) + now.get(c, 0.0)))
+            for side in (before, now)
+            for c, share in side.items()
+        )
+    )
+    difference = {c: now.get(c, 0.0) - before.get(c, 0.0) for c in now}
+    energy = -sum(x * y * D(c, d) for c, x in difference.items() for d, y in difference.items())
+    assert value["energy"] == pytest.approx(energy, rel=1e-5)
+    assert value["novel"] == pytest.approx(0.2)
+    later = statistics(*SHIFTED)
+    assert value["mean"] == D(OLD.mean["p"], later.mean["p"])
+    assert value["variance"] == pytest.approx(abs(later.variance["p"] - OLD.variance["p"]))
+    assert drift.pairs["p", "q"].correlation.value == abs(later.correlation[0, 1] - OLD.correlation[0, 1])
+    assert (p.verdict, drift.attributes["q"].verdict, drift.verdict) == ("act", "none", "act")
+    assert {(one.concept, one.label, one.before, one.now) for one in p.moved if one.level == "codes"} == {
+        ("a1", "", 0.3, 0.1),
+        ("b2", "", 0.0, 0.2),
+        ("a2", "", 0.2, 0.1),
+        ("b1", "the label of b1", 0.5, 0.6),
+    }
+    assert drift.to_dict()["attributes"]["p"]["figures"]["novel"]["verdict"] == "act"
+
+
+def test_few_values_are_neither_counted_nor_named_on_their_own():
+    few = (["a1"] * 30 + ["a2"] * 3 + ["b1"] * 67, ["b1"] * 60 + ["a2"] * 40)
+    drift = drift_between(statistics(*few), OLD, [D, D], shown=10)
+    moved = {one.concept: (one.before, one.now) for one in drift.attributes["p"].moved if one.level == "codes"}
+    assert moved == {"a2": (0.0, 0.2), "b1": (0.67, 0.5)}
+
+
+def test_a_scalar_counts_once_in_each_event_with_an_array():
+    made = statistics(["a1", "b1"], ["b1", "b1", "a2", "a2"], arrays=True)
+    assert made.values == {"p": {"a1": 1, "b1": 1}, "q": {"a2": 2, "b1": 2}}
+    assert Statistics.from_dict(made.to_dict()).values == made.values
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([[50, 50, 1, 1], [50, 50, 0, 2]], [0, 1, 0, 0]),
+        ([[50, 50, 3, 3], [50, 50, 3, 3]], [0, 1, 2, 2]),
+        ([[2, 1], [1, 1]], [0, 0]),
+        ([[50, 60], [60, 50]], [0, 1]),
+    ],
+)
+def test_classes_have_five_expected_values(counts, expected):
+    """Rare classes are one class, or part of the rarest of the others."""
+    assert merged(np.arange(len(expected), dtype=np.int32), np.array(counts), 5).tolist() == expected
+
+
+def test_measures_of_shares():
+    none, equal = np.array([[10, 0], [0, 10]]), np.array([[10, 30], [20, 60]])
+    assert jensen_shannon(none) == 1.0
+    assert jensen_shannon(equal) == stability_index(equal) == 0.0
+    assert stability_index(np.array([[20, 80], [40, 60]])) == pytest.approx(0.2 * math.log(2) - 0.2 * math.log(0.75))
+
+
+def test_blocks_are_the_ancestors_of_depth_three():
+    given = ["r", "a", "a1", "a11", "b21"]
+    assert TAU.decode(blocks_of(TAU.encode(given), TAU)) == ["r", "a", "a1", "a1", "b2"]
+
+
+def test_what_cannot_be_compared_is_refused():
+    other = compute_statistics(counted(*SHIFTED), ["p", "x"], [D, D], version=1)
+    with pytest.raises(StatisticsError, match="of the same attributes"):
+        drift_between(OLD, other, [D, D])
+    with pytest.raises(ParameterError, match="2 attributes and 1 distances"):
+        drift_between(OLD, OLD, [D])
+    with pytest.raises(StatisticsError, match="concepts that its taxonomy does not hold"):
+        drift_between(OLD, OLD, [WuPalmer(TAU), WuPalmer(Ontology.from_edges(LINKS[:2]).taxonomy())])
+
+
+def test_calibrations_of_a_mechanism_are_compared():
+    noise = SemanticNoise({"p": TAU, "q": TAU}, window=100, seed=b"sixteen bytes or more")
+    outcomes = []
+    for a, b in ((["a1"] * 60 + ["b1"] * 40, ["a2"] * 40 + ["b1"] * 60), SHIFTED):
+        noise.learn_many([{"p": x, "q": y} for x, y in zip(a, b, strict=True)])
+        outcomes.append(noise.calibrate())
+    drift = measure_drift(outcomes[0], noise)
+    assert (drift.verdict, drift.since, drift.version) == ("act", 1, 2)
+    assert [*drift.pairs] == [("p", "q")]
+    restored = SemanticNoise({"p": TAU, "q": TAU}, seed=b"sixteen bytes or more")
+    restored.restore(noise.snapshot())
+    assert measure_drift(restored, noise).verdict == "none"
+    assert measure_drift(outcomes[0], restored).pairs == {}
+    for before, now in ((outcomes[0], outcomes[1]), ("statistics", noise)):
+        with pytest.raises(ParameterError, match=r"use .*a calibrated mechanism"):
+            measure_drift(before, now)
+
+
+@pytest.mark.parametrize(
+    ("size", "versions"),
+    [
+        (1_000, 20),
+        *(pytest.param(size, 200, marks=HEAVY) for size in (1_000, 5_000, 20_000)),
+    ],
+)
+def test_versions_without_drift_are_rarely_reported(size, versions):
+    """Both windows are random discharges of one law. The bound is three standard errors above the promised share."""
+    reported = sum(drift_of(*windows(size, seed), seed).verdict != "none" for seed in range(versions))
+    assert reported <= FALSE_ALARMS * versions + 3 * math.sqrt(FALSE_ALARMS * (1 - FALSE_ALARMS) * versions)
+
+
+EXPECTED = {}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("size", [1_000, 20_000])
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_shifts_of_real_discharges_have_these_verdicts(shift, size):
+    before, now = windows(size, 0)
+    drift = drift_of(before, SHIFTS[shift](now, np.random.default_rng(0)))
+    found = {
+        (name, kind)
+        for name in NAMES
+        for kind, figure in drift.attributes[name].figures.items()
+        if figure.verdict != "none"
+    }
+    assert (drift.verdict, len(found)) == EXPECTED[shift][size]

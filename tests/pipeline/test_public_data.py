@@ -1,0 +1,177 @@
+"""What people's files and topics have: odd codes, Debezium and Connect envelopes, HL7 texts, FHIR conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.pipeline.fhir import FhirTypes, ReferencePseudonym, fhir_path, masked_reference, patients_of
+from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import Path, alternatives, compile_path, reader
+from stream_masker.pipeline.transforms import Pseudonyms
+from tests.pipeline.conftest import ICD10_EDGES, SECRET
+
+P = Pseudonyms(SECRET).of_value
+ICD = ConceptMap(
+    Ontology.from_edges([*ICD10_EDGES, ("S72", "ROOT"), ("S72.0", "S72"), ("S72.001", "S72.0")]).taxonomy(),
+    unknown="ancestor",
+)
+ATC = ConceptMap(
+    Ontology.from_edges([("A10", "root"), ("A10B", "A10"), ("A10BA", "A10B"), ("C07A", "root")]).taxonomy(),
+    unknown="ancestor",
+)
+ORPHA = ConceptMap(
+    Ontology.from_edges([(f"ORPHA:{number}", "root") for number in (984, 98, 9)]).taxonomy(),
+    unknown="ancestor",
+)
+
+
+@pytest.mark.parametrize(
+    ("concepts", "code", "concept"),
+    [
+        (ICD, "E11.99", "E11.9"),
+        (ICD, "E1199", "E11.9"),
+        (ICD, "S72.001A", "S72.001"),
+        (ICD, "ICD10CM:E11.9", None),
+        (ICD, "I10,E11.9||J44.9", None),
+        (ICD, "I10 I11", None),
+        (ICD, "E11.90A", None),
+        (ICD, "Z99", None),
+        (ICD, "ROOT9", None),
+        (ATC, "A10BA02", "A10BA"),
+        (ATC, "C07AB02", "C07A"),
+        (ORPHA, "ORPHA:98447", None),
+    ],
+)
+def test_only_what_looks_like_a_finer_code_counts_as_its_ancestor(concepts, code, concept):
+    match = concepts.find(code)
+    assert (concepts.taxonomy.ids[match.position] if match.position >= 0 else None) == concept
+    assert match.position != 0, "the root is no concept of a code"
+
+
+def test_removed_and_generalized_codes_are_counted(bench):
+    on_bench = bench({"a": {"path": "a", "unknown": "suppress"}, "b": {"path": "b[*]", "unknown": "ancestor"}})
+    events = [{"a": "zz", "b": ["E11.99", "I10"]}, {"a": "I10", "b": ["E11.65", "E1199"]}]
+    result = on_bench.result([on_bench.record(k, event) for k, event in enumerate(events)])
+    assert (result.suppressed, result.generalized, result.rejected) == ({"a": 1}, {"b": 2}, {})
+
+
+def envelope(before, after, *, connect=False):
+    payload = {"before": before, "after": after, "op": "u", "source": {"table": "Jane"}}
+    return {"schema": {"type": "struct"}, "payload": payload} if connect else payload
+
+
+def row(code="I10"):
+    return {"patient_id": "P-7", "code": code, "name": "Jane"}
+
+
+@pytest.mark.parametrize("connect", [False, True], ids=["Debezium", "Connect"])
+@pytest.mark.parametrize(("before", "after"), [(None, row()), (row("E03"), row()), (row(), None)])
+def test_change_events_have_one_noise_key_and_one_code(bench, connect, before, after):
+    at = "payload." if connect else ""
+    on_bench = bench(
+        {"code": {"path": f"{at}after.code", "copies": [f"{at}before.code"], "missing": "keep"}},
+        unlisted="drop",
+        fields={
+            "keep": [f"{at}op", "schema"],
+            "pseudonymize": [f"{at}after.patient_id", f"{at}before.patient_id"],
+        },
+    )
+    paths = list(map(compile_path, alternatives(f"{at}after.patient_id | {at}before.patient_id")))
+    plan = replace(on_bench.plan, noise_key=Path("either", paths[0].steps, paths[1]))
+    on_bench.masker = RecordMasker(plan, on_bench.mechanism, SECRET)
+    masked = on_bench.mask_one(envelope(before, after, connect=connect))
+    code = None if after is None else "E11.9"
+    written = [side and {"patient_id": P("P-7"), "code": code} for side in (before, after)]
+    inner = {"before": written[0], "after": written[1], "op": "u"}
+    assert masked == ({"schema": {"type": "struct"}, "payload": inner} if connect else inner)
+    digests = {bytes(keys.digests[0]) for _, keys in on_bench.mechanism.seen}
+    on_bench.mask_one(envelope(row(), row(), connect=connect))
+    assert digests == {bytes(on_bench.mechanism.seen[-1][1].digests[0])}
+
+
+def test_the_alternatives_of_a_key():
+    assert alternatives("a.b|c[?x=1|2].d | ['e|f']") == ["a.b", "c[?x=1|2].d", "['e|f']"]
+    first, second = map(compile_path, ("a.id", "b.id"))
+    read = reader(Path("a.id | b.id", first.steps, second))
+    assert [read({"a": {"id": 1}, "b": {"id": 2}}), read({"a": None, "b": {"id": 2}}), read({"b": {"id": 2}})] == [
+        1,
+        2,
+        2,
+    ]
+
+
+def test_a_text_beside_a_code_of_hl7_is_the_label_of_its_own_segment(bench):
+    made = bench({"code": {"path": "code"}})
+    code, label = hl7_path(compile_path("DG1.3.1")), hl7_path(compile_path("DG1.4"))
+    attribute = replace(made.plan.attributes[0], path=code, label=label)
+    plan = replace(
+        made.plan, attributes=(attribute,), fields=replace(made.plan.fields, unlisted="keep"), noise_key=None
+    )
+    made.masker = RecordMasker(plan, made.mechanism, SECRET, record_format=Hl7Format())
+    head = "MSH|^~\\&|A|B|C|D|2024||ADT^A01|1|P|2.5\r"
+    (outcome,) = made.mask((head + "DG1|1||I10\rDG1|2||E11.9|Type 2 diabetes\rDG1|3||E11.65|text\r").encode())
+    assert outcome.value.decode().split("\r")[1:4] == [
+        "DG1|1||E11.9",
+        "DG1|2||I11.0|Hypertensive heart disease",
+        "DG1|3||I10|Essential hypertension",
+    ]
+
+
+MRN = "http://hospital.example/mrn"
+
+
+@pytest.mark.parametrize(
+    ("reference", "masked"),
+    [
+        (f"Patient?identifier={MRN}|MRN-1", f"Patient?identifier={MRN}|{P('MRN-1')}"),
+        ("Patient?identifier=http%3A%2F%2Fh%2Fmrn%7CMRN-1", f"Patient?identifier=http://h/mrn|{P('MRN-1')}"),
+        ("Patient?identifier=MRN-1&name=Jane", f"Patient?identifier={P('MRN-1')}&name={P('Jane')}"),
+        ("Patient?identifier=Jane Doe|1", f"Patient?identifier={P('Jane Doe')}|{P('1')}"),
+        ("Patient?Jane Doe", f"Patient?{P('Jane Doe')}{P('')}"),
+        ("Patient", "Patient"),
+        ("Patient/17", f"Patient/{P('17')}"),
+        ("Jane?x=1", P("Jane?x=1")),
+    ],
+)
+def test_conditional_references_and_urls_have_the_pseudonyms_of_what_they_name(reference, masked):
+    assert masked_reference(reference, Pseudonyms(SECRET).of_bytes) == masked
+
+
+def test_a_bundle_with_conditions_can_be_loaded_again(bench):
+    made = bench({"code": {"path": "code"}})
+    rule = ReferencePseudonym()
+    references = ("Condition.subject", "Bundle.entry[*].request.url")
+    fields = replace(
+        made.plan.fields,
+        pseudonymize=(fhir_path(compile_path("Patient.identifier[*].value")),),
+        transforms={"references": {fhir_path(compile_path(text)): rule for text in references}},
+    )
+    attribute = replace(made.plan.attributes[0], path=fhir_path(compile_path("Condition.code.text")))
+    plan = replace(
+        made.plan,
+        attributes=(attribute,),
+        fields=fields,
+        fhir=FhirTypes(frozenset({"Patient", "Condition"}), keeps_others=False),
+        noise_key=fhir_path(compile_path("patient"), first=True),
+    )
+    made.masker = RecordMasker(plan, made.mechanism, SECRET)
+    patient = {"resourceType": "Patient", "id": "17", "identifier": [{"system": MRN, "value": "MRN-1"}]}
+    url = f"Patient?identifier={MRN}|MRN-1"
+    condition = {"resourceType": "Condition", "subject": {"reference": url}, "code": {"text": "I10"}}
+    entries = [
+        {"resource": patient, "request": {"method": "PUT", "url": url}},
+        {"resource": condition, "request": {"method": "POST", "url": "Condition"}},
+    ]
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": entries}
+    assert patients_of(bundle) == {"17"}, "the condition names the Bundle's own patient"
+    (outcome,) = made.mask(bundle)
+    first, second = orjson.loads(outcome.value)["entry"]
+    masked = f"Patient?identifier={MRN}|{first['resource']['identifier'][0]['value']}"
+    assert (first["request"]["url"], second["request"]["url"]) == (masked, "Condition")
+    assert second["resource"]["subject"]["reference"] == masked
+    assert b"MRN-1" not in outcome.value

@@ -17,7 +17,7 @@ from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.style import CANONICAL, Style
 
 CODES = st.sampled_from(
-    ["I10", "i10", " I10", "E11.9", "e11.9", "E119", "e119", "I110", "I11.0", "E1165", "E03", "E11.99", "i10z", "htn"]
+    ["I10", "i10", " I10", "E11.9", "e11.9", "E119", "e119", "I110", "I11.0", "E1165", "E03", "E11.99", "i109", "htn"]
 ) | st.sampled_from(["Diabetes", "DIABETES", "type 2 diabetes", "Essential hypertension"])
 ICD9_CODES = st.sampled_from(
     ["038", "38", "038.9", "0389", "38.9", "008.45", "8.45", "00845", "250", "250.01", "25001", "V01.1", "v011"]

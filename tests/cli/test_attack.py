@@ -30,6 +30,7 @@ CONFIGURATION: dict[str, Any] = {
     },
     "fields": {"keep": ["encounter_id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
     "noise_key": "patient.id",
+    "mechanism": {"name": "semantic_transport"},
     "secret": {"file": "secret"},
 }
 

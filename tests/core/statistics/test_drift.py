@@ -13,14 +13,8 @@ from stream_masker import Ontology, SemanticNoise, measure_drift
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
-from stream_masker.core.statistics.drift import (
-    FALSE_ALARMS,
-    blocks_of,
-    drift_between,
-    jensen_shannon,
-    merged,
-    stability_index,
-)
+from stream_masker.core.statistics.divergences import blocks_of, jensen_shannon, merged, stability_index
+from stream_masker.core.statistics.drift import FALSE_ALARMS, drift_between
 from stream_masker.errors import ParameterError, StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1"), ("b21", "b2")]

@@ -1,0 +1,42 @@
+"""The limits of the risk: the default stays within them on real data, and the papers' rule crosses them on leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.data import icd9cm
+from support.real_codes import real_pairs
+
+from stream_masker import Ontology, SemanticNoise
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.statistics import count_batch
+from stream_masker.pipeline.risk import RiskLimits, assess_version
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_discharges
+
+RECORDS = 5_000
+
+
+def real():
+    codes = real_pairs()[:, :RECORDS]
+    return icd9cm().taxonomy(), [Column(np.ascontiguousarray(row)) for row in codes]
+
+
+def leaves():
+    """Generated events with codes of ICD-10-CM: the principal diagnosis, and the first secondary one."""
+    tau = Ontology.load("icd10cm").taxonomy()
+    events = synthetic_discharges(parse_configuration(NESTED_EVENTS), seed=17).events(RECORDS)
+    diagnoses = [event["diagnoses"] for event in events]
+    pairs = zip(*((d["principal"]["code"], d["secondary"][0]["code"]) for d in diagnoses), strict=True)
+    return tau, [Column(tau.encode(codes)) for codes in pairs]
+
+
+@pytest.mark.parametrize(
+    ("window", "preset", "crosses"), [(real, None, False), (leaves, None, False), (leaves, "paper", True)]
+)
+def test_alerts_are_quiet_for_the_default_and_not_for_the_papers_rule_on_leaves(window, preset, crosses):
+    tau, columns = window()
+    counts = count_batch(Batch(RECORDS, tuple(columns)), [len(tau)] * 2)
+    noise = SemanticNoise({"a": tau, "b": tau}, preset=preset, seed=b"sixteen bytes or more")
+    found = assess_version(noise, noise.compute(counts, version=1), counts, noise.distances, RiskLimits(), brief=True)
+    assert bool(found.crossed) == crosses

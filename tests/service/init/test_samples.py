@@ -11,6 +11,7 @@ from kafka_records import mock_broker
 from schema_registry import AVRO_EVENT, avro_values, registry_server
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.formats import document_of
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import produce
 from stream_masker.service.events.synthetic import NESTED_EVENTS
@@ -48,7 +49,7 @@ def test_a_topic_in_the_wire_format_is_sampled_with_the_registry(tmp_path):
         kafka = {"bootstrap_servers": bootstrap, "properties": {}}
         access = {"url": registry.url, "credentials": {"file": str(tmp_path / "login")}}
         sample = topic_sample(kafka, "visits", 20, access)
-        found = [orjson.loads(sample.record_format.decode(value)[0]) for value in sample.events]
+        found = [document_of(sample.record_format, value) for value in sample.events]
         found.sort(key=lambda one: one["id"])
         assert [{key: one[key] for key in ("id", "patient", "first")} for one in found] == events
         assert sample.sections["format"] == {"value": "confluent", "registry": access}

@@ -67,6 +67,23 @@ def unchanged_warning(share: float, mechanism: str) -> str | None:
     )
 
 
+NOTABLE = 0.05
+"""How much lower another mechanism's chance of the best guess is when it is named."""
+
+
+def guessed_line(risk: Risk, other: tuple[str, Risk] | None) -> str:
+    """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable."""
+    own = max(guess.vulnerability for guess in code_guesses(risk).values())
+    if other is None:
+        return f"Guessed right: {own:.0%}."
+    name, beside = other[0], max(guess.vulnerability for guess in code_guesses(other[1]).values())
+    return (
+        f"Guessed right: {own:.0%}; with {name} {beside:.0%}."
+        if own - beside > NOTABLE
+        else f"Guessed right: {own:.0%}."
+    )
+
+
 def code_guesses(risk: Risk) -> dict[str, Guess]:
     """Return the best guess of a code, by attribute, given all masks of the record if that is known."""
     return dict(risk.strongest)
@@ -246,10 +263,11 @@ def drift_lines(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {name}: {', '.join(texts)}"
         moved = [one for one in report["attributes"].get(name, {"moved": []})["moved"] if one["level"] == "codes"]
         if texts and moved:
-            yield "    moved most: " + "; ".join(map(_moved, moved[:MOST_NAMED]))
+            yield "    moved most: " + "; ".join(map(moved_text, moved[:MOST_NAMED]))
     yield f"  what to do: {TO_DO[report['verdict']]}"
 
 
-def _moved(one: Mapping[str, Any]) -> str:
+def moved_text(one: Mapping[str, Any]) -> str:
+    """Return a code that moved with its label and shares; ``one``: as in ``drift_lines``."""
     label = f" {one['label']}" if one["label"] else ""
     return f"{one['concept']}{label}, {one['before']:.1%} -> {one['now']:.1%}"

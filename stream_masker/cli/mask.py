@@ -143,6 +143,8 @@ def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterab
     for sentence in assessment.sentences:
         tell(sentence)
     tell(mechanism_line(configuration))
+    if assessment.guessed:
+        tell(assessment.guessed)
     for warning in (*warnings, *assessment.warnings):
         warn(warning)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import subprocess
 import sys
 
@@ -98,7 +99,7 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
     done = run("mask", "--config", config, input=data)
     assert len(done.stdout.splitlines()) == 120
-    rejection, summary, learned, unchanged, kept, mechanism = without_activity(done.stderr)
+    rejection, summary, learned, unchanged, kept, mechanism, guessed = without_activity(done.stderr)
     assert orjson.loads(rejection)["reason"] == "not_an_object"
     assert summary.startswith("read 121: masked 120, rejected 1")
     assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
@@ -107,6 +108,8 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     assert mechanism == (
         "mechanism: semantic_noise (correlated, reference pair, rounding ceil, candidates all, alpha 0.3)"
     )
+    chance, other = re.fullmatch(r"Guessed right: (\d+)%; with semantic_transport (\d+)%\.", guessed).groups()
+    assert int(chance) > int(other) + 4
 
 
 def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
@@ -123,7 +126,8 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
     )
     default = "mechanism: semantic_transport (alpha 1, certainty 0.5)"
     kept = "Kept in expectation: meaning, mean, dispersion, marginals and the correlation and cross table of two codes."
-    learned, *others = done.stderr.splitlines()[-4:]
+    learned, *others, guessed = done.stderr.splitlines()[-5:]
+    assert re.fullmatch(r"Guessed right: \d+%\.", guessed), "the noise of the other mechanism is no better"
     assert learned.startswith(f"{ATTACKER} can be at most 31% sure of a code and ")
     assert others == [stays, kept, default]
 
@@ -247,3 +251,20 @@ def test_explain_names_the_reason_of_a_rejection(tmp_path, config):
     source = write(tmp_path / "in.jsonl", [*LINES, b'{"id":1,"a":"A1"}'])
     assert "  rejected: missing at b" in run("mask", "-c", config, "--explain", 121, source).stdout
     assert "has no event 999" in run("mask", "-c", config, "--explain", 999, source, code=1).stderr
+
+
+def test_what_changed_since_a_snapshot_is_said_with_a_verdict(tmp_path, config):
+    snapshot = tmp_path / "snapshot.json"
+    source = write(tmp_path / "in.jsonl", LINES)
+    run("calibrate", "-c", config, source, "-o", snapshot)
+    same = run("calibrate", "-c", config, source, "--since", snapshot)
+    assert same.stdout == "statistics of 50 records\n"
+    assert "drift since version 1: none" in same.stderr
+    others = [orjson.dumps({**event(k), "a": "C3"}) if k % 2 else line for k, line in enumerate(LINES)]
+    done = run("calibrate", "-c", config, write(tmp_path / "new.jsonl", others), "--since", snapshot, "--json")
+    drift = orjson.loads(done.stdout)["drift"]
+    assert drift["verdict"] in ("watch", "act")
+    assert drift["attributes"]["a"]["moved"]
+    assert "moved most: C3 Disease C3, " in done.stderr
+    refused = run("calibrate", "-c", config, source, "--baseline", code=2)
+    assert "--baseline is for --publish" in refused.stderr

@@ -15,7 +15,6 @@ from support.data import discharges, icd9cm
 from support.documentation import DOCS, ROOT
 from support.examples import FOLDER
 from support.real_codes import as_batch, in_force, real_pairs, real_rows
-from support.shifts import SHIFTS, drift_of, windows
 
 from stream_masker import Ontology, SemanticNoise, SemanticTransport
 from stream_masker.core.arrays import offsets_from_lengths
@@ -182,15 +181,3 @@ def test_the_figures_of_events_with_lists():
     text = METHODS.partition("With lists the difference is larger")[2]
     shown = [float(figure) for figure in re.findall(r"0\.\d+", text)[:5]]
     assert shown == pytest.approx([figures[0], figures[2], figures[3], asked, figures[1]], abs=0.02)
-
-
-@pytest.mark.parametrize("shift", SHIFTS)
-def test_the_table_of_shifts(shift):
-    found = []
-    for size in (1_000, 20_000):
-        before, now = windows(size, 0)
-        found.append(drift_of(before, np.ascontiguousarray(SHIFTS[shift](now, np.random.default_rng(0)))))
-    greatest = [max(a.figures[name].value for a in found[1].attributes.values()) for name in ("psi_blocks", "novel")]
-    figures = [*greatest, max(pair.correlation.value for pair in found[1].pairs.values())]
-    cells = [f"`{each.verdict}`" for each in found] + [f"{figure:.2f}" for figure in figures]
-    assert f"| {shift} | {' | '.join(cells)} |" in (DOCS / "operations.md").read_text()

@@ -5,15 +5,21 @@ Numbers are masked by microaggregation alone, and parameters that only semantic 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
 from inspect import signature
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.statistics.counts import Counts
 
-__all__ = ["DefaultMechanism", "default_mechanism", "noise_defaults"]
+__all__ = ["DefaultMechanism", "alternative", "default_mechanism", "noise_defaults"]
+
+MOST_COMPARED = 5_000
+"""The greatest number of different pairs of values for which ``alternative`` is quick."""
 
 
 class DefaultMechanism(NamedTuple):
@@ -31,3 +37,24 @@ def default_mechanism(parameters: Collection[str], *, numeric: Collection[str] =
     if of_transport := sorted(only.intersection(parameters)):
         return DefaultMechanism(SemanticTransport.name, f"only semantic_transport has {', '.join(of_transport)}")
     return DefaultMechanism(SemanticNoise.name)
+
+
+def alternative(mechanism: WindowedMechanism[Any], counts: Counts, *, quick: bool) -> WindowedMechanism[Any] | None:
+    """Return the other one of semantic noise and semantic transport, with its defaults, for these counts of a window.
+
+    ``quick``: whether to return None for windows of many different pairs. None for other mechanisms, too.
+    """
+    pairs = max((pair.keys.size for pair in counts.pairs.values()), default=0)
+    if quick and pairs > MOST_COMPARED:
+        return None
+    taxonomies = {name: d.taxonomy for name, d in zip(mechanism.attributes, mechanism.distances, strict=True)}
+    shared: dict[str, Any] = {"distance": mechanism.parameters.distance, "seed": secrets.token_bytes(32)}
+    other: WindowedMechanism[Any]
+    if mechanism.name == SemanticNoise.name:
+        other = SemanticTransport(taxonomies, **shared)
+    elif mechanism.name == SemanticTransport.name:
+        chosen = noise_defaults(taxonomies, [mechanism.attributes[j] for j in counts.lengths], {})
+        other = SemanticNoise(taxonomies, **chosen, **shared)
+    else:
+        return None
+    return other.with_statistics(other.compute(counts, version=1), counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -13,8 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from stream_masker.core.cache_folder import cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +52,22 @@ def save(key: str, arrays: Arrays) -> Arrays:
     except (OSError, ValueError) as error:
         log.debug("an ontology is not stored in %s (%s)", folder, type(error).__name__)
         return arrays
+
+
+def cache_folder() -> Path:
+    """Return ``$STREAM_MASKER_CACHE`` if set; otherwise ``stream-masker`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    configured = os.environ.get("STREAM_MASKER_CACHE")
+    if configured:
+        return Path(configured)
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "stream-masker"
+
+
+def _home() -> Path:
+    """Return the home of the user; ``/`` for a user without one, such as an arbitrary one of OpenShift."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def _folder(key: str) -> Path:

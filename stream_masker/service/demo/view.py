@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from stream_masker.service.demo.watch import DemoEvent, Observations
-from stream_masker.summary import TO_DO
+from stream_masker.summary import TO_DO, moved_text
 
 Figures: TypeAlias = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 """The metrics of a process: values by name and labels."""
@@ -79,13 +79,12 @@ def _diagnosis(diagnosis: Mapping[str, str]) -> str:
 
 def summary_lines(seen: Observations, seconds: float, figures: Figures) -> list[str]:
     """Return the six lines at the end. ``figures``: the metrics of the calibrator."""
-    drift, moved = drift_text(seen)
     return [
         f"Events:   {seen.masked:,} masked, {seen.rejected:,} rejected, in {seconds:.0f} s, one worker",
         f"Attacker: {_guesses(figures)}",
         f"Kept:     {_kept(figures)}",
-        f"Drift:    {drift}",
-        f"          {moved}",
+        f"Drift:    {drift_text(seen)}",
+        f"          {_moved(seen)}",
         "Next:     stream-masker config init --events FILE proposes a configuration for your own events; see "
         + DOCUMENTATION,
     ]
@@ -120,22 +119,18 @@ def _kept(figures: Figures) -> str:
     return f"correlation of principal and secondary diagnoses {before:.2f}, after masking {after:.2f}{dispersion}"
 
 
-def drift_text(seen: Observations) -> list[str]:
-    """Return the verdict about the drift, and what moved with what an operator does about it."""
+def drift_text(seen: Observations) -> str:
+    """Return the verdict about the drift, and what an operator does."""
+    if seen.drift is None or len(seen.versions) < 2:
+        return "not shown: statistics of both halves were not published in time, because this machine is busy"
+    report = seen.drift.baseline
+    return "none was measured" if report is None else report["verdict"] + " (" + TO_DO[report["verdict"]] + ")"
+
+
+def _moved(seen: Observations) -> str:
+    """Say which block and which code became more frequent since the first version."""
     report = None if seen.drift is None else seen.drift.baseline
-    if report is None or len(seen.versions) < 2:
-        busy = "statistics of both halves were not published in time, because this machine is busy"
-        return [f"not shown: {busy}", "nothing is known of what moved"]
-    principal = report["attributes"]["principal"]
-    psi = principal["figures"]["psi_blocks"]
-    text = f"PSI of the blocks of principal diagnoses {psi['value']:.2f}, without drift at most {psi['limit']:.2f}"
-    moved = next(map(_share, principal["moved"]), "")
-    return [f"{report['verdict']}, since version {report['since']}: {text}", moved or TO_DO[report["verdict"]]]
-
-
-def _share(moved: Mapping[str, Any]) -> str:
-    """Return what moved most, before and now; a drift report names only what is frequent enough to be published."""
-    return (
-        f"{moved['concept']} ({moved['label']}): {moved['before']:.1%} of the principal diagnoses before, "
-        f"{moved['now']:.1%} now. To do: {TO_DO['act'].partition(';')[0]}"
-    )
+    moved = [] if report is None else report["attributes"]["principal"]["moved"]
+    grown = {one["level"]: one for one in reversed(moved) if one["now"] > one["before"]}
+    shown = [moved_text(grown[level]) for level in ("blocks", "codes") if level in grown]
+    return f"moved most: {'; '.join(shown)}" if shown else "no code moved"

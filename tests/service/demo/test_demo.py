@@ -47,7 +47,8 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_lines():
     assert re.search(r"correlation of principal and secondary diagnoses 0\.\d+, after masking 0\.\d+", kept)
     assert drift.startswith("Drift:    ")
     assert "not shown" not in drift
-    assert re.search(r"J10 \(Influenza.*\): 0\.\d% of the principal diagnoses before, 1\d\.\d% now", moved)
+    assert "(find out whether" in drift
+    assert re.search(r"moved most: J09-J18 Influenza and pneumonia, \d\.\d% -> \d+\.\d%; J10\.", moved)
     assert "config init" in following
 
 
@@ -202,25 +203,22 @@ def test_an_event_that_masking_changed_is_shown_before_and_after():
     ]
 
 
-def drift(before, now):
-    """The report of a calibrator whose principal diagnoses moved."""
-    moved = {"level": "blocks", "concept": "J10", "label": "Influenza", "before": before, "now": now}
-    figures = {"psi_blocks": {"value": 0.31, "limit": 0.02, "verdict": "act"}}
-    report = {"since": 1, "verdict": "act", "pairs": [], "attributes": {}}
-    report["attributes"]["principal"] = {"verdict": "act", "figures": figures, "moved": [moved]}
-    return DriftReport(3, 0, None, report, None, 100, 2)
+def drift_report(*moved):
+    attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
+    baseline = {"verdict": "act", "attributes": {"principal": attribute}}
+    return DriftReport(3, 1, None, baseline, None, 100, 4)
 
 
-def test_the_last_lines_name_the_drift_and_the_codes_that_moved():
-    seen = Observations(100, masked=3, drift=drift(0.004, 0.12), versions={2, 3})
+def test_the_last_lines_name_the_codes_that_moved_and_what_is_not_known():
+    seen = Observations(100, masked=3)
     lines = summary_lines(seen, 12.3, {})
     assert lines[0] == "Events:   3 masked, 0 rejected, in 12 s, one worker"
-    assert [("this machine is busy" in line) for line in lines[1:3]] == [True] * 2
-    assert lines[3].startswith("Drift:    act, since version 1: PSI of the blocks of principal diagnoses 0.31")
-    assert "J10 (Influenza): 0.4% of the principal diagnoses before, 12.0% now. To do: find out" in lines[4]
-
-
-def test_the_last_lines_say_when_no_drift_was_computed():
-    lines = summary_lines(Observations(100, masked=3), 12.3, {})
-    assert len(lines) == 6
-    assert "this machine is busy" in lines[3]
+    assert [("this machine is busy" in line) for line in lines[1:4]] == [True] * 3
+    seen.versions, codes = (
+        {2, 3},
+        [("codes", "E11", 0.2, 0.1), ("codes", "J10.1", 0.0, 0.05), ("codes", "J11", 0, 0.01)],
+    )
+    seen.drift = drift_report(("blocks", "J09-J18", 0.01, 0.08), *codes)
+    *_, drift, moved, _ = summary_lines(seen, 12.3, {})
+    assert drift.startswith("Drift:    act (find out whether patients, coding or a source have changed")
+    assert moved.strip() == "moved most: J09-J18, 1.0% -> 8.0%; J10.1, 0.0% -> 5.0%"

@@ -189,4 +189,4 @@ def test_every_label_is_bounded(exercised: RecordingMetrics) -> None:
     assert labelled
     assert [(label, value) for label, value in labelled if value not in LABEL_VALUES[label]] == []
     assert not {value for label, value in labelled if label != "concept"} & set(CONCEPTS)
-    assert {call.name for call in exercised.calls if "concept" in call.labels} <= {"smean"}
+    assert {call.name for call in exercised.calls if "concept" in call.labels} <= {"smean", "drift_moved"}

@@ -104,13 +104,18 @@ class Told(Protocol):
 
 
 class Table(NamedTuple):
-    """``Told`` of a joint law of values and masks, ``joint``: (k, n) float32."""
+    """``Told`` of a joint law of values and masks, ``joint``: (k, n) float32.
+
+    ``above``: (m,) the masks with a posterior above its limit, ascending. ``columns``: (k, m) float64, theirs.
+    """
 
     joint: Float32Matrix
     chance: Float64Array
     limits: Limits
     excess: Excess
     others: float
+    above: Int64Array
+    columns: Float64Matrix
 
     @classmethod
     def of(cls, joint: Float32Matrix, chance: Float64Array, limits: Limits) -> Table:
@@ -121,14 +126,17 @@ class Table(NamedTuple):
         if len(limits.groups):
             mask, group, posterior, _ = exceeding_entries(limits.groups @ joint, prior[size:], chance, aims[size:])
             excess = excess.joined(Excess(mask, group + size, posterior))
-        return cls(joint, chance, limits, excess, others)
+        above = np.unique(excess.mask)
+        return cls(joint, chance, limits, excess, others, above, joint[:, above].astype(np.float64))
 
     def mixed(self, weights: Float64Array) -> Float64Array:
         """See ``Told``. The least share of all masks is one of the prior."""
         shares = ratio(weights, self.chance)
         least = float(shares[self.chance > 0.0].min())
         more = np.flatnonzero(shares > least * (1.0 + 1e-6))
-        return np.asarray(least * self.limits.prior[: len(self.joint)] + self.joint[:, more] @ (shares[more] - least))
+        known = np.isin(more, self.above).all()
+        rest = self.columns @ (shares[self.above] - least) if known else self.joint[:, more] @ (shares[more] - least)
+        return np.asarray(least * self.limits.prior[: len(self.joint)] + rest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ NEGLECTED = 1e-3
 masks tell. Limits are lowered by it."""
 TRIED = 64
 """From how many masks of the root the distance without a redraw is estimated."""
-DRAWN, DRAWN_GIVEN = 200, 20
+DRAWN, DRAWN_GIVEN = 100, 40
 """How many masks of the root, and of the value for each of them, stand for all in the risk."""
 
 

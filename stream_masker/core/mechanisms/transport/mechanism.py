@@ -93,7 +93,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
       told apart what is missing, and nothing is promised about records that lack something.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has maps of its own. The others
-      have those of all records.
+      have those of all records, restricted to the codes that occur in them where these are enough.
     * Tuples of fewer patients (different noise keys) than ``least`` spread within their blocks, so that a written
       tuple is no proof of one of the window.
 

@@ -8,6 +8,7 @@ first present one that is no array is the root: it has a map, and the other ones
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,6 +30,8 @@ ENOUGH = 200
 """The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
 ENOUGH_SHARE = 100
+FEWEST_CODES = 2
+"""The number of codes of enough patients that a context needs for the maps of all contexts to be restricted to them."""
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
 """Of each sensitive group, by name: its members among the concepts, and its limit."""
@@ -121,9 +124,14 @@ class Strata:
 
     def _maps(self, number: int, pattern: int, part: Part) -> list[dict[str, Any]] | None:
         """Return the maps of the records of a pattern, and a context if that is not all; None for too few of them."""
-        records, least = self._counts.records, self._settings.least
-        if part.records < max(min(ENOUGH, records / 10), records / ENOUGH_SHARE):
-            return None
+        least = self._settings.least
+        if not self._enough(part):
+            every = self._pooled.get(pattern)
+            if number == EVERY or every is None:
+                return None
+            part = self._restricted(every, part)
+            if part.records == every.records or not self._enough(part):
+                return None
         lines = self._lines(part)
         sides = [side for key in lines for side in self._sides(key, part)]
         if not all((side.units >= least).any() for side in sides):
@@ -131,6 +139,28 @@ class Strata:
         before = self._before.own(number, pattern) if self._before else ()
         maps = {each.attributes: each for each in before or ()}
         return [packed(self._fitted(key, part, maps.get(key))) for key in lines]
+
+    def _enough(self, part: Part) -> bool:
+        records = self._counts.records
+        return part.records >= max(min(ENOUGH, records / 10), records / ENOUGH_SHARE)
+
+    @cached_property
+    def _pooled(self) -> dict[int, Part]:
+        """The counts of the records of all contexts, by pattern."""
+        return dict(parts_of(self._counts, self._sizes))
+
+    def _restricted(self, every: Part, own: Part) -> Part:
+        """Return the counts of all contexts with the codes that occur in one; those of an attribute of which it has too
+        few stay."""
+        some = {j: column.keys[column.units >= self._settings.least] for j, column in own.values.items()}
+
+        def select(column: SparseCounts, key: Attributes) -> SparseCounts:
+            codes = np.divmod(column.keys, self._sizes[key[1]]) if len(key) == 2 else (column.keys,)
+            each = [np.isin(code, some[j]) | (some[j].size < FEWEST_CODES) for j, code in zip(key, codes, strict=True)]
+            return column.select(np.logical_and.reduce(each))
+
+        values = {j: select(column, (j,)) for j, column in every.values.items()}
+        return Part(values, {key: select(pair, key) for key, pair in every.pairs.items()})
 
     def _lines(self, part: Part) -> list[Attributes]:
         """Return the attributes of the maps of records: a pair, the root, or each array."""

@@ -228,8 +228,11 @@ class Redraw:
     def least(cls, sides: Sequence[Told], floor: float = 0.0) -> Redraw:
         """Return nearly the least redraw by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
-        Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often.
+        Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often;
+        where the limit is the prior, always, because posteriors have the prior as their mean.
         """
+        if any((side.limits.prior >= side.limits.aims)[side.excess.which].any() for side in sides):
+            floor = 1.0
         found = cls.of(sides, np.full(sides[0].chance.size, floor))
         means = [side.limits.prior for side in sides]
         for _ in range(ROUNDS):

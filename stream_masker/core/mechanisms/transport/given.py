@@ -126,7 +126,7 @@ class Given:
             own = ordered._replace(prior=prior, greatest=np.maximum(asked - each.neglected, prior))
             found = Redraw.least((Table.of(each.joint, each.chance, own),), floor)
             eta[self._entries(each.new)], surest = found.eta, found.greatest[0] + each.neglected
-            greatest, least = max(greatest, surest), float(found.eta.min())
+            greatest, least = max(greatest, min(surest, float(asked.max()))), float(found.eta.min())
             more = np.flatnonzero(found.eta > least)
             weights = (found.eta[more] - least) * each.chance[more]
             again = least * any_mask[:, each.new] + squares[:, each.masks[more]] @ weights

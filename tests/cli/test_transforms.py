@@ -77,7 +77,7 @@ def test_dates_of_a_patient_move_by_the_same_days(masked):
     ("change", "message"),
     [
         ({"fields": {**FIELDS, "shift": {"birth": {"days": 3}}}}, "fields.shift.birth: noise_key is position"),
-        ({"fields": {**FIELDS, "constant": {"age": 1}}}, "'age' is also fields.generalize.age: list it once"),
+        ({"fields": {**FIELDS, "constant": {"age": 1}}}, "path 'age' is in generalize and in constant"),
         ({"fields": {**FIELDS, "generalize": {"a": {"width": 5}}}}, "'a' contains attributes.a.path, which is masked"),
         ({"fields": {**FIELDS, "generalize": {"age": {"width": 0}}}}, "fields.generalize.age"),
         ({"fields": {**FIELDS, "generalize": {"age": {"date": "week"}}}}, "fields.generalize.age"),

@@ -189,10 +189,10 @@ def test_the_calibrator_samples_the_input_and_waits_for_the_registry(
         calibrator.wait(lambda: bool(service.read("statistics")), "the version of the sample")
 
 
-def test_a_record_that_claims_to_be_large_is_rejected_and_the_next_ones_are_masked(
+def test_a_record_that_claims_to_be_large_ends_at_the_time_limit_and_the_next_ones_are_masked(
     here: Service, registry: RegistryServer
 ) -> None:
-    """16 bytes may claim an array of 300 million nulls, which take no bytes."""
+    """16 bytes may claim an array of 300 million nulls, which take no bytes: the time limit of a record stops it."""
     fields = [*AVRO_EVENT["fields"], {"name": "nothing", "type": {"type": "array", "items": "null"}, "default": []}]
     schema, events = {**AVRO_EVENT, "fields": fields}, [{**event(i), "nothing": []} for i in range(2)]
     before, after = avro_values(registry.client, here.topics["input"], schema, events)
@@ -202,4 +202,6 @@ def test_a_record_that_claims_to_be_large_is_rejected_and_the_next_ones_are_mask
     with here.running() as worker:
         worker.reaches(3)
     assert [one["id"] for one in read(here, registry)] == [0, 1]
-    assert [(record.json["reason"], record.json["offset"]) for record in here.read("rejected")] == [("too_large", 1)]
+    assert [(record.json["reason"], record.json["offset"]) for record in here.read("rejected")] == [
+        ("not_in_format", 1)
+    ]

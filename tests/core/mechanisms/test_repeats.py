@@ -27,7 +27,7 @@ REPEATS = 5
 RNG = np.random.default_rng(8)
 
 METHODS = {
-    "ceil": ("semantic_noise", {"rounding": "ceil"}),
+    "ceil": ("semantic_noise", {"preset": "paper", "alpha": 1.0}),
     "calibrated": ("semantic_noise", {"rounding": "calibrated"}),
     "laplace": ("semantic_noise", {"distribution": "laplace", "rounding": "calibrated"}),
     "exponential": ("exponential", {"epsilon": 4.0}),

@@ -57,7 +57,7 @@ SILENT: Mapping[str, list[Series]] = {
     "DriftNeedsAction": [{metric("drift_verdict", JOB, against="baseline"): f"1x{MINUTES}"}],
     "DriftLasts": [
         {metric("drift_verdict", JOB, against="previous"): f"1x{MINUTES}"},
-        {metric("drift_verdict", JOB, against="baseline"): f"1x20 0x5 1x{MINUTES - 27}"},
+        {metric("drift_verdict", JOB, against="baseline"): f"1x40 0x5 1x{MINUTES - 47}"},
     ],
     "RiskOverLimit": [{}],
     "StatisticsWithheld": [{}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import orjson
@@ -95,9 +96,8 @@ def measures(here, suffix):
         "--records",
         "60",
     )
-    outputs = ("-o", here / "report.html")
-    run("evaluate", "-c", config_of(here), *options, *outputs, here / f"in{suffix}")
-    return (here / "report.csv").read_text()
+    outputs = ("--json", "-o", here / "report.html")
+    return json.loads(run("evaluate", "-c", config_of(here), *options, *outputs, here / f"in{suffix}").stdout)
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ class Masked:
         tuples = Tuples.of(self.counts, (0, 1), [len(self.tau)] * 2)
         values = [np.unique(c.codes).astype(np.int32) for c in self.batch.columns]
         channels = tuple(self.made.attribute_channel(j, values[j], self.counts) for j in (0, 1))
-        return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihood
+        return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihoods
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_the_readme_has_the_figures_of_the_table():
 def test_what_the_age_of_a_record_adds(real, name, shown):
     """The attacker also knows the law of codes of each age band, and sees the band."""
     one = real[name]
-    (a, b), likelihood = one.likelihoods()
+    (a, b), likelihoods = one.likelihoods()
     keys = a.astype(np.int64) << 32 | b
     rows = discharges()
     _, band = np.unique([rows[k]["age"] for k in real_rows(("diag_1", "diag_2"))], return_inverse=True)
@@ -127,7 +127,7 @@ def test_what_the_age_of_a_record_adds(real, name, shown):
     place = np.unique(a, return_inverse=True)[1]
     surest = []
     for k in np.random.default_rng(0).choice(one.batch.size, 2_000, replace=False):
-        told = np.bincount(place, laws[band[k]] * likelihood(tuple(int(c.codes[k]) for c in one.drawn.columns)))
+        told = np.bincount(place, laws[band[k]] * likelihoods([tuple(int(c.codes[k]) for c in one.drawn.columns)])[0])
         surest.append(told.max() / told.sum())
     surest = np.array(surest)
     figures = (surest.mean(), (surest > 0.5 + 1e-5).mean(), surest.max())[: len(shown)]
@@ -137,10 +137,10 @@ def test_what_the_age_of_a_record_adds(real, name, shown):
 
 def test_what_transport_does_not_write(real):
     one = real["transport"]
-    (a, b), likelihood = one.likelihoods()
+    (a, b), likelihoods = one.likelihoods()
     share = np.unique(real_pairs()[0].astype(np.int64) << 32 | real_pairs()[1], return_counts=True)[1] / one.batch.size
     assert np.array_equal(np.unique(a.astype(np.int64) << 32 | b), a.astype(np.int64) << 32 | b)
-    written = np.array([share @ likelihood(pair) for pair in zip(a.tolist(), b.tolist(), strict=True)])
+    written = np.array([share @ likelihoods([pair])[0] for pair in zip(a.tolist(), b.tolist(), strict=True)])
     variation = (np.abs(written - share).sum() + 1 - written.sum()) / 2
     never = []
     for j in (0, 1):

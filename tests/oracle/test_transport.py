@@ -113,7 +113,7 @@ def test_the_law_of_masks_is_that_of_the_twin(pairs, parameters):
     tuples = Tuples.of(mechanism._counts, (0, 1), (len(TAU),) * 2)
     law = mechanism.mask_law(tuples, (), mechanism._counts)
     for t in range(0, len(twin.masks), 7):
-        np.testing.assert_allclose(law.likelihood(twin.masks[t]), twin.rows[:, t], rtol=1e-3, atol=1e-9)
+        np.testing.assert_allclose(law.likelihoods([twin.masks[t]])[0], twin.rows[:, t], rtol=1e-3, atol=1e-9)
 
 
 @pytest.mark.parametrize(("alpha", "certainty"), [(1.0, 0.2), (0.3, 0.45), (0.1, 0.3)])

@@ -13,6 +13,7 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int32Cube,
     Int64Array,
+    Int64Matrix,
     UInt8Cube,
 )
 from stream_masker.core.kernels.jit import inlined, int64, kernel
@@ -122,48 +123,59 @@ def add_transitions(
 
 
 @inlined
-def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix) -> bool:
-    """Fill (2, L) with P(class j | situation s, cell); return whether any of them is positive."""
-    level, found = int64(given.compact[given.rows[given.values[s], j]]), False
+def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cells: Int64Matrix) -> None:
+    """Fill (2, L) with P(class j | situation s, cell), at the cells where it can be positive.
+
+    These cells of each sign are next to the distance of the class. ``cells``: (2, 2), the first one and the end.
+    """
+    level = int64(given.compact[given.rows[given.values[s], j]])
     r = given.references[s] if given.references[s] >= 0 else given.values[s]
     side = side_of(given.rows[r, j], given.rows[r, given.classes[s]])
     for sign in range(2):
-        share = 1.0
+        start, end, share = level, level, 1.0
         if level > 0:
             drawn = given.sides[s, sign, level]
             fits = given.totals[j] > 0.0 and given.weights[s, sign, level] > 0.0 and drawn in (side, EVERY)
             share = given.totals[j] / given.weights[s, sign, level] if fits else 0.0
-        for i in range(chances.shape[1]):
-            chance = given.up[s, sign, i] if given.high[s, sign, i] == level else 0.0
-            chance += 1.0 - given.up[s, sign, i] if given.low[s, sign, i] == level else 0.0
-            chances[sign, i] = share * chance
-            found |= chances[sign, i] > 0.0
-    return found
+        while share > 0.0 and start > 0 and given.high[s, sign, start - 1] == level:
+            start -= 1
+            chances[sign, start] = share * given.up[s, sign, start]
+        while share > 0.0 and end < chances.shape[1] and given.low[s, sign, end] == level:
+            chances[sign, end] = share * (1.0 - given.up[s, sign, end])
+            end += 1
+        cells[sign, 0], cells[sign, 1] = start, end
 
 
 @kernel
 def pair_likelihoods(
     first: Situations,
     which_first: Int64Array,
-    j: int,
+    classes_first: Int32Array,
     second: Situations,
     which_second: Int64Array,
-    k: int,
+    classes_second: Int32Array,
     cells: Float64Cube,
-) -> Float64Array:
-    """Return (t,) float64: the probability that t pairs of situations become classes j and k.
+) -> Float64Matrix:
+    """Return (n, t) float64: the probability that t pairs of situations become n pairs of classes.
 
     ``cells``: (2, L, M) the probabilities of the cells of both noises, of equal and of opposite signs.
     """
-    result = np.zeros(which_first.size)
+    result = np.zeros((classes_first.size, which_first.size))
     one, other = np.zeros((2, first.up.shape[2])), np.zeros((2, second.up.shape[2]))
-    for t in range(result.size):
-        if fill_chances(first, which_first[t], j, one) and fill_chances(second, which_second[t], k, other):
+    near, far = np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64)
+    for t in range(which_first.size):
+        for n in range(classes_first.size):
+            j, k = classes_first[n], classes_second[n]
+            if n == 0 or j != classes_first[n - 1]:
+                fill_chances(first, which_first[t], j, one, near)
+            if n == 0 or k != classes_second[n - 1]:
+                fill_chances(second, which_second[t], k, other, far)
             for sign in range(2):
-                for i in range(one.shape[1]):
-                    if one[sign, i] > 0.0:
-                        row, opposite = cells[0, i], cells[1, i]
-                        for m in range(other.shape[1]):
-                            both = row[m] * other[sign, m] + opposite[m] * other[1 - sign, m]
-                            result[t] += one[sign, i] * both
+                for i in range(near[sign, 0], near[sign, 1]):
+                    both = 0.0
+                    for opposite in range(2):
+                        drawn = sign ^ opposite
+                        for m in range(far[drawn, 0], far[drawn, 1]):
+                            both += cells[opposite, i, m] * other[drawn, m]
+                    result[n, t] += one[sign, i] * both
     return result

@@ -182,9 +182,9 @@ class PairLaw:
         """
         (of_a, of_b), (prior, _) = self.index, self.priors
         posterior, of_element = prior, self.tuples.prior
-        for k, element in enumerate(elements):
-            masked = (element, scalar) if self.place == 0 else (scalar, element)
-            joint = self.tuples.prior / prior[of_a] * law.likelihood(masked)
+        masked = [(element, scalar) if self.place == 0 else (scalar, element) for element in elements]
+        for k, likelihood in enumerate(law.likelihoods(masked)):
+            joint = self.tuples.prior / prior[of_a] * likelihood
             chances = np.bincount(of_a, joint, prior.size).astype(np.float64)
             posterior = posterior * (chances if k == 0 else ratio(chances, own))
             posterior = posterior / posterior.sum()

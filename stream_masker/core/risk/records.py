@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -48,9 +48,9 @@ class Tuples:
 class MaskLaw(Protocol):
     """The probability of masks given the original values of a record."""
 
-    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        """Return (t,) float64: the probability of one position for each attribute, given each combination of
-        ``Tuples``.
+    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
+        """Return (n, t) float64: the probability of n combinations of a position for each attribute, given each
+        combination of ``Tuples``.
 
         Probabilities may have a common factor.
         """
@@ -72,10 +72,10 @@ class IndependentMasks:
         indices = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
         return cls(channels, tuple(indices))
 
-    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        result = np.ones(self.indices[0].size)
-        for channel, rows, position in zip(self.channels, self.indices, masked, strict=True):
-            result *= channel.rows[rows, channel.classes.class_of[position]]
+    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
+        result = np.ones((len(masked), self.indices[0].size))
+        for channel, rows, positions in zip(self.channels, self.indices, np.array(masked).T, strict=True):
+            result *= channel.rows[rows, channel.classes.class_of[positions][:, None]]
         return result
 
 

@@ -46,10 +46,11 @@ def prepare_demo(folder: Path, bootstrap_servers: str, options: DemoOptions) -> 
 def demo_configuration(bootstrap_servers: str, options: DemoOptions, port: int) -> dict[str, Any]:
     """Return a configuration of nested events, with versions of a sample, of the first half and of the second one.
 
-    The window is a quarter of the events, so that at the end it has only events of the outbreak.
+    A version is due after every nine twentieths of the events, and the window is two fifths of them: the window of the
+    last version has only events of the outbreak.
     """
     records, run = options.records, secrets.token_hex(3)
-    window = max(100, records // 4)
+    window = max(100, 2 * records // 5)
     return {
         **NESTED_EVENTS,
         "kafka": {"bootstrap_servers": bootstrap_servers},
@@ -57,10 +58,10 @@ def demo_configuration(bootstrap_servers: str, options: DemoOptions, port: int) 
         "mechanism": {"name": options.mechanism},
         "calibration": {
             "window_records": window,
-            "every_records": 3 * records // 8,
+            "every_records": 9 * records // 20,
             "every_seconds": 3_600,
             "core_share": 1.0,
-            "min_records": max(20, window // 5),
+            "min_records": max(10, records // 20),
         },
         "worker": {"batch_records": max(50, records // 40), "batch_delay": 0.2},
         "secret": {"file": "secret"},

@@ -19,7 +19,6 @@ Figures: TypeAlias = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 PLAIN_SECONDS = 2.0
 ATTRIBUTES = {"principal": "principal diagnoses", "secondary": "secondary diagnoses"}
-DOCUMENTATION = "docs/index.md"
 
 
 def print_plain(console: Console, text: str) -> None:
@@ -85,8 +84,8 @@ def summary_lines(seen: Observations, seconds: float, figures: Figures) -> list[
         f"Kept:     {_kept(figures)}",
         f"Drift:    {drift_text(seen)}",
         f"          {_moved(seen)}",
-        "Next:     stream-masker config init --events FILE proposes a configuration for your own events; see "
-        + DOCUMENTATION,
+        "Next:     stream-masker config init --events FILE proposes a configuration for your own events; "
+        "stream-masker --help lists all commands",
     ]
 
 

@@ -9,6 +9,7 @@ value are averages over the references that it has in the window.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +20,7 @@ from stream_masker.core.dtypes import (
     BoolArray,
     Float64Array,
     Float64Cube,
+    Float64Matrix,
     Int32Array,
     Int32Cube,
     Int64Array,
@@ -246,7 +248,7 @@ class MaskRule:
         positions = np.unique(np.append(values, references[references >= 0]))
         index, rows = table.slots(positions), table.all_rows
         some, signed = np.flatnonzero(classes.used), (references != NO_REFERENCE) & (references != values)
-        grid, compact = self.grid(rows[np.ix_(index, np.append(some, table.class_of[values]))])
+        grid, compact = self.grid(rows[np.ix_(index, np.union1d(some, table.class_of[values]))])
         shape = values.size, 2, grid.size
         none = np.zeros(shape, np.int32)
         situations = Situations(
@@ -273,10 +275,11 @@ class MaskRule:
 
         Between distances there are others, so that within a cell the noise hardly varies.
         """
-        reached = np.union1d(levels, 0)
+        compact = np.zeros(self.replacer.table.levels.size, np.int32)
+        compact[levels], compact[0] = 1, 1
+        reached = np.flatnonzero(compact)
         distances, parts = self.replacer.table.levels[reached], 1 + LEAST_CELLS // reached.size
         steps = distances[:-1, None] + np.diff(distances)[:, None] * (np.arange(parts) / parts)
-        compact = np.zeros(self.replacer.table.levels.size, np.int32)
         compact[reached] = np.arange(reached.size) * parts
         return np.append(steps, distances[-1]), compact
 
@@ -335,7 +338,8 @@ class PairMasks:
     indices: tuple[Int64Array, Int64Array]
     cells: Float64Cube
 
-    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        classes = [rule.replacer.table.class_of[k] for rule, k in zip(self.rules, masked, strict=True)]
+    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
+        positions = np.array(masked).T
+        classes = [rule.replacer.table.class_of[codes] for rule, codes in zip(self.rules, positions, strict=True)]
         (first, second), (i, j) = self.situations, self.indices
-        return pair_likelihoods(first, i, int(classes[0]), second, j, int(classes[1]), self.cells)
+        return pair_likelihoods(first, i, classes[0], second, j, classes[1], self.cells)

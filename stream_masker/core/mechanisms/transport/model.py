@@ -144,10 +144,10 @@ class PairLaw(NamedTuple):
     rows: Int32Array
     columns: Int32Array
 
-    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        """Return (t,) float64: the probability of the masked pair, as positions, given each pair."""
+    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
+        """Return (n, t) float64: the probability of each of n masked pairs, as positions, given each pair."""
         own, again, (i, j) = self.transport.map, self.transport.redraw, (self.rows, self.columns)
-        x, y = (int(v.indices(np.array([code]))[0]) for v, code in zip(self.transport.values, masked, strict=True))
+        x, y = (v.indices(codes)[:, None] for v, codes in zip(self.transport.values, np.array(masked).T, strict=True))
         place, (first, second) = x * own.psi.shape[1] + y, own.matrices
         kept = first[i, x] * second[j, y] * own.psi[x, y] * (1.0 - again.eta[place])
         drawn = self.transport.redrawn[i, j] * (again.weights[place] / max(again.share, 1e-300))

@@ -10,23 +10,11 @@ from support.data import data_file, discharges
 
 SECTIONS = {
     "attributes": {
-        "principal": {"path": "diagnoses.principal.code", "ontology": "small"},
-        "secondary": {"path": "diagnoses.secondary[*].code", "ontology": "small"},
+        "principal": {"path": "diag_1", "ontology": "small"},
+        "secondary": {"path": "diag_2", "ontology": "small"},
     },
     "fields": {"unlisted": "drop"},
-    "produce": {
-        "columns": {
-            "encounter_id": "encounter_id",
-            "patient_nbr": "patient.id",
-            "time_in_hospital": "stay",
-            "diag_1": "diagnoses.principal.code",
-            "diag_2": "diagnoses.secondary[0].code",
-            "diag_3": "diagnoses.secondary[1].code",
-        },
-        "key": "patient.id",
-        "null_values": ["?", ""],
-        "numbers": ["time_in_hospital"],
-    },
+    "produce": {"key": "patient_nbr", "null_values": ["?", ""], "numbers": ["time_in_hospital"]},
 }
 
 
@@ -37,14 +25,8 @@ def here(service: Service) -> Service:
 
 
 def expected(row: dict[str, str]) -> dict[str, object]:
-    secondary = [{"code": row[name]} for name in ("diag_2", "diag_3") if row[name] != "?"]
-    principal = {} if row["diag_1"] == "?" else {"principal": {"code": row["diag_1"]}}
-    return {
-        "encounter_id": row["encounter_id"],
-        "patient": {"id": row["patient_nbr"]},
-        "stay": int(row["time_in_hospital"]),
-        "diagnoses": {**principal, "secondary": secondary},
-    }
+    present = {name: cell for name, cell in row.items() if cell not in ("?", "")}
+    return {**present, "time_in_hospital": int(row["time_in_hospital"])}
 
 
 def test_every_real_discharge_is_published_once_with_its_patient_as_key(here: Service) -> None:
@@ -55,7 +37,7 @@ def test_every_real_discharge_is_published_once_with_its_patient_as_key(here: Se
     records = here.read("input")
     assert len(records) == 101_766
     assert {r.json["encounter_id"]: r.json for r in records} == sent
-    assert all(r.key == r.json["patient"]["id"].encode() for r in records)
+    assert all(r.key == r.json["patient_nbr"].encode() for r in records)
     assert len({(r.key, r.partition) for r in records}) == len({r.key for r in records})
 
 
@@ -66,14 +48,12 @@ def test_simulated_discharges_are_published(here: Service) -> None:
     assert len({r.json["encounter_id"] for r in records}) == len(records) == 5_000
 
 
-@pytest.mark.parametrize("rate", [(), ("--rate", "2")], ids=["in one batch", "in batches of one"])
-def test_undelivered_records_are_counted_and_exit_with_1(here: Service, rate: tuple[str, ...]) -> None:
-    """A record that the topic refuses takes no other record of its batch with it."""
+def test_undelivered_records_are_counted_and_exit_with_1(here: Service) -> None:
     here.create()
     here.alter("input", max_message_bytes="2000")
     file = here.folder / "events.jsonl"
     file.write_bytes(b'{"n": 1}\n{"n": "%s"}\n{"n": 2}\n' % (b"x" * 5_000))
-    done = here.command("produce", *rate, str(file), code=1)
+    done = here.command("produce", "--rate", "2", str(file), code=1)
     assert "produced 2 records" in done.output
     assert "1 not delivered (Broker: Message size too large)" in done.output
     assert sorted(r.json["n"] for r in here.read("input")) == [1, 2]

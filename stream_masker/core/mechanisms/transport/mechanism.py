@@ -161,14 +161,17 @@ class SemanticTransport(WindowedMechanism[Maps]):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them.
 
-        A value that the window does not have is masked as often by each map as any other one."""
+        A value that the window does not have is masked as often by each map as any other one. One that the drawn masks
+        of the root leave out, for lists, gets the chances of all values.
+        """
         sides = self._prepared_statistics().sides(j)
         positions = np.unique(np.concatenate([side.values.positions for side in sides]))
         rows, unseen = np.zeros((2, values.size, positions.size))
         for side in sides:
             own, joint = side.values.indices(values), side.made.joint(side.which)
             prior = joint.sum(axis=1)
-            given = joint[own] / prior[own, None]
+            given = np.where(prior[own, None] > 0.0, joint[own], joint.sum(axis=0))
+            given /= given.sum(axis=1, keepdims=True)
             known = located(side.values.positions, values)[1]
             places = np.searchsorted(positions, side.values.positions)
             rows[:, places] += given * (side.records * prior[own] * known)[:, None]

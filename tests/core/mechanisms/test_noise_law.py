@@ -101,7 +101,7 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, can
 
 
 @pytest.mark.parametrize("distribution", Distribution)
-@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.4, 0.999, 1.0])
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.4, 0.999, pytest.param(1.0, marks=pytest.mark.scheduled)])
 def test_cells_of_two_noises_have_the_right_margins_and_covariance(correlation, distribution):
     pair = NoisePair(NoiseLaw(0.3, distribution), NoiseLaw(0.2, distribution), correlation, shared=True)
     u, v = np.linspace(0.0, 3.0, 201), np.linspace(0.0, 2.0, 201)

@@ -48,6 +48,9 @@ class SerialExecutor:
 
 
 def _complete(task: Callable[[], Any], future: Future[Any]) -> None:
+    """Run a task, unless nobody waits for it any more: a process that stops cancels what it waits for."""
+    if not future.set_running_or_notify_cancel():
+        return
     try:
         result = task()
     except BaseException as failure:  # noqa: BLE001 - the future's reader raises it

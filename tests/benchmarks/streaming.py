@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -195,15 +195,6 @@ def child(command: Sequence[str], core: int | None = None, **options: Any) -> It
         process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait()
-
-
-def await_that(reached: Callable[[], bool], process: subprocess.Popen[bytes], *, seconds: float, every: float) -> None:
-    """Wait until ``reached()`` while a process runs."""
-    deadline = time.monotonic() + seconds
-    while not reached():
-        assert process.poll() is None, f"{process.args} ended"
-        assert time.monotonic() < deadline, f"{process.args} does not reach its state"
-        time.sleep(every)
 
 
 def responded(port: int, path: str) -> tuple[int, str]:

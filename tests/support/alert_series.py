@@ -13,7 +13,6 @@ from queries import metric
 
 JOB, OTHER = 'job="masking"', 'job="other"'
 WARDS, LABORATORY = 'namespace="wards"', 'namespace="laboratory"'
-BEHIND = 'instance="behind"'
 MINUTES = 90
 
 Series = Mapping[str, str]

@@ -1,8 +1,7 @@
-"""The codes of the real discharges, read once by each process, and a sample of strongly related ones."""
+"""The codes of the real discharges, read once by each process."""
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from typing import Any
 
@@ -12,14 +11,8 @@ from support.data import discharges, icd9cm
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.ontology import UNKNOWN, ConceptMap, Taxonomy
+from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
-
-PAIRS = 18
-LEAST_RECORDS = 30
-PAIRS_OF_CHAPTER = 2
-RECORDS = 1350
-RANDOM_SHARE = 0.03
 
 
 def real_pairs() -> np.ndarray:
@@ -50,44 +43,6 @@ def _resolved(columns: tuple[str, ...]) -> np.ndarray:
     return np.array([[find(row[name])[0] for name in columns] for row in discharges()], np.int32)
 
 
-def strong_sample(codes: np.ndarray, tau: Taxonomy, *, seed: int = 0) -> np.ndarray:
-    """(2, 1350) int32: records of 18 frequent pairs of related codes, 3 % of which are replaced at random.
-
-    Pairs are taken in order of falling frequency, ties by code, if they have at least 30 records, both codes lie in one
-    chapter (child of the root), neither occurs in a pair taken before, and their chapter has less than two of these.
-    """
-    rng = np.random.default_rng(seed)
-    chosen = _related_pairs(codes, tau)
-    rows = np.flatnonzero([pair in chosen for pair in zip(*codes.tolist(), strict=True)])
-    sample = codes[:, rng.choice(rows, RECORDS, replace=False)].copy()
-    replaced = rng.random(RECORDS) < RANDOM_SHARE
-    sample[:, replaced] = codes[:, rng.integers(0, codes.shape[1], int(replaced.sum()))]
-    return sample
-
-
-def _related_pairs(codes: np.ndarray, tau: Taxonomy) -> set[tuple[int, int]]:
-    counts = Counter(zip(*codes.tolist(), strict=True))
-    ordered = sorted(counts, key=lambda pair: (-counts[pair], tau.ids[pair[0]], tau.ids[pair[1]]))
-    used: set[int] = set()
-    chapters: Counter[int] = Counter()
-    chosen: set[tuple[int, int]] = set()
-    for a, b in ordered:
-        chapter = _chapter(a, tau)
-        free = a != b and not {a, b} & used and chapters[chapter] < PAIRS_OF_CHAPTER
-        if len(chosen) < PAIRS and counts[a, b] >= LEAST_RECORDS and chapter == _chapter(b, tau) and free:
-            chosen.add((a, b))
-            used |= {a, b}
-            chapters[chapter] += 1
-    return chosen
-
-
-def _chapter(code: int, tau: Taxonomy) -> int:
-    """The child of the root above a code; the code itself if it is the root."""
-    while tau.depth[code] > 2:
-        code = int(tau.parents[tau.parent_offsets[code]])
-    return code
-
-
 def as_batch(codes: np.ndarray) -> Batch:
     """Return the batch of scalar columns."""
     return Batch(codes.shape[1], tuple(Column(np.ascontiguousarray(column, np.int32)) for column in codes))
@@ -98,11 +53,6 @@ def statistics_of(batch: Batch) -> Statistics:
     tau, p = icd9cm().taxonomy(), len(batch.columns)
     counts = count_batch(batch, [len(tau)] * p)
     return compute_statistics(counts, tuple(map(str, range(p))), [WuPalmer(tau)] * p, version=1)
-
-
-def correlation_of(codes: np.ndarray) -> float:
-    """Return sdCor of two columns of codes of ICD-9-CM."""
-    return float(statistics_of(as_batch(codes)).correlation[0, 1])
 
 
 def in_force(made: WindowedMechanism[Any], batch: Batch) -> WindowedMechanism[Any]:

@@ -63,7 +63,6 @@ class AttributePlan:
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
     ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
-    style: that of the written codes and copies; None for the one that is learned from the calibration window.
     """
 
     name: str
@@ -73,7 +72,6 @@ class AttributePlan:
     copies: tuple[Path, ...] = ()
     also: tuple[Place, ...] = ()
     missing: Missing = "reject"
-    style: Style | None = None
 
     def __post_init__(self) -> None:
         _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
@@ -317,8 +315,8 @@ class Plan:
         return self.contexts.numbers_of(kinds) if self.context else None
 
     def styles(self, learned: Mapping[str, Style]) -> list[Style]:
-        """Return each attribute's style: the configured one, else the learned one, else that of the ontology."""
-        return [attribute.style or learned.get(attribute.name, CANONICAL) for attribute in self.attributes]
+        """Return each attribute's style: the learned one, else that of the ontology."""
+        return [learned.get(attribute.name, CANONICAL) for attribute in self.attributes]
 
     def _check_attributes(self) -> None:
         for (name, this), (other, that) in combinations(self.written, 2):

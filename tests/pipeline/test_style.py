@@ -1,4 +1,4 @@
-"""The style of an attribute: one text for each concept, in the configured style or in that of most observed codes."""
+"""The style of an attribute: one text for each concept, in the style of most observed codes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ STYLES = [
 ]
 
 
-def attribute(**style):
-    return {"code": {"path": "code", **({"style": Style(**style)} if style else {})}}
+CODE = {"code": {"path": "code"}}
 
 
 def written(bench, concept, **style):
@@ -62,12 +61,12 @@ def written(bench, concept, **style):
 
 @pytest.fixture(scope="module")
 def icd10(bench):
-    return bench(attribute())
+    return bench(CODE)
 
 
 @pytest.fixture(scope="module")
 def icd9(bench):
-    return bench(attribute(), edges=bench.icd9, labels={}, tables={"code": ICD9})
+    return bench(CODE, edges=bench.icd9, labels={}, tables={"code": ICD9})
 
 
 @pytest.mark.parametrize(
@@ -142,11 +141,11 @@ ORIGINALS = ["I10", "i10", " I10", "Essential hypertension", "high blood pressur
     ("style", "masked"),
     [({}, "E11.9"), ({"dot": "remove", "case": "lower"}, "e119"), ({"text": "label"}, "Type 2 diabetes")],
 )
-def test_a_configured_style_is_written_whatever_the_record_has(bench, style, masked):
-    given = {"path": "code", "style": Style(**style), "unknown": "ancestor", "mapping": {"htn": "I10"}}
+def test_one_style_is_written_whatever_the_record_has(bench, style, masked):
+    given = {"path": "code", "unknown": "ancestor", "mapping": {"htn": "I10"}}
     on_bench = bench({"code": given}, synonyms={"I10": ["High blood pressure"]})
     masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"a secret")
-    masker.set_styles({"code": Style(case="upper")})
+    masker.set_styles({"code": Style(**style)})
     on_bench.masker = masker
     assert [orjson.loads(outcome.value)["code"] for outcome in on_bench.mask(*({"code": c} for c in ORIGINALS))] == [
         masked

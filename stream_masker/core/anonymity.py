@@ -30,12 +30,7 @@ def least_class(batch: Batch) -> int:
     return int(class_sizes(batch).min(initial=batch.size))
 
 
-def unique_share(batch: Batch) -> float:
-    """Return the share of records that no other record equals, in [0, 1]; compared as in ``class_sizes``."""
-    return float((class_sizes(batch) == 1).mean()) if batch.size else 0.0
-
-
-def unique_share_of_counts(counts: Counts) -> float:
+def unique_share(counts: Counts) -> float:
     """Return the share of rows whose pair of values no other row has, in [0, 1].
 
     It is the highest over all pairs of attributes, because counts hold no larger combinations. With one attribute, it

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from stream_masker.core.anonymity import unique_share_of_counts
+from stream_masker.core.anonymity import unique_share
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
@@ -259,9 +259,9 @@ class VersionPlanner:
             return None
         statistics, counts, masked = self._computed
         assessed = assess_version(self._mechanism, statistics, counts, self._distances, self._limits)
-        unique = {"original": unique_share_of_counts(counts)}
+        unique = {"original": unique_share(counts)}
         if masked is not None:
-            unique["masked"] = unique_share_of_counts(masked)
+            unique["masked"] = unique_share(masked)
         return self._publication.risk(replace(assessed, unique=unique), statistics.records)
 
     @property

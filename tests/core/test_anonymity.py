@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_masker.core.anonymity import unique_share, unique_share_of_counts
+from stream_masker.core.anonymity import class_sizes, unique_share
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics import count_batch
 
@@ -25,10 +25,10 @@ def batch(*columns: list[int]) -> Batch:
 )
 def test_unique_records_are_equal_to_no_other_one(columns, share):
     made = batch(*columns)
-    assert unique_share(made) == share
-    assert unique_share_of_counts(count_batch(made, [5] * len(columns))) == share
+    assert (class_sizes(made) == 1).mean() == share
+    assert unique_share(count_batch(made, [5] * len(columns))) == share
 
 
 def test_nothing_is_unique_in_an_empty_batch():
-    assert unique_share(batch([])) == 0.0
-    assert unique_share_of_counts(count_batch(batch([]), [5])) == 0.0
+    assert class_sizes(batch([])).size == 0
+    assert unique_share(count_batch(batch([]), [5])) == 0.0

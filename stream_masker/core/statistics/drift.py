@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
@@ -81,9 +81,6 @@ class Figure:
     limit: float
     verdict: Verdict
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("value", "usual", "rare", "limit", "verdict")}
-
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -94,9 +91,6 @@ class Moved:
     label: str
     before: float
     now: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("level", "concept", "label", "before", "now")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +113,8 @@ class AttributeDrift:
         return worst(figure.verdict for figure in self.figures.values())
 
     def to_dict(self) -> dict[str, Any]:
-        figures = {name: figure.to_dict() for name, figure in self.figures.items()}
-        return {"verdict": self.verdict, "figures": figures, "moved": [each.to_dict() for each in self.moved]}
+        figures = {name: asdict(figure) for name, figure in self.figures.items()}
+        return {"verdict": self.verdict, "figures": figures, "moved": list(map(asdict, self.moved))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +154,7 @@ class Drift:
             "verdict": self.verdict,
             "attributes": {name: drift.to_dict() for name, drift in self.attributes.items()},
             "pairs": [
-                {"attributes": list(pair), "verdict": drift.verdict, "correlation": drift.correlation.to_dict()}
+                {"attributes": list(pair), "verdict": drift.verdict, "correlation": asdict(drift.correlation)}
                 for pair, drift in self.pairs.items()
             ],
         }

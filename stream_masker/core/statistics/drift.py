@@ -216,7 +216,7 @@ class _Windows:
     """The values of an attribute in two windows, which is all that its figures depend on.
 
     ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
-    ``draws``: (draws, 2, k), the same of random divisions.
+    ``draws``: (draws, 2, k), the same of random divisions. ``moments``: the figures of sMean and sVar.
     """
 
     def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance, shown: int) -> None:
@@ -224,7 +224,11 @@ class _Windows:
         if not all(both):
             raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
         ids = sorted(both[0].keys() | both[1].keys())
-        _check_in_taxonomy(name, (*ids, before.mean[name], now.mean[name]), d)
+        _check_in_taxonomy(name, ids, d)
+        self.moments = {
+            "mean": mean_distance(name, now, before, d),
+            "variance": abs(now.variance[name] - before.variance[name]),
+        }
         self.d, self.shown, tau = d, shown, d.taxonomy
         positions = tau.encode(ids)
         order = np.argsort(positions)
@@ -267,13 +271,8 @@ class _Windows:
         shares = shares_of(self.draws)
         mean = np.argmin(shares @ to_values, axis=2)
         variances = np.take_along_axis(shares @ to_values**2, mean[..., None], axis=2)[..., 0]
-        own = np.searchsorted(candidates, self.means)
-        variance = (shares_of(self.counts) * to_values.T[own] ** 2).sum(axis=1)
-        measured = {
-            "mean": (float(among[own[0], own[1]]), among[mean[:, 0], mean[:, 1]]),
-            "variance": (abs(float(variance[1] - variance[0])), abs(variances[:, 1] - variances[:, 0])),
-        }
-        return {name: _figure(name, value, draws, level) for name, (value, draws) in measured.items()}
+        drawn = {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
+        return {name: _figure(name, value, drawn[name], level) for name, value in self.moments.items()}
 
     def _moved(self, level: Literal["blocks", "codes"], labels: Int32Array) -> list[Moved]:
         """Return the classes that moved most, of those with enough values in either window. Few values count as 0."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Section, matching
@@ -25,17 +25,15 @@ TEMPLATE_PATTERN = r"^\.*([A-Za-z0-9_-]|\{topic\})([A-Za-z0-9._-]|\{topic\})*$"
 
 TopicName: TypeAlias = Annotated[
     str,
-    matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "maxLength": 249}),
+    *matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
 ]
 TopicTemplate: TypeAlias = Annotated[
     str,
-    matching(
+    *matching(
         TEMPLATE_PATTERN,
         "a topic name of letters, digits, ., - and _, in which {topic} stands for the input topic",
         249,
     ),
-    WithJsonSchema({"type": "string", "pattern": TEMPLATE_PATTERN, "maxLength": 249}),
 ]
 """A topic name in which ``{topic}`` stands for the name of the input topic."""
 

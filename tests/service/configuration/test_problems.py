@@ -31,7 +31,6 @@ TOPIC = "use a topic name of at most 249 letters, digits, ., - and _"
             ],
         ),
         ({"topics": {"drift": "a b"}}, [f"topics.drift: 'a b' is not allowed: {TOPIC}"]),
-        ({"topics": {"input": ["a", "b c"]}}, [f"topics.input[1]: 'b c' is not allowed: {TOPIC}"]),
         ({"http": {"port": 70000}}, ["http.port: 70000 is not allowed: use a number of at most 65535"]),
         ({"http": {"port": "x"}}, ["http.port: 'x' is not allowed: use a whole number"]),
         ({"http": {"host": 12}}, ["http.host: 12 is not allowed: use text; quotes make it text"]),

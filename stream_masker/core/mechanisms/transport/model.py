@@ -135,7 +135,7 @@ class Transport:
 
 
 class PairLaw(NamedTuple):
-    """P(a*, b* | a, b) of t pairs (``risk.records.MaskLaw``).
+    """P(a*, b* | a, b) of t pairs (``risk.law.MaskLaw``).
 
     ``rows``, ``columns``: (t,) the indices of their values.
     """

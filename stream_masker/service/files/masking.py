@@ -299,7 +299,7 @@ class FileMasking:
         explainer = Explainer(
             self.plan,
             cast(WindowedMechanism[Any], self._masking.mechanism),
-            masking_secret(self._configuration, self._configuration.topics.single),
+            masking_secret(self._configuration, self._configuration.topics.input),
             message.styles,
             counts,
             file_format(self._configuration),

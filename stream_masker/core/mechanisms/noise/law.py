@@ -27,7 +27,7 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.kernels.noise import (
+from stream_masker.core.kernels import (
     EVERY,
     Situations,
     add_transitions,

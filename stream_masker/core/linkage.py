@@ -120,8 +120,8 @@ def linked_share(
 
     The records are masked with independent random words, by mechanisms that mask groups in groups of their size. Those
     of more than two attributes have independent values, because the counts of a window hold pairs only
-    (``core.risk.groups.random_records``); arrays have one element, and numbers are absent. The share falls with the
-    number of records. It is an estimate from one sample.
+    (``core.risk.groups.random_records``); arrays have one element. The share falls with the number of records. It is an
+    estimate from one sample.
 
     * ``mechanism``: with the statistics in force. ``counts``: those of their window.
     """

@@ -90,9 +90,6 @@ class RecordMasker(Protocol):
     @property
     def attributes(self) -> tuple[str, ...]: ...
 
-    @property
-    def numeric_attributes(self) -> tuple[str, ...]: ...
-
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 
 
@@ -111,10 +108,9 @@ def masked_columns(
     * ``number``: distinguishes independent random words. ``context``: (n,), if the mechanism has one.
     """
     absent = Column(np.full(size, ABSENT, np.int32))
-    numeric = np.full((size, len(masker.numeric_attributes)), np.nan) if masker.numeric_attributes else None
     whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
     keys = PositionKeys(SECRET, "", number, np.arange(size))
-    masked = masker.mask_batch(Batch(size, whole, numeric=numeric, context=context), keys)
+    masked = masker.mask_batch(Batch(size, whole, context=context), keys)
     return {j: masked.columns[j].codes for j in columns}
 
 

@@ -18,6 +18,7 @@ from stream_masker.pipeline.plan import (
     AttributePlan,
     FieldPolicy,
     MessagePolicy,
+    Place,
     Plan,
     RecordLimits,
 )
@@ -176,6 +177,7 @@ class Bench:
             path=compile_path(path),
             label=None if label is None else compile_path(label),
             copies=_paths(given.pop("copies", [])),
+            also=tuple(map(Place, _paths(given.pop("also", [])))),
             concepts=concepts,
             **given,
         )

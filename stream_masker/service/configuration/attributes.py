@@ -22,7 +22,10 @@ class OntologySource(Section):
 class AttributeSection(Section):
     """An attribute to mask: the codes of an ontology."""
 
-    path: FieldPath = Field(description="The path of the code. A path with [*] makes it an array attribute.")
+    path: FieldPath = Field(
+        description="The path of the code. A path with [*] makes it an array attribute. Of several paths, as in "
+        "`after.code | before.code`, the first one with a code counts, and all get its mask.",
+    )
     label: FieldPath | None = Field(
         default=None,
         description="The path of the code's label, which is replaced by the masked concept's label; `.display` is the "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.dates import date_pattern_problem
+from stream_masker.pipeline.transforms import date_pattern_problem
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path

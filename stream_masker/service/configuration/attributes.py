@@ -92,5 +92,5 @@ class NumericAttributeSection(Section):
 
 AnyAttributeSection: TypeAlias = Annotated[
     Annotated[AttributeSection, Tag("a mapping")] | Annotated[NumericAttributeSection, Tag("a number")],
-    by_key({"numeric": "a number"}, scalar="a mapping"),
+    by_key({"numeric": "a number"}, otherwise="a mapping"),
 ]

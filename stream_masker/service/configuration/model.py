@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import alternatives, compile_path
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
@@ -132,15 +131,6 @@ class Configuration(Section):
     def resolve(self, name: str) -> Path:
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
-
-    def for_topic(self, topic: str) -> Configuration:
-        """Return the configuration of one input topic, with the names of its own topics.
-
-        Raises ConfigurationError if it is no input topic.
-        """
-        if topic not in self.topics.names:
-            raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
-        return self.model_copy(update={"topics": self.topics.of(topic)})
 
     @property
     def nominal(self) -> dict[str, AttributeSection]:

@@ -94,8 +94,6 @@ def _masking_lines(configuration: Configuration) -> Iterator[str]:
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
     for attribute in plan.attributes:
         yield f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts"
-    for number in plan.numeric:
-        yield f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]"
     yield mechanism_line(configuration)
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records

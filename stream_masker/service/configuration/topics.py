@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from stream_masker.service.configuration.base import Section, matching
 
@@ -16,8 +16,7 @@ NAME_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 
 TopicName: TypeAlias = Annotated[
     str,
-    matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "maxLength": 249}),
+    *matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
 ]
 
 

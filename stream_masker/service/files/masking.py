@@ -259,7 +259,7 @@ class FileMasking:
         if self._window_read is not None:
             statistics, counts = self._window_read
             limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits, brief=True)
+            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,
@@ -299,7 +299,7 @@ class FileMasking:
         explainer = Explainer(
             self.plan,
             cast(WindowedMechanism[Any], self._masking.mechanism),
-            masking_secret(self._configuration, self._configuration.topics.single),
+            masking_secret(self._configuration, self._configuration.topics.input),
             message.styles,
             counts,
             file_format(self._configuration),

@@ -262,7 +262,7 @@ def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matr
 
 
 class PairLaw(NamedTuple):
-    """P(a*, b* | a, b) of t pairs (``risk.records.MaskLaw``).
+    """P(a*, b* | a, b) of t pairs (``risk.law.MaskLaw``).
 
     ``rows``, ``columns``: (t,) the indices of their values.
     """

@@ -29,7 +29,7 @@ def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked
 
     * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
     * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
-      as tables. Masked numbers are not compared unless both have them.
+      as tables.
 
     ``verdict`` compares them with what the statistics in force make of the same records once more: ``none``, ``watch``
     beyond chance, ``act`` far beyond; None for mechanisms that mask groups. ``figures`` has the metrics with their null
@@ -78,7 +78,7 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
     """
     before, after = _encoded(mechanism, original, masked)
     distortions = _distortions(mechanism, before, after)
-    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions), after.numeric))
+    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions)))
     return MaskingReport(
         mechanism.name,
         mechanism.risk(),
@@ -112,7 +112,7 @@ def _sequence(records: Records) -> Any:
 def _again(mechanism: WindowedMechanism[Any], batch: Batch) -> Batch:
     """Return other masks of the same records."""
     masked = mechanism.mask_batch(batch, PositionKeys(SECRET, "", 0, np.arange(batch.size)))
-    return replace(batch, columns=masked.columns, numeric=masked.numeric)
+    return replace(batch, columns=masked.columns)
 
 
 def _counts(mechanism: WindowedMechanism[Any], batch: Batch) -> Counts:
@@ -120,5 +120,4 @@ def _counts(mechanism: WindowedMechanism[Any], batch: Batch) -> Counts:
 
 
 def _statistics(mechanism: WindowedMechanism[Any], counts: Counts) -> Statistics:
-    names, numeric = mechanism.attributes, mechanism.numeric_attributes
-    return compute_statistics(counts, names, mechanism.distances, version=1, numeric=numeric)
+    return compute_statistics(counts, mechanism.attributes, mechanism.distances, version=1)

@@ -1,7 +1,7 @@
 """The figures of a window that may be published. They reveal nothing about a few records.
 
-The metrics are functions of *published statistics*: those of the window, in which classes of the roll-up with few
-records are merged, small shares are 0, and all figures are rounded. The drift merges blocks and codes with few records,
+The metrics are functions of *published statistics*: those of the window, in which small shares are 0, and all figures
+are rounded. The drift merges blocks and codes with few records,
 and is rounded too.
 """
 
@@ -30,6 +30,9 @@ COARSEST: Final = 0.01
 COMPARISONS: Final = 3
 """The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
 
+CHAPTER_DEPTH: Final = 2
+"""The depth of chapters in the ICD; the root has depth 1."""
+
 Figures = TypeVar("Figures")
 
 
@@ -45,12 +48,11 @@ class LabelledConcept:
 class Publication:
     """Derives the published figures from statistics.
 
-    taxonomies: by attribute; depth: that of the roll-up; min_records: the least number of records behind a published
+    taxonomies: by attribute; min_records: the least number of records behind a published
     count, at least 1, which suppresses and rounds nothing. Raises ParameterError.
     """
 
     taxonomies: Mapping[str, Taxonomy]
-    depth: int
     min_records: int = 20
 
     def __post_init__(self) -> None:
@@ -62,14 +64,13 @@ class Publication:
         if self.min_records == 1:
             return exact
         step = self._step(exact.records)
-        values = {name: min(exact.rows.get(name, exact.records), exact.records) for name in exact.attributes}
+        values = {name: min(sum(exact.values[name].values()), exact.records) for name in exact.attributes}
         return replace(
             exact,
             variance={name: _rounded(value, step) for name, value in exact.variance.items()},
             covariance=_rounded_array(exact.covariance, step),
             correlation=_rounded_array(exact.correlation, step),
             projection=math.ceil(exact.projection / step) * step,
-            rollup={name: self._shares(self._classes(exact, name), name) for name in exact.attributes},
             unknown={name: self._share(exact.unknown[name], n) for name, n in values.items()},
             novel={name: self._share(exact.novel[name], n) for name, n in values.items()},
             values={},
@@ -104,22 +105,20 @@ class Publication:
         return self.coarsened(replace(exact, risk=shown), records)
 
     def means(self, exact: Statistics) -> dict[str, LabelledConcept]:
-        """Return sMean of each attribute for which enough records are in its class.
-
-        The class of a concept is its ancestor at the depth of the roll-up. If sMean is above the classes, the records
-        below it count.
-        """
+        """Return sMean of each attribute for which enough records are in its chapter; below it, if it is above them."""
         return {
             name: LabelledConcept(exact.mean[name], self.taxonomies[name].label(exact.mean[name]))
             for name in exact.attributes
             if self._near_mean(exact, name) >= self.min_records
         }
 
-    def _near_mean(self, exact: Statistics, name: str) -> float:
-        tau, concept = self.taxonomies[name], exact.mean[name]
-        around = tau.ancestors_of(concept).keys()
-        classes = self._classes(exact, name).items()
-        return math.fsum(count for c, count in classes if c in around or concept in tau.ancestors_of(c))
+    def _near_mean(self, exact: Statistics, name: str) -> int:
+        tau, values = self.taxonomies[name], exact.values[name]
+        mean = tau.encode([exact.mean[name]])
+        depth = min(CHAPTER_DEPTH, int(tau.depth[mean[0]]))
+        owner, above = tau.ancestors_at(tau.encode(list(values)), depth)
+        near = np.unique(owner[np.isin(above, tau.ancestors_at(mean, depth)[1])])
+        return int(np.array(list(values.values()))[near].sum())
 
     def coarsened(self, figures: Figures, records: int) -> Figures:
         """Return figures of any shape, of a window of this number of records, with all fractions rounded."""
@@ -129,23 +128,6 @@ class Publication:
     def _step(self, records: int) -> float:
         """Return the step of the rounding. One record changes a mean over the window by a small part of it."""
         return 0.0 if self.min_records == 1 else min(COARSEST, self.min_records / max(records, 1))
-
-    def _classes(self, exact: Statistics, name: str) -> dict[str, float]:
-        """Return the number of records in each class of the roll-up; with arrays, these are averages."""
-        values = min(exact.rows.get(name, exact.records), exact.records)
-        return {concept: round(share * values, 6) for concept, share in exact.rollup[name].items()}
-
-    def _shares(self, classes: Mapping[str, float], name: str) -> dict[str, float]:
-        """Return the shares of the classes with enough records.
-
-        All other classes are merged into the root, if they have enough records together.
-        """
-        root, least = self.taxonomies[name].ids[0], self.min_records
-        large = {concept: count for concept, count in classes.items() if count >= least and concept != root}
-        rest = math.fsum(count for concept, count in classes.items() if concept not in large)
-        shown = {**large, root: rest} if rest >= least or not large else large
-        total = math.fsum(shown.values())
-        return {concept: count / total for concept, count in shown.items()} if total > 0 else {root: 1.0}
 
     def _share(self, share: float, values: int) -> float:
         """Return a share, rounded down to a multiple of ``min_records`` records: 0 if it is about fewer records."""

@@ -169,7 +169,7 @@ class VersionPlanner:
         self.history = history
         self._limits = limits
         self._settings = settings
-        self._publication = Publication(subject.taxonomies, settings.rollup_depth, min_records)
+        self._publication = Publication(subject.taxonomies, min_records)
         self._mechanism = mechanism
         self._computed: tuple[Statistics, Counts, Counts | None] | None = None
         self._worker_secret_id: str | None = None
@@ -318,7 +318,6 @@ class VersionPlanner:
             self.subject.attributes,
             self._distances,
             version=self._next,
-            rollup_depth=self._settings.rollup_depth,
         )
 
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:

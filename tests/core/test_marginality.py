@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
-from stream_masker import Ontology, WuPalmer
+from stream_masker import LogTaxonomic, Ontology, WuPalmer
 from stream_masker.core.marginality import marginality, marginality_mean, marginality_variance
-from stream_masker.distances import LogTaxonomic
 
 FIGURE_1 = Ontology.from_edges(
     [

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from support import snomed
 from support.graphs import edges, taxonomies
 
+from stream_masker import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.taxonomy import to_level
-from stream_masker.ontologies import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 
 
 def literal_order(parents):

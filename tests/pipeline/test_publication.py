@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,7 +21,7 @@ from stream_masker.errors import ParameterError
 from stream_masker.pipeline.publication import LabelledConcept, Publication
 from stream_masker.pipeline.risk import VersionRisk
 
-CLASSES, LEAVES, RECORDS, LEAST, DEPTH = 6, 5, 2_000, 20, 2
+CLASSES, LEAVES, RECORDS, LEAST = 6, 5, 2_000, 20
 CODES = [f"c{i}{j}" for i in range(CLASSES) for j in range(LEAVES)]
 TAU = Ontology.from_edges(
     [*((f"c{i}", "root") for i in range(CLASSES)), *((code, code[:2]) for code in CODES)]
@@ -30,8 +29,8 @@ TAU = Ontology.from_edges(
 NAMES = ("one", "two")
 DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
 TAXONOMIES = dict.fromkeys(NAMES, TAU)
-SHOWN = Publication(TAXONOMIES, DEPTH, LEAST)
-EXACT = Publication(TAXONOMIES, DEPTH, 1)
+SHOWN = Publication(TAXONOMIES, LEAST)
+EXACT = Publication(TAXONOMIES, 1)
 BANDS = ("usual", "rare", "limit")
 RARE = ("c4", "c5")
 """Classes with a few records in every window."""
@@ -49,7 +48,7 @@ def window(seed: int, person: str | None = None) -> list[list[str]]:
 def statistics(records: list[list[str]], version: int = 1, previous: Statistics | None = None) -> Statistics:
     columns = tuple(Column(TAU.encode([record[j] for record in records])) for j in range(2))
     counts = count_batch(Batch(len(records), columns), [len(TAU)] * 2)
-    return compute_statistics(counts, NAMES, DISTANCES, version=version, rollup_depth=DEPTH, previous=previous)
+    return compute_statistics(counts, NAMES, DISTANCES, version=version, previous=previous)
 
 
 def figures(published: Any, place: str = "") -> Iterator[tuple[str, float]]:
@@ -83,7 +82,7 @@ def seen(publication: Publication, person: str | None) -> dict[str, float]:
 
 def about_classes(found: dict[str, float]) -> dict[str, float]:
     """Return the figures that are about classes, unknown or novel values, not about the whole window."""
-    kinds = ("rollup", "unknown", "novel", "divergence", "psi")
+    kinds = ("unknown", "novel", "divergence", "psi")
     return {place: value for place, value in found.items() if any(kind in place for kind in kinds)}
 
 
@@ -93,14 +92,6 @@ def test_nothing_about_classes_tells_which_rare_code_a_person_has() -> None:
     assert all(one == published[0] for one in published)
     exact = {tuple(about_classes(seen(EXACT, code)).values()) for code in codes}
     assert len(exact) > 1, "the exact figures tell the class"
-
-
-def test_a_rare_code_changes_nothing_about_classes_if_it_is_added() -> None:
-    rest = [record for record in window(2) if record[0] != "c00"]
-    without, with_person = statistics(rest), statistics([*rest, ["c40", "c01"]])
-    before, after = (SHOWN.statistics(one).rollup["one"] for one in (without, with_person))
-    assert before == after
-    assert EXACT.statistics(without).rollup["one"] != EXACT.statistics(with_person).rollup["one"]
 
 
 def test_one_record_moves_every_other_figure_by_at_most_one_step() -> None:
@@ -122,22 +113,6 @@ def test_every_figure_is_rounded() -> None:
             assert round(value, 12) == pytest.approx(round(value * 100) / 100, abs=1e-12), place
 
 
-def test_classes_with_few_records_are_merged_or_left_out() -> None:
-    shown = SHOWN.statistics(statistics(window(1))).rollup["one"]
-    assert set(shown) == {"c0", "c1", "c2", "c3"}
-    assert math.fsum(shown.values()) == pytest.approx(1)
-    some = [[code, "c00"] for code in ("c40", "c50") for _ in range(12)]
-    merged = SHOWN.statistics(statistics([*window(1), *some])).rollup["one"]
-    assert set(merged) == {"c0", "c1", "c2", "c3", "root"}
-
-
-def test_a_window_without_any_large_class_shows_one_class() -> None:
-    shown = SHOWN.statistics(statistics([[code, code] for code in CODES[:12]]))
-    assert shown.rollup == {name: {"root": 1.0} for name in NAMES}
-    other = SHOWN.statistics(statistics([[code, code] for code in CODES[-12:]]))
-    assert shown.rollup == other.rollup
-
-
 @pytest.mark.parametrize(("count", "shown"), [(0, 0), (1, 0), (19, 0), (20, 20), (39, 20), (40, 40)])
 def test_shares_are_rounded_down_to_whole_groups_of_records(count: int, shown: int) -> None:
     exact = replace(
@@ -147,16 +122,6 @@ def test_shares_are_rounded_down_to_whole_groups_of_records(count: int, shown: i
     )
     published = SHOWN.statistics(exact)
     assert published.novel["one"] == published.unknown["two"] == pytest.approx(shown / RECORDS)
-
-
-def test_an_attribute_that_few_records_have_is_counted_by_its_own_values() -> None:
-    """Half of 30 values are 15 records, however many records the window has."""
-    columns = (Column(TAU.encode(["c00"] * RECORDS)), Column(np.full(RECORDS, -1, np.int32)))
-    columns[1].codes[:30] = TAU.encode(["c00", "c10"] * 15)
-    counts = count_batch(Batch(RECORDS, columns), [len(TAU)] * 2)
-    exact = compute_statistics(counts, NAMES, DISTANCES, version=1, rollup_depth=DEPTH)
-    assert exact.rows == {"one": RECORDS, "two": 30}
-    assert SHOWN.statistics(exact).rollup["two"] == {"root": 1.0}
 
 
 def mean_of(codes: list[str], other: list[str]) -> str | None:
@@ -212,4 +177,4 @@ def test_rare_sensitive_groups_are_not_shown() -> None:
 
 def test_limits_are_checked() -> None:
     with pytest.raises(ParameterError):
-        Publication(TAXONOMIES, DEPTH, 0)
+        Publication(TAXONOMIES, 0)

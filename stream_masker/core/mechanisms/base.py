@@ -222,7 +222,6 @@ class Mechanism(ABC):
             self._attributes,
             self._distances,
             version=version,
-            rollup_depth=self.parameters.rollup_depth,
             previous=self._statistics,
         )
         return self.completed(statistics, counts)

@@ -84,7 +84,6 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
             **arguments,
             window=window.window_records,
             window_age=window.window_age,
-            rollup_depth=window.rollup_depth,
             seed=secrets.token_bytes(32) if secret is None else secret,
         )
     _check_groups(configuration, built.group_minimum)

@@ -21,7 +21,7 @@ from stream_masker.service.configuration.base import Alpha, FieldPath, NameText,
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
 
-ELSEWHERE = {"alpha", "group_records", "window", "window_age", "rollup_depth"}
+ELSEWHERE = {"alpha", "group_records", "window", "window_age"}
 """Parameters that other sections of the configuration give."""
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)]

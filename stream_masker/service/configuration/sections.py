@@ -72,10 +72,6 @@ class CalibrationSection(Section):
         "after t seconds there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 "
         "means no limit.",
     )
-    rollup_depth: PositiveInt = Field(
-        default=2,
-        description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
-    )
     keep_versions: PositiveInt = Field(
         default=1_000,
         description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",

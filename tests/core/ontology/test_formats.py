@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.small_ontology import FORMATS, HEAD, OBO, load
 
+from stream_masker import Ontology
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
@@ -19,7 +20,6 @@ from stream_masker.errors import (
     SourceFormatError,
     UnknownParentError,
 )
-from stream_masker.ontologies import Ontology
 
 CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
 

@@ -10,11 +10,10 @@ import pytest
 from support.data import icd9cm
 from support.real_codes import real_codes
 
-from stream_masker import Ontology, SemanticNoise
+from stream_masker import Ontology, Pram, RankSwapping, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics.counts import SparseCounts, count_batch
-from stream_masker.mechanisms import Pram, RankSwapping
 
 TAU = Ontology.from_edges([("c1", "c0"), ("c2", "c0"), ("c3", "c1"), ("c4", "c1"), ("c5", "c2")]).taxonomy()
 SIZE = len(TAU)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stream_masker import Ontology
+from stream_masker import Exponential, Ontology, Pram
 from stream_masker.errors import StatisticsError
-from stream_masker.mechanisms import Exponential, Pram
 
 CODES = [f"c{k}" for k in range(300)]
 TAU = Ontology.from_edges([(code, "root") for code in CODES]).taxonomy()

@@ -23,7 +23,6 @@ FROM_ELSEWHERE = {
     "group_records",
     "window",
     "window_age",
-    "rollup_depth",
     "seed",
 }
 """Constructor parameters that come from other sections of the configuration."""

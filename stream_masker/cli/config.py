@@ -69,7 +69,7 @@ def check(config: Path, events: str) -> None:
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.kafka.clients import confluent_properties
-    from stream_masker.service.kafka.failures import check_properties
+    from stream_masker.service.kafka.errors import check_properties
     from stream_masker.service.observability.progress import shown_activity
 
     configuration = load_configuration(config)

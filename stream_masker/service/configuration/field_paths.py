@@ -140,13 +140,12 @@ def _attribute_path_readers(
 ) -> Iterator[tuple[Location, Callable[[], Path]]]:
     for i, text in enumerate(alternatives(attribute.path)):
         yield ("path", i) if i else ("path",), partial(field_path, configuration, text)
-    if isinstance(attribute, AttributeSection):
-        for i, text in enumerate(attribute.also):
-            yield ("also", i), partial(field_path, configuration, text)
-        if attribute.label is not None:
-            yield ("label",), partial(_label, configuration, attribute, alternatives(attribute.path)[0])
-        for i, copy in enumerate(attribute.copies):
-            yield ("copies", i), partial(field_path, configuration, copy)
+    for i, text in enumerate(attribute.also):
+        yield ("also", i), partial(field_path, configuration, text)
+    if attribute.label is not None:
+        yield ("label",), partial(_label, configuration, attribute, alternatives(attribute.path)[0])
+    for i, copy in enumerate(attribute.copies):
+        yield ("copies", i), partial(field_path, configuration, copy)
 
 
 def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 STANDBY = "standby: another calibrator is active"
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 0.25
 """The time between two ticks, and between two heartbeats of the process."""
 
 SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
@@ -144,8 +144,7 @@ class Driver:
         """Run a task in the computing thread."""
         self.is_computing = True
         try:
-            with self._health.computing():
-                await asyncio.wrap_future(self._computing.submit(task))
+            await asyncio.wrap_future(self._computing.submit(task))
         finally:
             self.is_computing = False
 

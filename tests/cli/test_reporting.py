@@ -24,7 +24,7 @@ RESULTS = {
     "mask": (("-c", "CONFIG", "EVENTS", "out.jsonl"), {"masked", "rejected", "sentences"}),
     "calibrate": (("-c", "CONFIG", "EVENTS", "-o", "snapshot.json"), {"records", "sentences"}),
     "evaluate": (("-c", "CONFIG", *SHORT, "EVENTS"), {"measurements", "records"}),
-    "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
+    "topics": (("-c", "CONFIG", "--acls"), {"access"}),
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "produce": (("-c", "CONFIG", "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),

@@ -77,7 +77,9 @@ class SyntheticDischarges:
                 f"records: synthetic events are JSON, not {configuration.records}: publish events of your own with "
                 "stream-masker produce FILE"
             )
-        paths = {name: compile_path(alternatives(section.path)[0]) for name, section in configuration.nominal.items()}
+        paths = {
+            name: compile_path(alternatives(section.path)[0]) for name, section in configuration.attributes.items()
+        }
         names = sorted(paths, key=lambda name: paths[name].arrays > 0)
         if not names or paths[names[0]].arrays:
             raise ConfigurationError("synthetic events need an attribute with one value, as the principal diagnosis")
@@ -95,7 +97,7 @@ class SyntheticDischarges:
             for name in names
         ]
         self._columns: list[Column] = []
-        for name, section in configuration.nominal.items():
+        for name, section in configuration.attributes.items():
             copies, label = map(compile_path, section.copies), label_path(configuration, section, paths[name])
             self._columns += [Column(path, names.index(name)) for path in (paths[name], *copies)]
             self._columns += [] if label is None else [Column(label, names.index(name), labels=True)]

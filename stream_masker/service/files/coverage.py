@@ -104,7 +104,6 @@ def _configured(plan: Plan) -> Iterator[tuple[Path, Action, str]]:
             if place.label is not None:
                 yield place.label, Action.MASK, f"masked: the label of {attribute.name}"
             yield from ((copy, Action.MASK, f"masked: a copy of the code of {attribute.name}") for copy in place.copies)
-    yield from ((number.path, Action.MASK, f"masked: the number {number.name}") for number in plan.numeric)
     yield from ((path, Action.KEEP, "kept") for path in plan.fields.keep)
     yield from ((path, Action.DROP, "dropped") for path in plan.fields.drop)
     yield from ((path, Action.PSEUDONYMIZE, "pseudonymized") for path in plan.fields.pseudonymize)

@@ -70,8 +70,7 @@ class ParquetTable:
 
         columns: the names of those to write, and whether their values become texts.
         """
-        floats = {number.path.text for number in plan.numeric if not number.kind.integer}
-        kinds = [self._type(name, is_text, floats) for name, is_text in columns.items()]
+        kinds = [self._type(name, is_text) for name, is_text in columns.items()]
         schema = self._arrow.schema(list(zip(columns, kinds, strict=True)))
         rows: list[dict[str, JsonValue]] = []
         with self._parquet.ParquetWriter(stream, schema) as file:
@@ -85,13 +84,11 @@ class ParquetTable:
             yield add
             file.write_table(self._table(rows, schema))
 
-    def _type(self, name: str, is_text: bool, floats: set[str]) -> Any:
+    def _type(self, name: str, is_text: bool) -> Any:
         """Return the type of a column in the output: its own, unless masking or pseudonyms change it."""
         kind = self._schema.field(name).type
         if is_text:
             return self._arrow.string()
-        if name in floats:
-            return self._arrow.float64()
         return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
 
     def _table(self, rows: Sequence[Mapping[str, JsonValue]], schema: Any) -> Any:

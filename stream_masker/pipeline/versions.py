@@ -11,6 +11,7 @@ from stream_masker.core.anonymity import unique_share
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift
@@ -24,7 +25,7 @@ from stream_masker.pipeline.messages import (
     Taxonomies,
     fingerprints,
 )
-from stream_masker.pipeline.publication import LabelledConcept, Publication
+from stream_masker.pipeline.publication import COMPARISONS, LabelledConcept, Publication
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, check_floor
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import CalibrationSettings, MaskingEffect, Window
@@ -197,7 +198,16 @@ class VersionPlanner:
         original, masked = self._compute(window.original, window.masked), self._masked(window.masked)
         kept = None
         if masked is not None:
-            exact = utility(original, masked, window.distortions, self.subject.alpha, self._distances)
+            exact = utility(
+                original,
+                masked,
+                window.distortions,
+                self.subject.alpha,
+                self._distances,
+                expected=self._expected(original, window.original),
+                counts=window.masked,
+                comparisons=COMPARISONS,
+            )
             kept = self._publication.coarsened(exact, window.records)
         styles = self._learned(window.styles)
         publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
@@ -310,6 +320,12 @@ class VersionPlanner:
             version=self._next,
             rollup_depth=self._settings.rollup_depth,
         )
+
+    def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
+        """Return the statistics of masks that the statistics of the window make of its records, where that is known."""
+        mechanism = self._mechanism.with_statistics(original, counts)
+        masks = expected_masks(mechanism, counts, [len(tau) for tau in self.subject.taxonomies.values()])
+        return None if masks is None else self._masked(masks)
 
     @property
     def _next(self) -> int:

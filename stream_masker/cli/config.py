@@ -16,7 +16,6 @@ from stream_masker.cli.options import config_option, information, summarise, war
 from stream_masker.cli.options import output as write_output
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.display import redacted_configuration, redacted_yaml
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 
 SAMPLE_EVENTS = 10_000
@@ -88,14 +87,11 @@ def check(config: Path, events: str) -> None:
 
 def _masking_lines(configuration: Configuration) -> Iterator[str]:
     """Yield how records are masked: a line for each attribute, and the mechanism."""
-    from stream_masker.service.configuration.build import build_mechanism, build_plan
-    from stream_masker.service.configuration.parameters.defaults import mechanism_line
+    from stream_masker.service.configuration.build import build_mechanism, build_plan, mechanism_line
 
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
     for attribute in plan.attributes:
         yield f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts"
-    for number in plan.numeric:
-        yield f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]"
     yield mechanism_line(configuration)
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records
@@ -138,8 +134,6 @@ def _secret_line(configuration: Configuration) -> str:
 
 def _topics_line(configuration: Configuration) -> str:
     keys = topic_seal(configuration, configuration.topics.statistics).key_ids
-    if not keys:
-        return "internal topics: not encrypted"
     also = f", also read: {', '.join(keys[1:])}" if keys[1:] else ""
     return f"internal topics: encrypted, key {keys[0]}{also}"
 
@@ -156,7 +150,7 @@ def show(config: Path) -> None:
       stream-masker config show --config discharges.yaml
     """
     configuration = load_configuration(config)
-    write_output(redacted_yaml(configuration).rstrip("\n"), redacted_configuration(configuration))
+    write_output(configuration.shown_yaml().rstrip("\n"), configuration.shown())
 
 
 @command.command()

@@ -23,7 +23,7 @@ from stream_masker.cli.options import (
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.parameters.defaults import mechanism_line
+from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.files.events import open_events, open_writer, written_kind
 from stream_masker.service.files.inputs import WriteLine
 from stream_masker.service.files.masking import Assessment, FileMasking, FileTotals

@@ -14,7 +14,7 @@ import click
 from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.parameters.defaults import mechanism_line
+from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS
 
 log = logging.getLogger(__name__)

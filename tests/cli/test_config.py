@@ -78,8 +78,7 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
-            "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, "
-            "alpha 1); the default",
+            "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, alpha 1)",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 

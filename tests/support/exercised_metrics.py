@@ -116,7 +116,7 @@ def write_configuration(folder: Path) -> Configuration:
         folder,
         rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
         attributes={**nominal, **numeric},
-        internal_topics={"encryption": False},
+        secret=b"0123456789abcdef",
         publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )

@@ -14,8 +14,8 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline.paths import JsonValue, Path, alternatives, compile_path
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.configuration.field_paths import POSITION, label_path
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.paths import POSITION, label_path
 from stream_masker.service.events.build import check_writable, event_builder
 from stream_masker.service.events.codes import CompanionCodes, Popularity
 
@@ -195,7 +195,7 @@ def synthetic_discharges(
             "stream-masker produce FILE"
         )
     taxonomies, attributes = build_taxonomies(configuration), []
-    for name, section in configuration.nominal.items():
+    for name, section in configuration.attributes.items():
         path = compile_path(alternatives(section.path)[0])
         label, copies = label_path(configuration, section, path), tuple(map(compile_path, section.copies))
         attributes.append(SyntheticAttribute(name, taxonomies[name], path, label, copies))

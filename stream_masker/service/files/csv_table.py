@@ -17,7 +17,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.inputs import InputFile, NumberedLine, WriteLine, read_errors, table_start
 
 _NO_ROW: Final = b"not a row: "

@@ -16,7 +16,7 @@ from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.errors import did_you_mean
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_discharges
 from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import wire_format

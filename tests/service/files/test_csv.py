@@ -10,7 +10,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.publishing import Event, file_events, key_getter
 from stream_masker.service.files.events import open_events
 

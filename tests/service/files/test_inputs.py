@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.text import json_events
 

@@ -259,7 +259,7 @@ class FileMasking:
         if self._window_read is not None:
             statistics, counts = self._window_read
             limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits, brief=True)
+            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,

@@ -138,11 +138,11 @@ def _readers(configuration: Configuration) -> Iterator[tuple[Location, Callable[
                 partial(field_path, configuration, text, whole=treatment in WHOLE),
             )
     context = getattr(configuration.mechanism, "context", None) or ()
-    keys: dict[Location, str | None] = {("mechanism", "context", path): path for path in context}
+    keys: dict[Location, str | None] = {("mechanism", "context", text): text for text in context}
     keys |= {("noise_key",): configuration.noise_key, ("groups", "unit"): configuration.groups.unit}
-    for location, key in keys.items():
-        if key is not None and key != POSITION:
-            yield location, partial(key_path, configuration, key)
+    for location, path in keys.items():
+        if path is not None and path != POSITION:
+            yield location, partial(key_path, configuration, path)
 
 
 def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path | None:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -31,7 +32,7 @@ from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
-from stream_masker.summary import drift_lines
+from stream_masker.summary import drift_lines, guessed_line
 
 
 @click.command(cls=ReportingCommand)
@@ -140,7 +141,7 @@ def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterab
         tell(sentence)
     tell(mechanism_line(configuration))
     if assessment.guessed:
-        tell(assessment.guessed)
+        tell(guessed_line(assessment.guessed))
     for warning in (*warnings, *assessment.warnings):
         warn(warning)
 
@@ -209,6 +210,7 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
         drift = None if since is None else masking.drift_since(_read_snapshot(since)).to_dict()
         show("assessing the risk")
         assessment = masking.assessment()
+    message = replace(message, guessed=assessment.guessed)
     version = _publish(configuration, message, baseline=baseline) if publish else None
     target = snapshot or ("" if publish or since else STANDARD_STREAM)
     if target:
@@ -228,7 +230,9 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
 def _publish(configuration: Configuration, message: StatisticsMessage, *, baseline: bool) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles, baseline=baseline)
+    version = publish_snapshot(
+        configuration, message.snapshot, styles=message.styles, guessed=message.guessed, baseline=baseline
+    )
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.defaults import alternative
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import CERTAIN, MIN_CHANGED, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import StatisticsError
+from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_VALUES = 2_000
 MAX_CELLS = 1 << 27
@@ -96,6 +100,28 @@ def assess_version(
         tuple(_crossed(risk, reduced, limits, left_out)),
         promise=mechanism.promise,
     )
+
+
+GUESSES = 500
+"""The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
+
+
+def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bool) -> dict[str, float]:
+    """Return the chance of the best guess of a code, by mechanism: the one that runs, and what could run instead.
+
+    ``risk``: that of the mechanism for the counts of its window. ``quick``: whether to leave out the other one where it
+    takes long (``core.mechanisms.defaults.alternative``). It is also left out if it cannot mask these records.
+    """
+    chances = {mechanism.name: best_guess(risk)}
+    with suppress(StatisticsError, ParameterError):
+        other = alternative(cast(WindowedMechanism[Any], mechanism), counts, quick=quick)
+        chances |= {} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}
+    return chances
+
+
+def best_guess(risk: Risk) -> float:
+    """Return the chance of the best guess of a code, that of the attribute which is guessed best."""
+    return max(guess.vulnerability for guess in risk.strongest.values())
 
 
 def check_floor(statistics: Statistics, baseline: Statistics | None, limits: RiskLimits) -> None:

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.mechanisms.defaults import alternative
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError, ServiceError, StatisticsError
+from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.messages import (
@@ -31,7 +29,7 @@ from stream_masker.pipeline.messages import (
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
-from stream_masker.pipeline.risk import assess_version
+from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
@@ -49,7 +47,7 @@ from stream_masker.service.files.explanation import Explainer
 from stream_masker.service.files.inputs import NumberedLine, WriteLine
 from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.masking import Masking
-from stream_masker.summary import guessed_line, three_sentences, unchanged_warning
+from stream_masker.summary import three_sentences, unchanged_warning
 
 FILE_BATCH_RECORDS = 5_000
 
@@ -145,20 +143,16 @@ def rejections_text(causes: Counter[RejectionCause]) -> str:
     return f"rejected {causes.total():,}" + (f" ({causes_text(causes)})" if causes else "")
 
 
-GUESSES = 500
-"""The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
-
-
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were.
 
-    ``guessed``: how often a code is guessed right; empty if that is not known.
+    ``guessed``: the chance of the best guess by mechanism (``guess_chances``); None if it is not known.
     """
 
     sentences: tuple[str, str, str]
     warnings: tuple[str, ...]
-    guessed: str = ""
+    guessed: Mapping[str, float] | None = None
 
 
 def file_identity(name: str) -> str:
@@ -272,16 +266,10 @@ class FileMasking:
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
         warnings = (*self.mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
-        return Assessment(sentences, warnings, "" if risk is None else self._guessed(risk, quick=totals is not None))
-
-    def _guessed(self, risk: Risk, *, quick: bool) -> str:
-        assert self._window_read is not None, "the risk is that of the window"
-        mechanism, counts = cast(WindowedMechanism[Any], self._masking.mechanism), self._window_read[1]
-        try:
-            other = alternative(mechanism, counts, quick=quick)
-            return guessed_line(risk, None if other is None else (other.name, other.risk(draws=GUESSES)))
-        except (StatisticsError, ParameterError):
-            return guessed_line(risk, None)
+        guessed = None
+        if risk is not None and self._window_read is not None:
+            guessed = guess_chances(mechanism, self._window_read[1], risk, quick=totals is not None)
+        return Assessment(sentences, warnings, guessed)
 
     def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.

@@ -17,7 +17,7 @@ from stream_masker.service.kafka.messages import bytes_of
 from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import RepeatFilter, describe
-from stream_masker.summary import three_sentences
+from stream_masker.summary import guessed_line, three_sentences
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -102,7 +102,7 @@ class ActiveStatistics:
         self._secret_id = secret_id
         self.version = self._newest = self.published = self.refusals = 0
         self.refused: str | None = None
-        self.other_secret = False
+        self.other_secret = self._told = False
 
     def consider(self, found: list[tuple[int, bytes]]) -> None:
         """Activate the newest version that fits; ``found``: versions with their messages, newest first."""
@@ -127,6 +127,9 @@ class ActiveStatistics:
         log.info("statistics version %d in force%s", version, remark)
         if first:
             log.info("statistics version %d: %s", version, " ".join(self._sentences()))
+        if message.guessed and not self._told:
+            self._told = True
+            log.info(guessed_line(message.guessed))
         return True
 
     def _check(self, version: int, message: StatisticsMessage) -> None:

@@ -71,17 +71,19 @@ NOTABLE = 0.05
 """How much lower another mechanism's chance of the best guess is when it is named."""
 
 
-def guessed_line(risk: Risk, other: tuple[str, Risk] | None) -> str:
-    """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable."""
+def guessed_line(risk: Risk, other: tuple[str, Risk] | str | None) -> str:
+    """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable.
+
+    ``other``: that mechanism's name and risk; a text says why they are not known.
+    """
     own = max(guess.vulnerability for guess in code_guesses(risk).values())
-    if other is None:
-        return f"Guessed right: {own:.0%}."
-    name, beside = other[0], max(guess.vulnerability for guess in code_guesses(other[1]).values())
-    return (
-        f"Guessed right: {own:.0%}; with {name} {beside:.0%}."
-        if own - beside > NOTABLE
-        else f"Guessed right: {own:.0%}."
-    )
+    if isinstance(other, str):
+        return f"Guessed right: {own:.0%}; not compared with another mechanism: {other}."
+    if other is not None:
+        beside = max(guess.vulnerability for guess in code_guesses(other[1]).values())
+        if own - beside > NOTABLE:
+            return f"Guessed right: {own:.0%}; with {other[0]} {beside:.0%}."
+    return f"Guessed right: {own:.0%}."
 
 
 def code_guesses(risk: Risk) -> dict[str, Guess]:

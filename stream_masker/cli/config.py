@@ -116,8 +116,7 @@ def _coverage(configuration: Configuration, events: str) -> list[str]:
     opened = open_events(events, configuration.produce, configuration.records)
     with shown_activity(information()) as show, opened as file:
         show(f"reading {Path(events).name}")
-        values = (value for _, value in islice(file.lines, SAMPLE_EVENTS))
-        return list(coverage_report(plan, masker, values, of_records))
+        return list(coverage_report(plan, masker, islice(file.events, SAMPLE_EVENTS), of_records))
 
 
 def _secret_lines(configuration: Configuration) -> Iterator[str]:
@@ -238,7 +237,7 @@ def init(
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
     else:
-        write_text(output, proposal, private=bool(properties))
+        write_text(output, proposal)
         check = f"stream-masker config check --config {shlex.quote(output)}"
         check += f" --events {shlex.quote(events)}" if events else ""
         summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)

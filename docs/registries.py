@@ -25,7 +25,7 @@ from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.vicus import ValueGraph, stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
-from stream_masker.core.risk.records import hoeffding_bound
+from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.drift import jensen_shannon

@@ -10,11 +10,9 @@ import click
 from stream_masker.cli.options import (
     ReportingCommand,
     config_option,
-    for_topic,
     output,
     summarise,
     tell,
-    topic_option,
 )
 from stream_masker.service.configuration import Configuration, load_configuration
 
@@ -38,8 +36,7 @@ VERDICTS = {True: "matches", False: "DOES NOT MATCH"}
     metavar="N",
     help="Without --offset: the number of masked records to show.",
 )
-@topic_option
-def command(config: Path, locations: tuple[str, ...], records: int, topic: str) -> None:
+def command(config: Path, locations: tuple[str, ...], records: int) -> None:
     """Show the latest masked records, or verify single ones with --offset.
 
     Without --offset, prints sMean, sVar and sdCor of the statistics that masked the latest records, and below them the
@@ -56,7 +53,7 @@ def command(config: Path, locations: tuple[str, ...], records: int, topic: str) 
       stream-masker audit --config discharges.yaml --offset 0:1234
       stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
     """
-    configuration = for_topic(load_configuration(config), topic)
+    configuration = load_configuration(config)
     if locations:
         raise SystemExit(0 if _verify(configuration, locations) else 1)
     _show(configuration, records)

@@ -210,7 +210,7 @@ def init(
       stream-masker config init --topic discharges --bootstrap-servers kafka:9092
       stream-masker config init --topic discharges --registry https://registry:8081
     """
-    from stream_masker.service.configuration.strict_yaml import parse_yaml
+    from stream_masker.service.configuration.loading import parse_yaml
     from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
     from stream_masker.service.init import file_sample, proposed_configuration, simulated_sample, topic_sample
     from stream_masker.service.observability.progress import shown_activity

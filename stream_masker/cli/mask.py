@@ -13,13 +13,11 @@ import click
 from stream_masker.cli.options import (
     ReportingCommand,
     config_option,
-    for_topic,
     information,
     output,
     summarise,
     tell,
     tell_if_waiting,
-    topic_option,
     warn,
 )
 from stream_masker.errors import ServiceError
@@ -58,7 +56,6 @@ from stream_masker.summary import drift_lines
     metavar="N",
     help="Print how event N of IN is masked, with its values, and write no other output.",
 )
-@topic_option
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
 def command(
@@ -66,7 +63,6 @@ def command(
     snapshot: Path | None,
     rejected: str,
     explain: int | None,
-    topic: str,
     source: str,
     target: str,
 ) -> None:
@@ -104,7 +100,7 @@ def command(
     )
     if explain is None:
         written_kind(target)
-    configuration = for_topic(load_configuration(config), topic)
+    configuration = load_configuration(config)
     tell_if_waiting(source)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         show = files.enter_context(shown_activity(information()))
@@ -179,7 +175,6 @@ def _summarise(totals: FileTotals, assessment: Assessment, version: int, seconds
     metavar="FILE",
     help="File for the snapshot; default: standard output, or none with --publish or --since.",
 )
-@topic_option
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.option("--baseline", is_flag=True, help="With --publish: measure drift against this version from now on.")
 @click.option(
@@ -189,9 +184,7 @@ def _summarise(totals: FileTotals, assessment: Assessment, version: int, seconds
     help="An earlier snapshot: say what has changed since, and whether it is more than chance.",
 )
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-def calibrate(
-    config: Path, snapshot: str, topic: str, publish: bool, baseline: bool, since: Path | None, source: str
-) -> None:
+def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since: Path | None, source: str) -> None:
     """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
@@ -207,7 +200,7 @@ def calibrate(
     if baseline and not publish:
         raise click.UsageError("--baseline is for --publish")
     refuse_same_file({"FILE": source, "--config": str(config), "--since": str(since or "")}, {"--output": snapshot})
-    configuration = for_topic(load_configuration(config), topic)
+    configuration = load_configuration(config)
     tell_if_waiting(source)
     opened = open_events(source, configuration.produce, configuration.records)
     with shown_activity(information()) as show, opened as events:

@@ -8,14 +8,11 @@ import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
 from stream_masker.service.files.outputs import STANDARD_STREAM
-
-if TYPE_CHECKING:
-    from stream_masker.service.configuration.model import Configuration
 
 config_option = click.option(
     "-c",
@@ -30,19 +27,6 @@ config_option = click.option(
     help="Configuration file (YAML).",
 )
 """``--config FILE``: a ``Path`` named ``config``."""
-
-topic_option = click.option(
-    "--topic", default="", metavar="NAME", help="The input topic, if the configuration gives several."
-)
-"""``--topic NAME``: a text named ``topic``, for ``for_topic``."""
-
-
-def for_topic(configuration: Configuration, topic: str) -> Configuration:
-    """Return the configuration of one input topic; without a name, that of the only one.
-
-    Raises ConfigurationError if there are several, or for a name that is no input topic.
-    """
-    return configuration.for_topic(topic or configuration.topics.single)
 
 
 def _remember(context: click.Context, option: click.Parameter, given: bool) -> None:

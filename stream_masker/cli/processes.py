@@ -44,7 +44,7 @@ def loaded(config: Path, log_level: str) -> Configuration:
 @click.command(cls=ReportingCommand)
 @process_options
 def worker(config: Path, http_port: int | None, log_level: str) -> None:
-    """Mask the input topics, record by record, until SIGTERM or SIGINT.
+    """Mask the input topic, record by record, until SIGTERM or SIGINT.
 
     One transaction holds the masked records, rejections, calibration counts and offsets of a batch. Without
     statistics the worker holds, and /readyz gives the reason. Run at most as many workers as the input has
@@ -80,7 +80,7 @@ def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
     """Merge the workers' counts and publish statistics and their drift, until SIGTERM or SIGINT.
 
     Of several processes, one is active and the others stand by; /readyz reports the role. Without statistics, a
-    calibrator samples its input topics. After a stop or a crash, it continues with the same window.
+    calibrator samples the input topic. After a stop or a crash, it continues with the same window.
 
     The calibrator waits for brokers that do not answer. The exit codes are those of `worker`.
 

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, for_topic, information, summarise, topic_option
+from stream_masker.cli.options import ReportingCommand, config_option, information, summarise
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.publishing import PublishingSummary, produce, publish, synthetic_events, write_events
 from stream_masker.service.events.synthetic import synthetic_discharges
@@ -19,7 +19,6 @@ from stream_masker.service.observability.progress import progress
 @config_option
 @click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records of FILE.")
-@topic_option
 @click.option("--synthetic", type=click.IntRange(min=1), metavar="N", help="Generate N events instead of reading FILE.")
 @click.option(
     "--outbreak-after",
@@ -48,7 +47,6 @@ def command(
     config: Path,
     rate: float | None,
     limit: int | None,
-    topic: str,
     synthetic: int | None,
     outbreak_after: int | None,
     seed: int,
@@ -75,7 +73,7 @@ def command(
         raise click.UsageError("use either FILE or --synthetic")
     if out and synthetic is None:
         raise click.UsageError("--out is for --synthetic events; FILE is published")
-    configuration = for_topic(load_configuration(config), topic)
+    configuration = load_configuration(config)
     if file is not None:
         _finish(ctx, produce(configuration, file, stream=information(), rate=rate, limit=limit))
     records = synthetic or 0

@@ -6,7 +6,7 @@
 * ``replacement``: the choice of a concept whose distance matches a noise magnitude.
 * ``mechanisms``: the masking mechanisms, which meet one contract.
 * ``random``: reproducible random words, derived from a secret and a record's key.
-* ``kernels``: how numba compiles the kernels of all other folders.
+* ``kernels``: every compiled function.
 
 The modules of this folder hold the types that these packages share, and measures of masked data.
 """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Levels
-from stream_masker.core.kernels.distance import fill_by_subsumers, fill_pairs
+from stream_masker.core.kernels import fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -181,7 +181,7 @@ class Distance:
 
     @cached_property
     def _scale(self) -> tuple[Float64Array, Int32Matrix]:
-        """The levels, (L,), and the index among them of each pair of terms, (n, 2n); see ``core.kernels.distance``.
+        """The levels, (L,), and the index among them of each pair of terms, (n, 2n); see ``kernels.fill_pairs``.
 
         A path from a concept up to a subsumer has at most as many links as their depths differ.
         """
@@ -195,7 +195,7 @@ class Distance:
         return frozen_array(levels), frozen_array(scale)
 
     def _of_terms(self, first: Int64Array, second: Int64Array) -> Float64Array:
-        """Return (n,) float64: the distances of n pairs of terms (see ``core.kernels.distance``)."""
+        """Return (n,) float64: the distances of n pairs of terms (see ``kernels.fill_pairs``)."""
         raise NotImplementedError
 
 

@@ -15,10 +15,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.groups import MaskedGroup, masks_of_group, random_records
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.errors import ParameterError
 
 UNIT = 232_792_560
@@ -27,9 +24,6 @@ Wu–Palmer distances in taxonomies that are not very deep are fractions."""
 
 LINKAGE_BLOCK = 1 << 22
 """The most distances that are computed at once."""
-
-LINKED_RECORDS = 1_000
-"""The number of random records among which ``linked_share`` links."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,42 +105,3 @@ def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int64
         records = np.flatnonzero((kind >= start) & (kind < start + step))
         result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
     return result
-
-
-def linked_share(
-    mechanism: Mechanism, counts: Counts, distances: Sequence[Distance], *, records: int = LINKED_RECORDS
-) -> float:
-    """Return the expected share of linked records among random records of the window's law, in [0, 1].
-
-    The records are masked with independent random words, by mechanisms that mask groups in groups of their size. Those
-    of more than two attributes have independent values, because the counts of a window hold pairs only
-    (``core.risk.groups.random_records``); arrays have one element, and numbers are absent. The share falls with the
-    number of records. It is an estimate from one sample.
-
-    * ``mechanism``: with the statistics in force. ``counts``: those of their window.
-    """
-    sizes, generator = tuple(len(d.taxonomy) for d in distances), np.random.default_rng(0)
-    if counts.contexts:
-        group = _group_of_contexts(mechanism, counts, sizes, generator, records)
-        return record_linkage(Batch(records, _columns(group.before)), _columns(group.after), distances).risk
-    size = mechanism.group_size(counts) if mechanism.needs_group else records
-    drawn = [random_records(counts, sizes, generator, size) for _ in range(-(-records // size))]
-    before = np.concatenate(drawn)[:records]
-    after = np.concatenate([masks_of_group(mechanism, codes, number) for number, codes in enumerate(drawn)])[:records]
-    return record_linkage(Batch(len(before), _columns(before)), _columns(after), distances).risk
-
-
-def _group_of_contexts(
-    mechanism: Mechanism, counts: Counts, sizes: tuple[int, ...], generator: np.random.Generator, records: int
-) -> MaskedGroup:
-    """Return random records of the law of their contexts, with their masks."""
-    numbers, parts = np.array(list(counts.contexts)), list(counts.contexts.values())
-    shares = np.array([part.records for part in parts], np.float64)
-    drawn = generator.multinomial(records, shares / shares.sum())
-    codes = [random_records(part, sizes, generator, n) for part, n in zip(parts, drawn.tolist(), strict=True)]
-    before = np.concatenate(codes)
-    return MaskedGroup(before, masks_of_group(mechanism, before, 0, np.repeat(numbers, drawn)))
-
-
-def _columns(codes: Int32Matrix) -> tuple[Column, ...]:
-    return tuple(Column(np.ascontiguousarray(column)) for column in codes.T)

@@ -266,3 +266,11 @@ def normals(words: UInt64Matrix) -> Float64Array:
 def exponential_roots(words: UInt64Array) -> Float64Array:
     """Return (k,) float64: √W with W ~ Exp(1), from (k,) random words."""
     return np.asarray(np.sqrt(-np.log1p(-uniforms(words))))
+
+
+def salts_of(positions: Int32Array) -> UInt64Array:
+    """Return (k,) uint64: a salt of each concept for ``kernels.accepts``, the same in every window."""
+    words = positions.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -93,10 +93,8 @@ class RecordMasker:
         secret: bytes,
         *,
         record_format: RecordFormat | None = None,
-        count_secret: bytes | None = None,
     ) -> None:
-        """``record_format``: the format of values, None for JSON. ``count_secret``: from which the hashes of noise keys
-        derive, by default ``secret``. Maskers whose blocks are counted together share it.
+        """``record_format``: the format of values, None for JSON.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -116,7 +114,7 @@ class RecordMasker:
         if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
             self._formatted_keys = FormattedKeys(record_format, pseudonyms)
         self._pseudonyms = pseudonyms
-        self._counter = BlockCounter(Secret(count_secret) if count_secret else self._secret, self._sizes)
+        self._counter = BlockCounter(self._secret, self._sizes)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Set the learned styles of a statistics version, by attribute; at first there are none.

@@ -59,7 +59,8 @@ class AttributePlan:
     element that matches, and further matches are copies; ``[*?…]`` is a ``[*]`` over the elements that match.
     label: the path of the text beside the code; copies: other paths of the same code. For an array, each of them has
     the same ``[*]``, and their element k belongs to the code of element k. For a scalar they have none.
-    also: further places of an array's codes.
+    also: of an array, further places of codes. Of a scalar, where its code stands if ``path`` has none; all places get
+    its mask.
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
     ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
@@ -79,8 +80,10 @@ class AttributePlan:
             for path in place.written:
                 self._check(path, place.path)
         for place in self.also:
-            if not (self.is_array and place.path.arrays):
-                raise ConfigurationError(f"attributes.{self.name}.also: {place.path.text!r} and path need a [*]")
+            if self.is_array != bool(place.path.arrays):
+                raise ConfigurationError(
+                    f"attributes.{self.name}: {place.path.text!r} and path both need a [*], or none"
+                )
 
     @property
     def is_array(self) -> bool:

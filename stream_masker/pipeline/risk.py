@@ -10,11 +10,9 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
-from stream_masker.core.linkage import linked_share
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.floor import MIN_CHANGED, required_change
-from stream_masker.core.risk.records import value_law
-from stream_masker.core.risk.risk import CERTAIN, Risk
+from stream_masker.core.risk.law import value_law
+from stream_masker.core.risk.risk import CERTAIN, MIN_CHANGED, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -43,7 +41,7 @@ class RiskLimits:
       above 0.9, unless a value is so frequent; in [0, 1].
     * ``max_certainty``: the greatest posterior of a value given any masked record, unless its prior is greater; in
       (0, 1]. None: no limit beyond what the mechanism promises itself.
-    * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
+    * ``min_changed``: the least share of values that changes (``core.risk.risk``); in [0, 1].
     * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
       baseline's. Statistics below them are refused in any case.
     * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
@@ -67,8 +65,6 @@ class VersionRisk:
     * ``crossed``: a sentence about every limit that is crossed.
     * ``unique``: the share of the window's rows whose pair of values no other row has, ``original`` and, if there are
       masked values, ``masked``.
-    * ``linked``: the expected share of 1,000 random records that are linked to their masks
-      (``core.linkage.linked_share``).
     * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
@@ -77,7 +73,6 @@ class VersionRisk:
     bound: float
     crossed: tuple[str, ...]
     unique: Mapping[str, float] = field(default_factory=dict)
-    linked: float | None = None
     promise: float | None = None
 
 
@@ -87,13 +82,8 @@ def assess_version(
     counts: Counts,
     distances: Sequence[Distance],
     limits: RiskLimits,
-    *,
-    brief: bool = False,
 ) -> VersionRisk:
-    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``.
-
-    ``counts``: those of their window. ``brief``: whether to leave out ``linked``.
-    """
+    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``; ``counts``: of their window."""
     sizes = [len(d.taxonomy) for d in distances]
     reduced, left_out = most_frequent(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
     installed = mechanism.with_statistics(statistics, reduced)
@@ -104,7 +94,6 @@ def assess_version(
         left_out,
         left_out + max(errors),
         tuple(_crossed(risk, reduced, limits, left_out)),
-        linked=None if brief else linked_share(installed, reduced, distances),
         promise=mechanism.promise,
     )
 

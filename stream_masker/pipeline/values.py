@@ -93,20 +93,23 @@ class Attribute:
             records.append(elements.records)
             for found, numbers, texts in self._filled(place, reading):
                 places.append((found, np.where(numbers < 0, -1, numbers + start), texts))
-            start += len(elements.records)
+            start += len(elements.records) if self.plan.is_array else 0
+        if not self.plan.is_array:
+            values, records = [_first_present(values)], records[:1]
+        for of_place, of_records, place in zip(values, records, self.plan.places, strict=False):
+            for element in np.flatnonzero(of_place < SUPPRESSED).tolist():
+                reading.refuse([int(of_records[element])], _REASONS[int(of_place[element])], place.path)
         if self.plan.is_array and not self._is_optional:
             self._refuse_without_lists(reading)
         return ReadCodes.ordered(self.plan.is_array, np.concatenate(values), np.concatenate(records), places)
 
     def _of_place(self, place: Place, reading: Reading) -> Int64Array:
         """Return the value of each element: that of the first code in it."""
-        inner = self._elements[place.path]
-        found = Found.of(reading, place.path, inner, keep_null=not self._is_optional)
+        inner, is_only = self._elements[place.path], self.plan.is_array or not self.plan.also
+        found = Found.of(reading, place.path, inner, keep_null=is_only and not self._is_optional)
         values = np.full(len(inner.base.records), NO_CODE if self._is_optional else MISSING)
         order = np.argsort(found.numbers, kind="stable")[::-1]
         values[inner.within(inner.base)[found.numbers[order]]] = self._looked_up(found.values)[order]
-        for element in np.flatnonzero(values < SUPPRESSED).tolist():
-            reading.refuse([int(inner.base.records[element])], _REASONS[int(values[element])], place.path)
         return values
 
     def _refuse_without_lists(self, reading: Reading) -> None:
@@ -140,6 +143,14 @@ class Attribute:
             return SUPPRESSED if concepts.unknown == "suppress" else UNKNOWN_CODE
         traits = style_of(text, concepts.taxonomy.ids[match.position], match.how)
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | traits
+
+
+def _first_present(values: Sequence[Int64Array]) -> Int64Array:
+    """Return the values of the first of several places that has one; all of them have the same elements."""
+    first = values[0]
+    for others in values[1:]:
+        first = np.where((first == NO_CODE) | (first == MISSING), others, first)
+    return first
 
 
 @dataclass(slots=True)

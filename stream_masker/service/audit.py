@@ -68,12 +68,12 @@ class Finding:
 
 
 class Auditor:
-    """Audits the records of one input topic. It reads topics, joins no group and writes nothing."""
+    """Audits records of the input topic. It reads topics, joins no group and writes nothing."""
 
     def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
         """Raises ConfigurationError for a configuration that cannot mask."""
         self._configuration, self._consumer = configuration, consumer
-        self._topics, self._input = configuration.topics, configuration.topics.single
+        self._topics, self._input = configuration.topics, configuration.topics.input
         self._masking = Masking(configuration, format_of=wire_format)
         self._versions = cache(self._read_versions)
 
@@ -168,7 +168,7 @@ class Auditor:
 def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     topics = configuration.topics
-    require_topics(configuration, [topics.single, topics.output, topics.rejected, topics.statistics])
+    require_topics(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
         yield from map(auditor.audit, locations)

@@ -16,13 +16,13 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
-from measuring import table
-from streaming import HEADERS, INSIDE, Measured, Stream, broker, stream_arguments
+from measuring import SCRIPTS, table
+from streaming import HEADERS, Measured, Stream, broker, stream_arguments
 
 from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 
 CLIENT_S_OWN_MS = 1_000
-LOOP = (sys.executable, str(INSIDE / "loop_stream.py"))
+LOOP = (sys.executable, str(SCRIPTS / "loop_stream.py"))
 HEAD = ("", "records/s", "of the copy's", "processor, µs a record")
 COPIES: dict[str, dict[str, object]] = {
     "copy": {},

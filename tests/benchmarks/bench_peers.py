@@ -10,51 +10,18 @@ change least.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
-from measuring import table
-from streaming import HEADERS, INSIDE, Measured, Stream, broker, stream_arguments
+from measuring import SCRIPTS, Peer, table
+from streaming import HEADERS, Measured, Stream, broker, stream_arguments
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Another program. ``pins``: requirements with versions, its own first."""
-
-    name: str
-    pins: tuple[str, ...]
-
-    @property
-    def title(self) -> str:
-        """The name and version of the program."""
-        package, version = self.pins[0].split("==")
-        return f"{package.partition('[')[0]} {version}"
-
-    @property
-    def command(self) -> list[str]:
-        """The command that runs the script in its environment, which is created if it does not exist."""
-        digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        python = cache / "stream-masker-peers" / f"{self.name}-{digest}" / "bin" / "python"
-        if not python.with_name("complete").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
-            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *self.pins], check=True)
-            python.with_name("complete").touch()
-        return [str(python), str(INSIDE / f"{self.name}_stream.py")]
-
 
 ORJSON = "orjson==3.11.4"
 LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
-    Peer("loop", ("confluent-kafka==2.12.2", ORJSON)),
-    Peer("bytewax", ("bytewax[kafka]==0.21.1", ORJSON)),
-    Peer("quix", ("quixstreams==3.28.1",)),
-    Peer("faust", ("faust-streaming==0.15.3", ORJSON)),
+    Peer("loop_stream", ("confluent-kafka==2.12.2", ORJSON)),
+    Peer("bytewax_stream", ("bytewax[kafka]==0.21.1", ORJSON)),
+    Peer("quix_stream", ("quixstreams==3.28.1",)),
+    Peer("faust_stream", ("faust-streaming==0.15.3", ORJSON)),
 )
 KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
 HOW = {
@@ -87,8 +54,8 @@ def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[s
     copied = stream.copied(LOOP.command, given.batch, given.records, copies=True, headers=HEADERS)
     yield (f"{named(LOOP)}, copying", "none, with the headers of a masked record"), copied
     for peer in PEERS:
-        if given.only in (None, peer.name) or peer is LOOP:
-            records = given.records // SLOW.get(peer.name, 1)
+        if peer is LOOP or given.only in (None, short(peer)):
+            records = given.records // SLOW.get(short(peer), 1)
             yield (named(peer), BLANK), stream.copied(peer.command, given.batch, records)
     if given.only in (None, "kafka-streams"):
         measured = stream.copied(kafka_streams(), given.batch, given.records)
@@ -97,13 +64,18 @@ def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[s
 
 def named(peer: Peer) -> str:
     """The name of a peer in the table."""
-    return f"{HOW[peer.name]} ({peer.title})"
+    return f"{HOW[short(peer)]} ({peer.title})"
+
+
+def short(peer: Peer) -> str:
+    """The name of a peer on the command line."""
+    return peer.name.removesuffix("_stream")
 
 
 def kafka_streams() -> list[str]:
     """The command of the Java program, which Java compiles when it starts."""
     classes = f"{jars('kafka-streams', KAFKA_STREAMS)}/*"
-    return [find("java"), "-Xmx1g", *JVM[:1], "-cp", classes, str(INSIDE / "KafkaStreams.java")]
+    return [find("java"), "-Xmx1g", *JVM[:1], "-cp", classes, str(SCRIPTS / "KafkaStreams.java")]
 
 
 def rows(measured: dict[tuple[str, str], Measured]) -> Iterator[tuple[str, ...]]:

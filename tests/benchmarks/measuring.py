@@ -1,16 +1,22 @@
-"""Shared helpers of the benchmarks: options, times and tables."""
+"""Shared helpers of the benchmarks: options, times, tables, and the environments of other programs."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
+
+SCRIPTS = Path(__file__).parent / "peers"
+"""The scripts of other programs."""
 
 ResultT = TypeVar("ResultT")
 
@@ -55,3 +61,29 @@ def cell(value: object) -> str:
     if not isinstance(value, float):
         return f"{value:,}" if isinstance(value, int) else str(value)
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program. ``name``: its script. ``pins``: requirements with versions, its own first."""
+
+    name: str
+    pins: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name and version of the program."""
+        package, version = self.pins[0].split("==")
+        return f"{package.partition('[')[0]} {version}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command that runs the script in its environment, which is created if it does not exist."""
+        digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        python = cache / "stream-masker-peers" / f"{self.name}-{digest}" / "bin" / "python"
+        if not python.with_name("complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *self.pins], check=True)
+            python.with_name("complete").touch()
+        return [str(python), str(SCRIPTS / f"{self.name}.py")]

@@ -37,9 +37,6 @@ PARTITIONS = 4
 SAMPLE = 20_000
 """The events whose statistics are published."""
 
-INSIDE = Path(__file__).parent / "peers"
-"""The scripts of other programs."""
-
 CLI = (sys.executable, "-P", "-m", "stream_masker")
 HEADERS = {
     "stream-masker-version": "1",

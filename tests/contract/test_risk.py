@@ -10,9 +10,8 @@ from support.chi_squares import assert_drawn_from
 
 from stream_masker.core.mechanisms import MECHANISMS, mechanism
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk import groups
-from stream_masker.core.risk.groups import group_count
-from stream_masker.core.risk.records import hoeffding_bound
+from stream_masker.core.risk import law
+from stream_masker.core.risk.law import group_count, hoeffding_bound
 from stream_masker.core.risk.risk import Risk
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
@@ -49,7 +48,7 @@ def window(tau) -> list[dict[str, str | None]]:
 def _fewer_groups() -> Iterator[None]:
     """Figures of groups are estimated from 200 random groups instead of 2,000; the bounds follow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "MAX_GROUPS", 200)
+        patch.setattr(law, "MAX_GROUPS", 200)
         yield
 
 

@@ -10,8 +10,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.linkage import linked_share, record_linkage
-from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.linkage import record_linkage
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
 
@@ -93,25 +92,3 @@ def test_columns_must_correspond(flat):
     arrays = (Column(np.array([1, 2], np.int32), np.array([0, 2], np.int64)),)
     with pytest.raises(ParameterError, match=r"^a masked column does not have the elements of the original one$"):
         record_linkage(Batch(1, scalars([1])), arrays, [flat])
-
-
-FLAT_LAW = Ontology.from_edges([(f"v{i}", "root") for i in range(400)]).taxonomy()
-
-
-def calibrated_on_pairs(name, **parameters):
-    made = MECHANISMS[name]({"a": FLAT_LAW, "b": FLAT_LAW}, seed=b"the seed of linkage", **parameters)
-    rng = np.random.default_rng(2)
-    ids = FLAT_LAW.ids
-    rows = rng.integers(0, len(ids), (2_000, 2))
-    made.learn_many([{"a": ids[i], "b": ids[j]} for i, j in rows])
-    made.calibrate()
-    return made
-
-
-def linked(made):
-    return linked_share(made, made._counts, made.distances)
-
-
-def test_more_noise_links_less():
-    shares = [linked(calibrated_on_pairs("pram", retention=retention)) for retention in (0.9, 0.6, 0.3)]
-    assert shares == sorted(shares, reverse=True)

@@ -20,7 +20,7 @@ from stream_masker import Ontology, SemanticNoise, SemanticTransport
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.records import Tuples
+from stream_masker.core.risk.law import Tuples
 from stream_masker.core.statistics import compute_statistics, count_batch
 
 pytestmark = pytest.mark.exhaustive

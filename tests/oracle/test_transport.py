@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.records import Tuples
+from stream_masker.core.risk.law import Tuples
 from stream_masker.core.statistics import count_batch
 
 SEED = b"a seed of many bytes"

@@ -20,6 +20,7 @@ from stream_masker.pipeline.plan import (
     FieldPolicy,
     MessagePolicy,
     NumericPlan,
+    Place,
     Plan,
     RecordLimits,
 )
@@ -184,6 +185,7 @@ class Bench:
             path=compile_path(path),
             label=None if label is None else compile_path(label),
             copies=_paths(given.pop("copies", [])),
+            also=tuple(map(Place, _paths(given.pop("also", [])))),
             concepts=concepts,
             **given,
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import Place, RecordLimits
+from stream_masker.pipeline.plan import RecordLimits
 
 CODE = {"path": "d.code"}
 
@@ -16,7 +15,7 @@ CODE = {"path": "d.code"}
     [
         ({}, "attributes: at least one is required"),
         ({"a": {"path": "x[*].y[*]", "label": "x[*].z"}}, "exactly where"),
-        ({"a": {"path": "code", "also": (Place(compile_path("x[*]")),)}}, "'x[*]' and path need a [*]"),
+        ({"a": {"path": "code", "also": ["x[*]"]}}, "'x[*]' and path both need a [*]"),
         ({"a": {"path": "x[*].code", "label": "x.label"}}, "exactly where"),
         ({"a": {"path": "code", "copies": ["x[*].code"]}}, "exactly where"),
         ({"a": {"path": "coding[?s=x]"}}, "ends with a filter"),

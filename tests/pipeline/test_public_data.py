@@ -70,11 +70,11 @@ def row(code="I10"):
 
 
 @pytest.mark.parametrize("connect", [False, True], ids=["Debezium", "Connect"])
-@pytest.mark.parametrize(("before", "after"), [(None, row()), (row("E03"), row()), (row(), None)])
+@pytest.mark.parametrize(("before", "after"), [(None, row()), (row("E03"), row()), (row(), None), (row(), row(None))])
 def test_change_events_have_one_noise_key_and_one_code(bench, connect, before, after):
     at = "payload." if connect else ""
     on_bench = bench(
-        {"code": {"path": f"{at}after.code", "copies": [f"{at}before.code"], "missing": "keep"}},
+        {"code": {"path": f"{at}after.code", "also": [f"{at}before.code"]}},
         unlisted="drop",
         fields={
             "keep": [f"{at}op", "schema"],
@@ -85,8 +85,7 @@ def test_change_events_have_one_noise_key_and_one_code(bench, connect, before, a
     plan = replace(on_bench.plan, noise_key=Path("either", paths[0].steps, paths[1]))
     on_bench.masker = RecordMasker(plan, on_bench.mechanism, SECRET)
     masked = on_bench.mask_one(envelope(before, after, connect=connect))
-    code = None if after is None else "E11.9"
-    written = [side and {"patient_id": P("P-7"), "code": code} for side in (before, after)]
+    written = [side and {"patient_id": P("P-7"), "code": side["code"] and "E11.9"} for side in (before, after)]
     inner = {"before": written[0], "after": written[1], "op": "u"}
     assert masked == ({"schema": {"type": "struct"}, "payload": inner} if connect else inner)
     digests = {bytes(keys.digests[0]) for _, keys in on_bench.mechanism.seen}

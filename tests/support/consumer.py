@@ -130,7 +130,7 @@ def source_of(client: FakeClient, **more: Any) -> Source:
     nothing = lambda *_: None  # noqa: E731
     hooks = {"running": lambda: True, "has_place": lambda _: True, "before_revoke": nothing, "forget": nothing}
     limits = more.pop("limits", BatchLimits(records=4, size=10_000, delay=1.0))
-    source = Source(client, [TOPIC], limits, clock=lambda: client.now, **{**hooks, **more})
+    source = Source(client, TOPIC, limits, clock=lambda: client.now, **{**hooks, **more})
     source.join()
     return source
 

@@ -383,7 +383,7 @@ class Simulation:
         self.consumers.append(SimulatedConsumer(self))
         return Source(
             self.consumers[-1],  # type: ignore[arg-type]
-            ["in"],
+            "in",
             BatchLimits(records=6, size=1_000, delay=0.2),
             running=self.liveness.beat,
             has_place=lambda _: True,
@@ -403,7 +403,7 @@ class Simulation:
     def _worker(self, masker: SimulatedMasker) -> Worker:
         health = Health()
         self.liveness = ImpatientLiveness(health, self.stop)
-        masking = SimpleNamespace(masker_of=lambda _: masker)
+        masking = SimpleNamespace(masker=masker)
         active = SimpleNamespace(version=1, refused=None, refusals=0, masking=masking)
         nothing = lambda: None  # noqa: E731
         return Worker(

@@ -339,7 +339,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too little, or hides nothing (``core.risk.floor``)."""
+        """Raise StatisticsError if masking changes too little, or hides nothing (``core.risk.risk``)."""
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:

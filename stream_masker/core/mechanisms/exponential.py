@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms.options import MethodCard, Parameters, parame
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms
 from stream_masker.core.replacement import Candidates
-from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.law import Channel
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import table_of

@@ -19,16 +19,15 @@ from stream_masker.core.mechanisms.options import Parameters, parameter
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import required_change
-from stream_masker.core.risk.groups import (
-    GROUP_RECORDS,
+from stream_masker.core.risk.law import (
     SAMPLED_RECORDS,
+    Channel,
     MaskedGroup,
     sampled_groups,
     tabulated_channel,
+    value_law,
 )
-from stream_masker.core.risk.records import value_law
+from stream_masker.core.risk.risk import required_change
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
@@ -41,9 +40,7 @@ CHECKED_GROUPS = 400
 class GroupParameters(Parameters):
     """The parameters of mechanisms that mask groups. Masking takes groups of any size; the risk is that of one size."""
 
-    group_records: int = parameter(
-        GROUP_RECORDS, "The number of records that will be masked together.", ge=2, le=1_000_000
-    )
+    group_records: int = parameter(50, "The number of records that will be masked together.", ge=2, le=1_000_000)
 
 
 class GroupMechanism(WindowedMechanism[Prepared]):
@@ -76,7 +73,7 @@ class GroupMechanism(WindowedMechanism[Prepared]):
             raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} {what}, not {count}")
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).
+        """Return the transition probabilities in random groups of the window's records (``core.risk.law``).
 
         They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
         """

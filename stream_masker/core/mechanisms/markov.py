@@ -18,13 +18,12 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.kernels.draws import draw_by_weights, salts_of
+from stream_masker.core.kernels import draw_by_weights
 from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import Keys, WordLayout, draw_words, uniforms
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
+from stream_masker.core.risk.law import Channel, OutputClasses
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
@@ -132,7 +131,7 @@ class MarkovMechanism(DrawingMechanism[MarkovMatrix]):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         matrix = self._prepared_statistics()[j]
         size = len(self._distances[j].taxonomy)
-        return Channel(values, matrix.rows_of(values), value_classes(matrix.values, size))
+        return Channel(values, matrix.rows_of(values), OutputClasses.of_values(matrix.values, size))
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the values and counts of each attribute."""

@@ -9,11 +9,8 @@ import numpy as np
 
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.assessment import assess
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import check_masking
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array
+from stream_masker.core.arrays import frozen_array, ranges
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.texts import TextIndex, Texts, encoded
@@ -211,6 +211,18 @@ class Taxonomy:
         """Return the concept and all its subsumers, deepest first, with the number of links on the shortest path to
         each."""
         return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
+
+    def ancestors_at(self, positions: NDArray[np.integer], depth: int) -> tuple[Int64Array, Int32Array]:
+        """Return the ancestors at a depth of k concepts; those of a concept above it are itself.
+
+        (e,) the index of the concept that each ancestor is of, ascending, and (e,) its position. In a graph a concept
+        can have several.
+        """
+        starts, offsets = self.closure.offsets[positions], self.closure.offsets
+        lengths = offsets[np.asarray(positions) + 1] - starts
+        owner, concept = np.repeat(np.arange(lengths.size), lengths), self.closure.ancestors[ranges(starts, lengths)]
+        at = self.depth[concept] == np.minimum(self.depth[positions], depth)[owner]
+        return owner[at], concept[at]
 
     def path(self, concept: str, ancestor: str) -> int:
         """Return the number of links on the shortest is-a path from a concept up to an ancestor.

@@ -1,23 +1,39 @@
-"""The disclosure risk: every measure is a reduction of the joint law of an attribute's value and what is observed.
+"""The disclosure risk: every figure is a reduction of the joint law of an attribute's value and what is observed.
 
 The attacker knows the mechanism, its parameters, the version, the law of the window and the masked records; not the
 secret. What is observed is the value's own mask, or all masks of its record: two laws, whose figures are never mixed.
+V = Σ_o max_a P(a, o) is the chance of the best guess (Smith 2009; Alvim and others 2020).
 
-A joint law comes as blocks of columns, (n, m) for the n values of an attribute and m observations. The entries of all
-blocks sum to 1. V = Σ_o max_a P(a, o) is the chance of the best guess (Smith 2009; Alvim and others 2020).
+For what all masks of a record tell, records are drawn and masked, and the posterior of each is computed exactly
+(Rao–Blackwell): each record is a column of the joint law. Of a scalar a with elements b, the posterior is proportional
+to P(a)·P(a* | a)·Π P(b_i* | a, a*). This is exact if the masks of elements are independent given a and a*. Otherwise it
+is that of an attacker who neglects what the masks of several elements tell together about the noise of the scalar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from stream_masker.core.arrays import ratio
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.risk.law import (
+    Channel,
+    MaskLaw,
+    RecordMasker,
+    Tuples,
+    hoeffding_bound,
+    masked_columns,
+    value_law,
+)
 from stream_masker.core.risk.sensitive import present_groups
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.errors import StatisticsError
 
 LEVELS = {"chapter": 2, "block": 3}
 """The levels by name: the depth of their concepts. The names are those of ICD."""
@@ -29,8 +45,12 @@ CERTAIN = 0.9
 ROUNDING = 1e-6
 """By how much a posterior may exceed them and still count as equal: models are stored with seven digits."""
 
-COLUMNS = 128
-"""The number of columns that are reduced at once: as many as stay in the processor's cache."""
+MIN_CHANGED = 0.05
+"""The share of values that masking must change, in units of the share that independent draws would change."""
+
+MIN_DOUBT, MAX_DETERMINED = 1e-5, 0.5
+"""The probability of other originals, averaged over a value's masks, below which they determine the value; and the
+largest share of an attribute's changed values, without its most frequent one, that masks may determine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +189,7 @@ def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) ->
     """Return for each question V, the greatest posterior, the likely and the certain share, and the mass of the best
     guesses that are likely; and by how much V of the first one may be wrong if the columns are drawn."""
     figures, masses, bests = np.zeros((len(questions), 5)), [], []
-    for block in _narrow(blocks):
+    for block in blocks:
         total = block.sum(axis=0)
         joint, total = block[:, total > 0.0], total[total > 0.0]
         for row, question in zip(figures, questions, strict=True):
@@ -185,18 +205,148 @@ def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) ->
     return rows, 1.96 * float(np.sqrt((mass**2 * (best - mass @ best) ** 2).sum()))
 
 
-def _narrow(blocks: Iterable[Float64Matrix]) -> Iterator[Float64Matrix]:
-    for block in blocks:
-        for start in range(0, block.shape[1], COLUMNS):
-            yield block[:, start : start + COLUMNS]
-
-
 def _of_level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> _Question:
     """Return the sets of the values below each concept of a depth, and of each value above it."""
-    offsets, ancestors = taxonomy.closure.offsets, taxonomy.closure.ancestors
-    sizes = offsets[values + 1] - offsets[values]
-    rows = np.repeat(np.arange(values.size), sizes)
-    above = ancestors[np.arange(rows.size) + np.repeat(offsets[values] - np.cumsum(sizes) + sizes, sizes)]
-    kept = (taxonomy.depth[above] == depth) | ((taxonomy.depth[values] < depth)[rows] & (above == values[rows]))
-    order = np.argsort(above[kept], kind="stable")
-    return _Question(rows[kept][order], np.flatnonzero(np.diff(above[kept][order], prepend=-1)))
+    owner, above = taxonomy.ancestors_at(values, depth)
+    order = np.argsort(above, kind="stable")
+    return _Question(owner[order], np.flatnonzero(np.diff(above[order], prepend=-1)))
+
+
+class AssessedMechanism(RecordMasker, Protocol):
+    """A mechanism with statistics in force; ``WindowedMechanism`` describes its members."""
+
+    @property
+    def needs_group(self) -> bool: ...
+
+    @property
+    def distances(self) -> tuple[Distance, ...]: ...
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
+
+
+def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
+    """Return the risk of a mechanism; ``counts``: those of the window.
+
+    Of several pairs of an attribute, the one that tells most counts; of all pairs, the one that stays least.
+
+    ``draws``: the number of records drawn for the figures of records that are not exact.
+    """
+    value, unchanged, rmse, channels = {}, {}, {}, []
+    for j, name in enumerate(source.attributes):
+        (values, prior), distance = value_law(counts.values[j]), source.distances[j]
+        channel = source.attribute_channel(j, values, counts)
+        joint = prior[:, None] * channel.rows
+        value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
+        unchanged[name] = float(prior @ channel.unchanged)
+        rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
+        channels.append(channel)
+    record, stays, sizes = dict(value), [], [len(d.taxonomy) for d in source.distances]
+    pairs = [both for both, column in counts.pairs.items() if column.keys.size]
+    if len(value) == 1 and not counts.lengths and not source.needs_group:
+        stays.append(unchanged[source.attributes[0]])
+    for both in pairs:
+        tuples = Tuples.of(counts, both, sizes)
+        law = source.mask_law(tuples, (channels[both[0]], channels[both[1]]), counts)
+        if law is not None:
+            found, share = _of_pair(source, tuples, law, channels[both[1 - tuples.place]], draws)
+            stays.append(share)
+            for name, own in found.items():
+                record[name] = own if record[name] is value[name] else max(own, record[name], key=_chance)
+    known = stays or not (pairs or source.needs_group)
+    return Risk(value, record if known else None, unchanged, min(stays, default=None), rmse)
+
+
+def _chance(learned: Disclosure) -> float:
+    return learned.vulnerability
+
+
+def _of_pair(
+    source: AssessedMechanism, tuples: Tuples, law: MaskLaw, own: Channel, draws: int
+) -> tuple[dict[str, Disclosure], float]:
+    """Return what all masks of random records tell of the scalar and of a random element, by attribute; and the share
+    of records of which no value is changed. ``own``: the channel of the scalar."""
+    before = tuples.draw(draws)
+    (scalar, elements), (masks, others) = before.values(), masked_columns(source, before, draws).values()
+    offsets = np.arange(draws + 1) if elements.offsets is None else elements.offsets
+    same = np.logical_and.reduceat(others.codes == elements.codes, offsets[:-1]) & (masks.codes == scalar.codes)
+    seen = own.rows[np.searchsorted(own.values, tuples.sides[0].positions)][:, own.classes.class_of[masks.codes]]
+    chosen, numbers = np.random.default_rng(1), np.diff(offsets)
+    columns = [
+        _posterior(tuples, law, int(mask), each, int(chosen.integers(each.size)), chances)
+        for mask, each, chances in zip(masks.codes, np.split(others.codes, offsets[1:-1]), seen.T, strict=True)
+    ]
+    found = {}
+    for j, weights, side, told in zip(
+        before, (np.ones(draws), numbers), tuples.sides, zip(*columns, strict=True), strict=True
+    ):
+        shares = weights / weights.sum()
+        error, taxonomy = hoeffding_bound(1.0 / float((shares**2).sum())), source.distances[j].taxonomy
+        joint = np.stack(told, axis=1) * shares
+        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, [joint], error)
+    return found, float(same.mean())
+
+
+def _posterior(
+    tuples: Tuples, law: MaskLaw, scalar: int, elements: Int32Array, chosen: int, seen: Float64Array
+) -> tuple[Float64Array, Float64Array]:
+    """Return the posterior of the scalar, and of the element with the index ``chosen``.
+
+    ``scalar``, ``elements``: their masks. ``seen``: P(the scalar's mask | a) of each scalar a.
+    """
+    a, b = tuples.sides
+    posterior: Float64Array = a.share
+    of_element = tuples.prior
+    masked = [(element, scalar) if tuples.place == 0 else (scalar, element) for element in elements.tolist()]
+    for k, likelihood in enumerate(law.likelihoods(masked)):
+        joint = tuples.prior / a.share[a.index] * likelihood
+        chances = np.asarray(np.bincount(a.index, joint, a.share.size), np.float64)
+        posterior = posterior * (chances if k == 0 else ratio(chances, seen))
+        posterior = posterior / posterior.sum()
+        if k == chosen:
+            of_element = ratio(joint, chances[a.index])
+    together = posterior[a.index] * of_element
+    return posterior, np.asarray(np.bincount(b.index, together, b.share.size), np.float64)
+
+
+def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
+    """Return the share of values that must change: ``least`` · (1 − Σ p²).
+
+    1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. A window that
+    consists mostly of one value can thus be masked, although no mechanism can change it much without distorting it.
+    """
+    return least * (1.0 - float((prior**2).sum()))
+
+
+def check_masking(name: str, channel: Channel, prior: Float64Array) -> None:
+    """Raise StatisticsError if masking changes too few values of an attribute, or masks determine too many.
+
+    The values other than the most frequent one are checked on their own: a window that is full of one value, by
+    accident or on purpose, has little variance, so that noise would leave the other records as they are. An attribute
+    with a single value is not checked: an attacker knows it without masks.
+
+    ``prior``: (n,) the share of each of the channel's values.
+    """
+    if prior.size < 2:
+        return
+    changed, others = prior * (1.0 - channel.unchanged), np.arange(prior.size) != prior.argmax()
+    rest = prior[others].sum()
+    apart = f"{name}, apart from its most frequent value"
+    for which, share, law in (
+        (name, changed.sum(), prior),
+        (apart, changed[others].sum() / rest, prior[others] / rest),
+    ):
+        if share < required_change(law):
+            raise StatisticsError(
+                f"{which}: masking would change {share:.2%} of the values of the window, and must change at least "
+                f"{required_change(law):.2%}: increase the noise"
+            )
+    joint, tiny = prior[:, None] * channel.rows, np.finfo(np.float64).tiny
+    right = (joint**2 / np.maximum(joint.sum(axis=0), tiny)).sum(axis=1) / prior
+    determined = float(changed[others & (right > 1.0 - MIN_DOUBT)].sum() / max(changed[others].sum(), tiny))
+    if determined > MAX_DETERMINED:
+        raise StatisticsError(
+            f"{apart}: {determined:.0%} of the values that masking changes become masks with a single possible "
+            f"original, and at most {MAX_DETERMINED:.0%} may; use other candidates, another matrix or another mechanism"
+        )

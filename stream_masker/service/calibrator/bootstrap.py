@@ -130,7 +130,7 @@ def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> 
 
 
 class Sample:
-    """Records from the beginning of the input topics, for the first statistics. It only reads: no group, no commits.
+    """Records from the beginning of the input, for the first statistics. It only reads: no group, no commits.
 
     It is complete with ``window_records`` records; with ``min_records`` when a read ends before that.
     """
@@ -182,11 +182,10 @@ class Sample:
         return values
 
     def _connect(self) -> Consumer:
-        """Connect, and assign all partitions of the input topics from their beginning."""
-        names, consumer = self._configuration.topics.names, new_reader(self._configuration)
-        counts = partition_counts(consumer, self._configuration, names, seconds=POLL_TIMEOUT_SECONDS)
-        partitions = [(name, number) for name, count in counts.items() for number in range(count)]
-        consumer.assign([TopicPartition(*partition, OFFSET_BEGINNING) for partition in partitions])
+        """Connect, and assign all partitions of the input from their beginning."""
+        topic, consumer = self._configuration.topics.input, new_reader(self._configuration)
+        [count] = partition_counts(consumer, self._configuration, [topic], seconds=POLL_TIMEOUT_SECONDS).values()
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
         self._consumer = consumer
         return consumer
 

@@ -29,7 +29,10 @@ class OntologySource(Section):
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
-    path: FieldPath = Field(description="The path of the code. A path with [*] makes it an array attribute.")
+    path: FieldPath = Field(
+        description="The path of the code. A path with [*] makes it an array attribute. Of several paths, as in "
+        "`after.code | before.code`, the first one with a code counts, and all get its mask.",
+    )
     label: FieldPath | None = Field(
         default=None,
         description="The path of the code's label, which is replaced by the masked concept's label; `.display` is the "
@@ -89,5 +92,5 @@ class NumericAttributeSection(Section):
 
 AnyAttributeSection: TypeAlias = Annotated[
     Annotated[AttributeSection, Tag("a mapping")] | Annotated[NumericAttributeSection, Tag("a number")],
-    by_key({"numeric": "a number"}, scalar="a mapping"),
+    by_key({"numeric": "a number"}, otherwise="a mapping"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from stream_masker.service.configuration.attributes import AttributeSection
@@ -12,7 +12,6 @@ from stream_masker.service.configuration.fields.sections import LevelSection
 from stream_masker.service.configuration.fields.transforms import transform_problems
 from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.configuration.topics import section_problems
 
 Problems: TypeAlias = Iterable[Problem]
@@ -93,25 +92,6 @@ def sufficient_window(configuration: Configuration) -> Problems:
         )
 
 
-def one_secret_source(configuration: Configuration) -> Problems:
-    """Each secret has exactly one source: a file or an environment variable."""
-    for location, secret in _secret_sources(configuration):
-        if secret is not None and len(secret.given) != 1:
-            yield location, "use exactly one of file and env"
-
-
-def _secret_sources(configuration: Configuration) -> Iterator[tuple[Location, SecretSource | None]]:
-    section = configuration.internal_topics
-    yield ("secret",), configuration.secret
-    yield ("internal_topics", "secret"), section.secret
-    for i, source in enumerate(section.previous_secrets):
-        yield ("internal_topics", "previous_secrets", i), source
-    yield ("http", "token"), configuration.http.token
-    registry = configuration.format.registry
-    yield ("format", "registry", "credentials"), registry.credentials
-    yield ("format", "registry", "token"), registry.token
-
-
 def one_registry_login(configuration: Configuration) -> Problems:
     """The registry has a password or a token, and keys are in the wire format only if values are."""
     section = configuration.format
@@ -143,6 +123,5 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     path_problems,
     transform_problems,
     sufficient_window,
-    one_secret_source,
     one_registry_login,
 )

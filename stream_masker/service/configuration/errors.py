@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
@@ -15,63 +16,56 @@ Location: TypeAlias = tuple[str | int, ...]
 Problem: TypeAlias = tuple[Location, str]
 """A location, and what is wrong with its value."""
 
-ALLOWED: Final = "allowed"
-"""The type of our own errors whose message says what is allowed."""
-
 PROBLEM: Final = "problem"
-"""The type of our own errors whose message says all."""
+"""The type of errors whose message says all."""
 
-SECRET_KEYS: Final = frozenset({"secret", "previous_secrets", "token", "credentials", "kafka"})
+SECRET_SOURCES: Final = frozenset({"secret", "previous_secrets", "token", "credentials"})
+"""Keys below which no key is shown that is unknown: it may be a secret in the wrong place."""
+
+SECRET_KEYS: Final = SECRET_SOURCES | {"kafka"}
 """Keys at and below which no value is shown."""
-
-Context: TypeAlias = Mapping[str, Any]
 
 KEY_ITSELF: Final = ("[key]",)
 """The end of pydantic's location of an error of a key, not of its value."""
 
-ALLOWED_BY_TYPE: Final[Mapping[str, Callable[[Context], str]]] = {
-    "literal_error": lambda ctx: ctx["expected"].replace("'", ""),
-    "int_type": lambda _: "a whole number",
-    "int_parsing": lambda _: "a whole number",
-    "int_from_float": lambda _: "a whole number",
-    "float_type": lambda _: "a number",
-    "float_parsing": lambda _: "a number",
-    "finite_number": lambda _: "a finite number",
-    "bool_type": lambda _: "true or false",
-    "bool_parsing": lambda _: "true or false",
-    "string_type": lambda _: "text",
-    "tuple_type": lambda _: "a list",
-    "dict_type": lambda _: "a mapping",
-    "model_type": lambda _: "a mapping",
-    "model_attributes_type": lambda _: "a mapping",
-    "greater_than": lambda ctx: f"a number above {ctx['gt']:g}",
-    "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']:g}",
-    "less_than_equal": lambda ctx: f"a number of at most {ctx['le']:g}",
-    "string_too_short": lambda _: "text that is not empty",
-    "string_too_long": lambda ctx: f"at most {ctx['max_length']} characters",
-    "string_pattern_mismatch": lambda ctx: f"text like {ctx['pattern']}",
-    "too_short": lambda ctx: f"{ctx['min_length']} or more entries",
-    "too_long": lambda ctx: f"at most {ctx['max_length']} entries",
-    "missing": lambda _: "a list of more values",
-    "union_tag_invalid": lambda ctx: join_options(ctx["expected_tags"].replace("'", "").split(", ")),
-}
-"""What is allowed where pydantic finds an error of a type."""
+WORDS: Final = (
+    (r"^Input should be |^Value error, ", ""),
+    (r", unable to parse.*|, got a number.*| after validation, not \d+$| or instance of \w+$", ""),
+    (r"^(\w+) should have ", ""),
+    (r"^greater than or equal to", "a number of at least"),
+    (r"^less than or equal to", "a number of at most"),
+    (r"^(greater|less) than", r"a number \1 than"),
+    (r"^a valid integer$", "a whole number"),
+    (r"^a valid number$", "a number"),
+    (r"^a valid boolean$", "true or false"),
+    (r"^a valid string$", "text"),
+    (r"^a valid (tuple|list)$", "a list"),
+    (r"^a valid dictionary$", "a mapping"),
+    (r"^Keys should be strings$", "text as a key, in quotes"),
+)
+"""Patterns in pydantic's messages, and what takes their place so that ``use`` can stand before them."""
 
 
 def model_problems(error: ValidationError, data: Any) -> list[Problem]:
-    """Return all problems that the model finds in the data, in the order of the file."""
+    """Return all problems that the model finds in the data.
+
+    Where alternatives are tried, those of one value are one problem, and problems inside a value leave out that the
+    value is none of the other alternatives.
+    """
     found: dict[Location, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         found.setdefault(_location(one, data), []).append(one)
-    outer = [at for at in found if any(len(other) > len(at) and other[: len(at)] == at for other in found)]
-    inner = {at: errors for at, errors in found.items() if at not in outer or _says_all(errors)}
-    problems = [(at, text) for at, errors in inner.items() for text in _texts(at, errors)]
-    return sorted(problems, key=lambda problem: _file_order(problem[0], data))
+    outer = {at[:depth] for at in found for depth in range(len(at))}
+    return [
+        (location, text)
+        for location, errors in found.items()
+        if location not in outer or any(map(_says_all, errors))
+        for text in _texts(location, errors)
+    ]
 
 
-def _says_all(errors: Sequence[ErrorDetails]) -> bool:
-    """Return whether an error tells more than that a value is of none of several kinds."""
-    return any(one["type"] in {PROBLEM, "too_short"} or one["loc"][-1:] == KEY_ITSELF for one in errors)
+def _says_all(error: ErrorDetails) -> bool:
+    return error["type"] == PROBLEM or error["loc"][-1:] == KEY_ITSELF
 
 
 def _location(error: ErrorDetails, data: Any) -> Location:
@@ -85,9 +79,9 @@ def _location(error: ErrorDetails, data: Any) -> Location:
         elif key != error["loc"][-1] or error["type"] != PROBLEM:
             continue
         location.append(key)
-    if error["type"] == "union_tag_invalid":
-        location.append("name")
-    return tuple(location)
+    if error["type"] == PROBLEM and SECRET_SOURCES.intersection(map(str, location[:-1])):
+        del location[-1]
+    return (*location, "name") if error["type"] == "union_tag_invalid" else tuple(location)
 
 
 def _texts(location: Location, errors: Sequence[ErrorDetails]) -> Iterable[str]:
@@ -100,22 +94,25 @@ def _texts(location: Location, errors: Sequence[ErrorDetails]) -> Iterable[str]:
         given = of_values[0]["input"]
         if location[-1:] == ("name",) and isinstance(given, Mapping):
             given = given.get("name")
-        options = list(dict.fromkeys(map(_allowed, of_values)))
-        yield f"{_shown(given, location)} is not allowed: use {join_options(options)}{_advice(given, of_values)}"
+        options = dict.fromkeys(map(_allowed, of_values))
+        yield f"{_shown(given, location)} is not allowed: use {' or '.join(options)}{_advice(given, of_values)}"
 
 
 def _allowed(error: ErrorDetails) -> str:
-    known = ALLOWED_BY_TYPE.get(error["type"])
-    return error["msg"] if known is None else known(error.get("ctx", {}))
+    """Return what is allowed, in the words of the configuration instead of Python's."""
+    text = error.get("ctx", {}).get("expected_tags") or error["msg"]
+    for pattern, words in WORDS:
+        text = re.sub(pattern, words, text)
+    return text.replace("'", "")
 
 
 def _advice(given: Any, errors: Sequence[ErrorDetails]) -> str:
+    """Return which option may be meant, or that quotes make a number or a date text."""
     if isinstance(given, str):
-        tags = [one.get("ctx", {}) for one in errors]
-        options = ", ".join(str(ctx.get("expected") or ctx.get("expected_tags") or "") for ctx in tags)
-        return did_you_mean(given, options.replace("'", "").replace(" or ", ", ").split(", "))
-    is_text = all(one["type"] in {"string_type", ALLOWED} for one in errors)
-    return "; quotes make it text" if is_text and isinstance(given, bool | int | float) else ""
+        options = " ".join(_allowed(one) for one in errors if one["type"] in {"literal_error", "union_tag_invalid"})
+        return did_you_mean(given, re.findall(r"\w+", options))
+    is_scalar = not isinstance(given, Mapping | list | tuple | None)
+    return "; quotes make it text" if is_scalar and all(one["type"] == "string_type" for one in errors) else ""
 
 
 def _shown(value: Any, location: Location) -> str:
@@ -130,23 +127,9 @@ def _shown(value: Any, location: Location) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _file_order(location: Location, data: Any) -> list[int]:
-    """Return the sort key of a location by its order in the file; missing keys come last."""
-    ranks = []
-    for key in location:
-        keys = list(data) if isinstance(data, Mapping) else list(range(len(data))) if isinstance(data, list) else []
-        ranks.append(keys.index(key) if key in keys else len(keys))
-        data = data[key] if key in keys else None
-    return ranks
-
-
 def problem_report(name: str, problems: Iterable[Problem], variables: Mapping[Location, str]) -> str:
     """Return one message with all problems; ``variables``: the environment variables that set locations."""
-    lines = list(
-        dict.fromkeys(
-            f"  {format_location(location)}{_from_variable(location, variables)}: {text}" for location, text in problems
-        )
-    )
+    lines = dict.fromkeys(f"  {format_location(at)}{_from_variable(at, variables)}: {text}" for at, text in problems)
     count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
     return "\n".join([f"{name}: the configuration has {count}", *lines])
 

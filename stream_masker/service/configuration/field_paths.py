@@ -42,7 +42,12 @@ def key_path(configuration: Configuration, text: str) -> Path:
 def code_places(configuration: Configuration, attribute: AttributeSection) -> list[Place]:
     """Return the places of an attribute's codes. Raises ConfigurationError."""
     copies = tuple(field_path(configuration, text) for text in attribute.copies)
-    codes = [field_path(configuration, text) for text in (attribute.path, *attribute.also)]
+    first, *others = [field_path(configuration, text) for text in alternatives(attribute.path)]
+    if others and first.arrays:
+        raise ConfigurationError(f"path {attribute.path!r} has a [*]: list its further paths in also")
+    if attribute.also and not first.arrays:
+        raise ConfigurationError(f"also needs a path with [*]; of one code, write path: {attribute.path} | …")
+    codes = [first, *others, *(field_path(configuration, text) for text in attribute.also)]
     return [
         Place(code, label_path(configuration, attribute, code), () if k else copies) for k, code in enumerate(codes)
     ]
@@ -80,7 +85,7 @@ def type_paths(configuration: Configuration) -> tuple[Path, ...]:
 
 def _path_texts(configuration: Configuration) -> Iterator[str]:
     for attribute in configuration.nominal.values():
-        yield from (attribute.path, *attribute.also, *attribute.copies)
+        yield from (*alternatives(attribute.path), *attribute.also, *attribute.copies)
     fields = configuration.fields
     yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references)
     yield from (*fields.pseudonyms, *fields.generalize, *fields.shift, *fields.constant)
@@ -133,19 +138,21 @@ def _path_readers(configuration: Configuration) -> Iterator[tuple[Location, Call
 def _attribute_path_readers(
     configuration: Configuration, attribute: AnyAttributeSection
 ) -> Iterator[tuple[Location, Callable[[], Path]]]:
-    yield ("path",), partial(field_path, configuration, attribute.path)
+    for i, text in enumerate(alternatives(attribute.path)):
+        yield ("path", i) if i else ("path",), partial(field_path, configuration, text)
     if isinstance(attribute, AttributeSection):
         for i, text in enumerate(attribute.also):
             yield ("also", i), partial(field_path, configuration, text)
         if attribute.label is not None:
-            yield ("label",), partial(_label, configuration, attribute, attribute.path)
+            yield ("label",), partial(_label, configuration, attribute, alternatives(attribute.path)[0])
         for i, copy in enumerate(attribute.copies):
             yield ("copies", i), partial(field_path, configuration, copy)
 
 
 def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:
     path = label_path(configuration, attribute, field_path(configuration, code))
-    if path is None or (attribute.also and not str(attribute.label).startswith(".")):
+    several = attribute.also or alternatives(attribute.path)[1:]
+    if path is None or (several and not str(attribute.label).startswith(".")):
         raise ConfigurationError(f"{attribute.label!r} is the label of one path: use a name beside each code, as .text")
     return path
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.checks import consistency_problems
 from stream_masker.service.configuration.errors import Location, format_location, model_problems, problem_report
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.defaults import with_default_mechanism
-from stream_masker.service.configuration.strict_yaml import parse_yaml
 
 VARIABLE_PREFIX = "STREAM_MASKER__"
 KEY_SEPARATOR = "__"
 KAFKA_PROPERTIES: Location = ("kafka", "properties")
 REQUIRED_SECTIONS = "a mapping with at least ontologies, attributes and fields"
+
+QUOTED = re.compile(r" *'(?!<[a-z ]+>')[^']{2,}'| *\"[^\"]{2,}\"| *![^ ]+")
+"""Quotations from the document in PyYAML's messages; its own token names, such as '<stream end>', do not match."""
 
 
 def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ) -> Configuration:
@@ -28,7 +34,16 @@ def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ
 
     Raises ConfigurationError with one line per problem: where it is, what was given and what is allowed.
     """
-    data = _mapping(parse_yaml(_text(Path(path)), name=str(path)), str(path))
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: the configuration cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: the configuration is not UTF-8 text (byte {error.start})") from None
+    data = parse_yaml(text, name=str(path))
+    if not isinstance(data, Mapping):
+        kind = "empty" if data is None else "not a mapping"
+        raise ConfigurationError(f"{path}: the configuration is {kind}: use {REQUIRED_SECTIONS}")
     return parse_configuration(data, environ=environ, folder=Path(path).parent, name=str(path))
 
 
@@ -44,12 +59,12 @@ def parse_configuration(
     ``folder``: base of relative file names. ``name``: prefix of error messages. Raises ConfigurationError.
     """
     merged, variables = apply_overrides(data, environ or {})
-    complete, default_reason = with_default_mechanism(merged)
+    merged, default_reason = with_default_mechanism(merged)
     try:
-        configuration = Configuration.model_validate(complete)
+        configuration = Configuration.model_validate(merged)
         problems = consistency_problems(configuration)
     except ValidationError as error:
-        problems = model_problems(error, complete)
+        problems = model_problems(error, merged)
     if problems:
         raise ConfigurationError(problem_report(name, problems, variables))
     return configuration.loaded(folder or Path(), default_reason)
@@ -73,7 +88,7 @@ def apply_overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> tupl
             if not isinstance(section, dict):
                 raise ConfigurationError(f"{variable}: {format_location(location)} is not a mapping")
             name = part.replace("_", ".") if location == KAFKA_PROPERTIES else part
-            key = next((known for known in section if known.lower() == name), name)
+            key = next((known for known in section if str(known).lower() == name), name)
             location = (*location, key)
             if depth == len(parts):
                 section[key] = _value(variable, environ[variable])
@@ -88,23 +103,34 @@ def _value(variable: str, text: str) -> Any:
     if not text.startswith(("[", "{")):
         return text
     try:
-        value = parse_yaml(text, name=variable)
+        return parse_yaml(text, name=variable)
     except ConfigurationError:
         return text
-    return value if isinstance(value, list | dict) else text
 
 
-def _text(path: Path) -> str:
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which takes the last one of duplicate keys; here they are errors."""
+
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise ConstructorError(None, None, f"duplicate key {key.value}", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, *, name: str) -> Any:
+    """Parse one YAML document; ``name`` is the prefix of error messages.
+
+    Raises ConfigurationError with line and column. Except for duplicate keys, its message never contains content of the
+    document, which may be a secret.
+    """
     try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise ConfigurationError(f"{path}: the configuration cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: the configuration is not UTF-8 text (byte {error.start})") from None
-
-
-def _mapping(data: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        kind = "empty" if data is None else "not a mapping"
-        raise ConfigurationError(f"{name}: the configuration is {kind}: use {REQUIRED_SECTIONS}")
-    return data
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe loader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigurationError(f"{name}: {position}{QUOTED.sub('', error.problem or 'not YAML')}") from None
+    except (yaml.YAMLError, RecursionError):
+        raise ConfigurationError(f"{name}: not YAML: a character is not allowed, or it is nested too deeply") from None

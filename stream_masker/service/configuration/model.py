@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.paths import alternatives, compile_path
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
     AttributeSection,
@@ -133,15 +132,6 @@ class Configuration(Section):
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
 
-    def for_topic(self, topic: str) -> Configuration:
-        """Return the configuration of one input topic, with the names of its own topics.
-
-        Raises ConfigurationError if it is no input topic.
-        """
-        if topic not in self.topics.names:
-            raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
-        return self.model_copy(update={"topics": self.topics.of(topic)})
-
     @property
     def nominal(self) -> dict[str, AttributeSection]:
         """The attributes with an ontology, in configuration order."""
@@ -151,7 +141,8 @@ class Configuration(Section):
     def may_lack_codes(self) -> bool:
         """Whether records may have one of several scalar codes without another. No promise holds for them, other than
         where there are two attributes alone."""
-        scalars = [attribute for attribute in self.nominal.values() if not compile_path(attribute.path).arrays]
+        paths = {name: compile_path(alternatives(each.path)[0]) for name, each in self.nominal.items()}
+        scalars = [each for name, each in self.nominal.items() if not paths[name].arrays]
         lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
         return len(scalars) > 1 and len(self.nominal) > 2 and any(lacking)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, model_validator
 
 from stream_masker.service.configuration.base import (
     Duration,
@@ -108,9 +108,7 @@ class GroupsSection(Section):
 
 
 class SecretSource(Section):
-    """The source of the secret: exactly one of the two."""
-
-    hides_keys: ClassVar[bool] = True
+    """The source of a secret: exactly one of the two."""
 
     file: NonEmptyText | None = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
@@ -119,16 +117,16 @@ class SecretSource(Section):
         default=None, description="The name of an environment variable with at least 16 bytes."
     )
 
-    @property
-    def given(self) -> list[str]:
-        """The names of the sources that are given."""
-        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.file is None) == (self.env is None):
+            raise ValueError("exactly one of file and env")
+        return self
 
 
 Url: TypeAlias = Annotated[
     str,
-    matching(URL_PATTERN, "a URL that starts with http:// or https:// and has no user or password"),
-    WithJsonSchema({"type": "string", "pattern": URL_PATTERN}),
+    *matching(URL_PATTERN, "a URL that starts with http:// or https:// and has no user or password"),
 ]
 
 

@@ -1,60 +1,37 @@
-"""The configuration section of the topics, with one or several input topics, and the checks of their names."""
+"""The configuration section of the topics, and the check that their names differ."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
-from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Section, matching
-
-TOPIC_PLACEHOLDER = "{topic}"
-TEMPLATE_ROLES = ("output", "rejected")
-"""The keys of ``topics`` that may have the placeholder."""
 
 INTERNAL_ROLES = ("calibration", "statistics", "drift")
 """The keys of the topics that only stream-masker's processes write and read."""
 
-
-NAME = r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*"
-NAME_PATTERN = f"^{NAME}$"
-TEMPLATE_PATTERN = r"^\.*([A-Za-z0-9_-]|\{topic\})([A-Za-z0-9._-]|\{topic\})*$"
+NAME_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 
 TopicName: TypeAlias = Annotated[
     str,
-    matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
-    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN, "maxLength": 249}),
+    *matching(NAME_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249),
 ]
-TopicTemplate: TypeAlias = Annotated[
-    str,
-    matching(
-        TEMPLATE_PATTERN,
-        "a topic name of letters, digits, ., - and _, in which {topic} stands for the input topic",
-        249,
-    ),
-    WithJsonSchema({"type": "string", "pattern": TEMPLATE_PATTERN, "maxLength": 249}),
-]
-"""A topic name in which ``{topic}`` stands for the name of the input topic."""
 
 
 class TopicsSection(Section):
     """The names of the topics, all different."""
 
-    input: TopicName | Annotated[tuple[TopicName, ...], Field(min_length=1)] = Field(
-        default="discharges", description="The topic of the events to mask, or a list of topics."
+    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
+    output: TopicName = Field(
+        default="discharges.masked",
+        description="The topic of the masked events. Default: the input's name with `.masked`.",
     )
-    output: TopicTemplate = Field(
-        default="{topic}.masked",
-        description="The topic of the masked events, in which `{topic}` stands for the input topic. With several input "
-        "topics, each has an output topic of its own.",
-    )
-    rejected: TopicTemplate = Field(
-        default="{topic}.rejected",
-        description="The topic of the rejections: where and why a record was rejected, never its values. `{topic}` "
-        "stands for the input topic; without it, several input topics share one.",
+    rejected: TopicName = Field(
+        default="discharges.rejected",
+        description="The topic of the rejections: where and why a record was rejected, never its values. Default: the "
+        "input's name with `.rejected`.",
     )
     calibration: TopicName = Field(
         default="stream-masker.calibration",
@@ -69,59 +46,22 @@ class TopicsSection(Section):
     )
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the input topics."""
-        return self.input if isinstance(self.input, tuple) else (self.input,)
-
-    @property
-    def several(self) -> bool:
-        """Whether there may be several input topics."""
-        return isinstance(self.input, tuple)
-
-    @property
-    def single(self) -> str:
-        """The name of the only input topic. Raises ConfigurationError if there may be several."""
-        if isinstance(self.input, tuple):
-            raise ConfigurationError("topics.input: gives several topics: choose one with --topic")
-        return self.input
-
-    def of(self, topic: str) -> TopicsSection:
-        """Return the names of the topics of one input topic."""
-        names = {role: getattr(self, role).replace(TOPIC_PLACEHOLDER, topic) for role in TEMPLATE_ROLES}
-        return self.model_copy(update={"input": topic, **names})
-
-    @property
     def internal(self) -> dict[str, str]:
         """The topics that stream-masker's processes share, by role."""
         return {role: getattr(self, role) for role in INTERNAL_ROLES}
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_placeholders(cls, given: Any) -> Any:
-        """Replace the placeholders by the name of the input topic, if it is the only one."""
-        if not isinstance(given, dict):
+    def _name_by_input(cls, given: Any) -> Any:
+        """Derive the names of the output and of the rejections from that of the input."""
+        if not isinstance(given, dict) or not isinstance(name := given.get("input"), str):
             return given
-        defaults = {name: field.default for name, field in cls.model_fields.items()}
-        names = {role: given.get(role, defaults[role]) for role in TEMPLATE_ROLES}
-        topic = given.get("input", defaults["input"])
-        if not isinstance(topic, str):
-            return given
-        filled = {k: v.replace(TOPIC_PLACEHOLDER, topic) if isinstance(v, str) else v for k, v in names.items()}
-        return {**given, **filled}
+        return {"output": f"{name}.masked", "rejected": f"{name}.rejected", **given}
 
 
-TopicProblems: TypeAlias = Iterator[tuple[str, str]]
-
-
-def section_problems(topics: TopicsSection) -> TopicProblems:
-    """Yield the problems that can be found without the broker: topics that have two roles, or are named twice."""
-    if topics.several and TOPIC_PLACEHOLDER not in topics.output:
-        yield "output", "several input topics need an output topic each: use a name with {topic}"
-    for name, count in Counter(topics.names).items():
-        if count > 1:
-            yield "input", f"{name!r} is given {count} times"
+def section_problems(topics: TopicsSection) -> Iterator[tuple[str, str]]:
+    """Yield the roles of topics that have the same name as another one, with the problem."""
     roles: dict[str, str] = {}
-    for names in map(topics.of, topics.names):
-        for role, name in names:
-            if (other := roles.setdefault(name, role)) != role:
-                yield role, f"{name!r} is also topics.{other}: all topics must differ"
+    for role, name in topics:
+        if (other := roles.setdefault(name, role)) != role:
+            yield role, f"{name!r} is also topics.{other}: all topics must differ"

@@ -100,7 +100,7 @@ class TopicWatcher:
                 seen.on_statistics(seal.open(message.key() or b"", value))
 
         self._handlers = {
-            topics.single: seen.on_input,
+            topics.input: seen.on_input,
             topics.output: seen.on_output,
             topics.rejected: seen.on_rejected,
             topics.statistics: on_statistics,

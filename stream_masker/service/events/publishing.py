@@ -169,7 +169,7 @@ def publish(
     broker or the topic does not exist, ConfigurationError if the settings of the schema registry cannot be used,
     ParameterError for a rate that is not positive, FormatUnavailableError if the registry does not have the schema.
     """
-    topic, properties = configuration.topics.single, confluent_properties(configuration)
+    topic, properties = configuration.topics.input, confluent_properties(configuration)
     encoder = event_encoder(configuration)
     require_broker(properties)
     producer = connect_producer({**PRODUCER_DEFAULTS, **properties})

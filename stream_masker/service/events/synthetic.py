@@ -196,7 +196,7 @@ def synthetic_discharges(
         )
     taxonomies, attributes = build_taxonomies(configuration), []
     for name, section in configuration.nominal.items():
-        path = compile_path(section.path)
+        path = compile_path(alternatives(section.path)[0])
         label, copies = label_path(configuration, section, path), tuple(map(compile_path, section.copies))
         attributes.append(SyntheticAttribute(name, taxonomies[name], path, label, copies))
     key = None if configuration.noise_key == POSITION else compile_path(alternatives(configuration.noise_key)[0])

@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.risk.records import value_law
+from stream_masker.core.risk.law import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.pipeline.formats import RecordFormat

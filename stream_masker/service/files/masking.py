@@ -257,9 +257,7 @@ class FileMasking:
         mechanism, window, version = self._mechanism, self._window, None
         if window is not None:
             limits = build_risk_limits(self._configuration)
-            version = assess_version(
-                mechanism, window.statistics, window.counts, mechanism.distances, limits, brief=True
-            )
+            version = assess_version(mechanism, window.statistics, window.counts, mechanism.distances, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,
@@ -299,7 +297,7 @@ class FileMasking:
         if event is None:
             raise ServiceError(f"{Path(source).name} has no event {number}")
         assert self._window is not None, "the window is computed above"
-        secret = masking_secret(self._configuration, self._configuration.topics.single)
+        secret = masking_secret(self._configuration, self._configuration.topics.input)
         form, styles = file_format(self._configuration), self._window.message.styles
         explainer = Explainer(self.plan, self._mechanism, secret, styles, self._window.counts, form)
         yield f"{Path(source).name}, event {number}: {self._mechanism.name}, statistics version {version}"

@@ -140,4 +140,4 @@ def event_encoder(configuration: Configuration) -> EventEncoder | None:
     if section.value == "json":
         return None
     schemas = SchemaLookup(connect_registry(configuration), section.registry.url)
-    return EventEncoder(schemas, configuration.topics.single, section.key == "confluent")
+    return EventEncoder(schemas, configuration.topics.input, section.key == "confluent")

@@ -19,15 +19,8 @@ READER_GROUP = "stream-masker-reader"
 
 
 def consumer_group_id(configuration: Configuration) -> str:
-    """Return the consumer group of all workers of one deployment: ``group.id`` if configured, else a derived name.
-
-    It contains the name of the input topic. With several input topics it contains that of the calibration topic, so
-    that the group and its offsets stay the same when topics are added.
-    """
-    topics, configured = configuration.topics, configuration.kafka.properties.get("group.id")
-    if configured is not None:
-        return str(configured)
-    return f"{topics.calibration}.workers" if topics.several else f"stream-masker.{topics.single}"
+    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name of its own."""
+    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
 
 
 def transactional_id_prefix(configuration: Configuration) -> str:
@@ -106,7 +99,6 @@ def required_access(configuration: Configuration) -> list[AccessRule]:
 
 
 def _topic_rules(topics: TopicsSection, role: str, access: Mapping[PrincipalRole, str]) -> Iterator[AccessRule]:
-    """Yield the rules of the topics of a role; ``access``: operations of each principal, separated by spaces."""
-    for name in (str(getattr(names, role)) for names in map(topics.of, topics.names)):
-        for principal, operations in {**access, PrincipalRole.ADMINISTRATOR: "Create Describe DescribeConfigs"}.items():
-            yield AccessRule(principal, "topic", name, tuple(operations.split()))
+    """Yield the rules of the topic of a role; ``access``: operations of each principal, separated by spaces."""
+    for principal, operations in {**access, PrincipalRole.ADMINISTRATOR: "Create Describe DescribeConfigs"}.items():
+        yield AccessRule(principal, "topic", getattr(topics, role), tuple(operations.split()))

@@ -85,11 +85,11 @@ class RequiredTopic:
 
 
 def required_topics(
-    configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS, inputs: Mapping[str, int] = NO_TOPICS
+    configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS, existing: Mapping[str, int] = NO_TOPICS
 ) -> tuple[RequiredTopic, ...]:
     """Return the topics of a configuration.
 
-    ``inputs``: the number of partitions of each input topic that exists. ``partitions``: that of a new one. The output
+    ``existing``: the numbers of partitions of existing topics. ``partitions``: that of a new input. The output
     may be compacted unless its records have no keys; rejections have none. The calibration topic keeps blocks at least
     twice as long as the window.
     """
@@ -102,17 +102,11 @@ def required_topics(
     output |= delete if configuration.message.key == "drop" else {}
     rejected = {**delete, MESSAGE_BYTES: str(written)}
     blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), MESSAGE_BYTES: str(max(MAX_BLOCK_BYTES, written))}
-    needed: dict[str, RequiredTopic] = {}
-    for input_name in names.names:
-        topic, count = names.of(input_name), inputs.get(input_name, partitions)
-        for one in (
-            RequiredTopic("input", input_name, count, {COMPRESSION: "uncompressed"}),
-            RequiredTopic("output", topic.output, count, output, message_bytes=written),
-            RequiredTopic("rejected", topic.rejected, count, rejected, message_bytes=written),
-        ):
-            needed.setdefault(one.name, one)
+    count = existing.get(names.input, partitions)
     return (
-        *needed.values(),
+        RequiredTopic("input", names.input, count, {COMPRESSION: "uncompressed"}),
+        RequiredTopic("output", names.output, count, output, message_bytes=written),
+        RequiredTopic("rejected", names.rejected, count, rejected, message_bytes=written),
         RequiredTopic("calibration", names.calibration, 1, blocks, kept, written),
         RequiredTopic("statistics", names.statistics, 1, compact),
         RequiredTopic("drift", names.drift, 1, delete),

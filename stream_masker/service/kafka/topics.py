@@ -93,7 +93,7 @@ def prepare_topics(
     """
     with closing(_connect(configuration)) as admin, _described():
         found = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
-        required = required_topics(configuration, partitions=partitions, inputs=found)
+        required = required_topics(configuration, partitions=partitions, existing=found)
         names = [topic.name for topic in required]
         existing = _existing(admin, names)
         lines = plan_topics(required, existing)

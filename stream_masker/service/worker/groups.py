@@ -58,17 +58,14 @@ class Batch:
             self.revoked |= self.groups.pop(partition, None) is not None
 
 
-def mask_batch(masker_of: Callable[[str], RecordMasker], batch: Batch, version: int) -> dict[Partition, Result]:
-    """Mask all records of a topic at once. ``masker_of``: the masker of a topic; ``version``: of the statistics."""
-    topics: dict[str, dict[int, Inputs]] = {}
-    for (topic, number), groups in batch.groups.items():
-        inputs = to_inputs(groups[0], headers=masker_of(topic).reads_headers)
-        topics.setdefault(topic, {})[number] = inputs
-    return {
-        Partition(topic, number): result
-        for topic, inputs in topics.items()
-        for number, result in masker_of(topic).mask_all(topic, inputs, statistics_version=version).items()
-    }
+def mask_batch(masker: RecordMasker, batch: Batch, version: int) -> dict[Partition, Result]:
+    """Mask the records of all partitions at once; ``version``: of the statistics."""
+    if not batch.groups:
+        return {}
+    topic = next(iter(batch.groups)).topic
+    inputs = {p.number: to_inputs(groups[0], headers=masker.reads_headers) for p, groups in batch.groups.items()}
+    results = masker.mask_all(topic, inputs, statistics_version=version)
+    return {Partition(topic, number): result for number, result in results.items()}
 
 
 def to_inputs(messages: Sequence[KafkaMessage], *, headers: bool) -> Inputs:
@@ -145,13 +142,11 @@ class MicroWindows:
                 batch.groups.setdefault(partition, []).append(self._release(partition, window, now))
         return batch
 
-    def mask(
-        self, masker_of: Callable[[str], RecordMasker], batch: Batch, version: int, now: float
-    ) -> dict[Partition, Result]:
+    def mask(self, masker: RecordMasker, batch: Batch, version: int, now: float) -> dict[Partition, Result]:
         """Mask the groups of a batch. One that is too small returns to its window, with the groups after it."""
         results: dict[Partition, Result] = {}
         for partition, groups in [*batch.groups.items()]:
-            masker, masked = masker_of(partition.topic), []
+            masked = []
             for index, group in enumerate(groups):
                 inputs, hold = to_inputs(group, headers=masker.reads_headers), self._limits.may_hold(group)
                 try:

@@ -125,35 +125,31 @@ def check_start(configuration: Configuration, client: Consumer) -> dict[str, int
     """
     topics = configuration.topics
     require_broker(confluent_properties(configuration), seconds=REQUEST_SECONDS)
-    outputs = [name for topic in map(topics.of, topics.names) for name in (topic.output, topic.rejected)]
-    names = [*topics.names, *outputs, topics.calibration, topics.statistics]
-    counts = partition_counts(client, configuration, dict.fromkeys(names), seconds=REQUEST_SECONDS)
-    for name in topics.names:
-        output = topics.of(name).output
-        if counts[output] < counts[name]:
-            raise ServiceError(
-                f"topic {output} has {counts[output]} partitions and {name} has {counts[name]}: "
-                f"a masked record keeps its partition number, so {output} needs at least {counts[name]}"
-            )
-        check_committed_offsets(configuration, client, name, range(counts[name]))
+    names = [topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics]
+    counts = partition_counts(client, configuration, names, seconds=REQUEST_SECONDS)
+    needed, given = counts[topics.input], counts[topics.output]
+    if given < needed:
+        raise ServiceError(
+            f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
+            f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
+        )
+    check_committed_offsets(configuration, client, range(needed))
     return counts
 
 
-def check_committed_offsets(
-    configuration: Configuration, client: Consumer, topic: str, partitions: Iterable[int]
-) -> None:
-    """Raise ServiceError if records of an input topic would be masked again, because the group's offsets are gone.
+def check_committed_offsets(configuration: Configuration, client: Consumer, partitions: Iterable[int]) -> None:
+    """Raise ServiceError if records of the input would be masked again, because the group's offsets are gone.
 
     Kafka deletes the offsets of a group that has been empty for some days. A configured ``auto.offset.reset`` is an
     explicit choice, with which nothing is checked. Raises KafkaException if no broker answers.
     """
     if RESET_PROPERTY in configuration.kafka.properties:
         return
+    topic, output = configuration.topics.input, configuration.topics.output
     committed = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
     for error in (p.error for p in committed if p.error is not None):
         raise KafkaException(error)
     unknown = [p.partition for p in committed if p.offset < 0 and _has_offsets(client, topic, p.partition)]
-    output = configuration.topics.of(topic).output
     masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(configuration, output, n)]
     if masked:
         raise ServiceError(
@@ -188,26 +184,22 @@ def _worker_parts(
     """Return the parts of a worker; ``partitions``: of its topics by name."""
     topics, worker = configuration.topics, configuration.worker
     properties = producer_properties(configuration, transactional_id(configuration))
-    encode = block_encoder(configuration, masking)
-
-    def outputs(topic: str) -> Outputs:
-        names = topics.of(topic)
-        return Outputs(
-            input=topic,
-            output=names.output,
-            rejected=names.rejected,
-            calibration=names.calibration,
-            rejected_partitions=partitions[names.rejected],
-            encode_block=encode,
-        )
+    outputs = Outputs(
+        input=topics.input,
+        output=topics.output,
+        rejected=topics.rejected,
+        calibration=topics.calibration,
+        rejected_partitions=partitions[topics.rejected],
+        encode_block=block_encoder(configuration, masking),
+    )
 
     def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
-            topics.names,
+            topics.input,
             BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
-            has_place=lambda partition: partition.number < partitions[topics.of(partition.topic).output],
+            has_place=lambda partition: partition.number < partitions[topics.output],
             before_revoke=before_revoke,
             forget=forget,
             from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ class Source:
     def __init__(
         self,
         client: Consumer,
-        topics: Sequence[str],
+        topic: str,
         limits: BatchLimits,
         *,
         running: Callable[[], bool],
@@ -102,7 +102,7 @@ class Source:
         from_end: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._topics, self._limits = client, [*topics], limits
+        self._client, self._topic, self._limits = client, topic, limits
         self._running, self._has_place = running, has_place
         self._before_revoke, self._forget, self._from_end, self._clock = before_revoke, forget, from_end, clock
         self._member: str | None = None
@@ -126,9 +126,8 @@ class Source:
         """Join the group; later calls do nothing."""
         if not self._joined:
             self._joined = True
-            self._client.subscribe(
-                self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-            )
+            on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
+            self._client.subscribe([self._topic], **on)
 
     def read(self, committing: Callable[[], bool]) -> Batch:
         """Return the next batch; an empty one if no record arrives for a while.

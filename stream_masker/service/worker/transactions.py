@@ -84,15 +84,15 @@ class _StepError(Exception):
 class Transactions:
     """Writes one batch after the other under one transactional id.
 
-    ``connect`` makes a producer. ``outputs`` returns the outputs of an input topic. ``running`` returns False when the
-    process stops. ``expiry``: seconds after which the brokers abort an open transaction. ``retry_delay``: the least
-    seconds that the producer waits before it sends a request again.
+    ``connect`` makes a producer. ``running`` returns False when the process stops. ``expiry``: seconds after which the
+    brokers abort an open transaction. ``retry_delay``: the least seconds that the producer waits before it sends a
+    request again.
     """
 
     def __init__(
         self,
         connect: Callable[[], Producer],
-        outputs: Callable[[str], Outputs],
+        outputs: Outputs,
         *,
         running: Callable[[], bool],
         expiry: float,
@@ -190,7 +190,7 @@ class Transactions:
         self._must("begin", lambda _: self._producer.begin_transaction())
         counts = TransactionCounts()
         for partition, result in results.items():
-            counts += self._outputs(partition.topic).send(partition.number, result, self._send)
+            counts += self._outputs.send(partition.number, result, self._send)
         offsets = [TopicPartition(*partition, result.offsets[-1] + 1) for partition, result in results.items()]
         self._request("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("flush", lambda t: _flush(self._producer, t))

@@ -220,12 +220,12 @@ class Session:
     def _mask(self, batch: Batch) -> dict[Partition, Result]:
         """Mask a batch. If the format of the records is not available, the batch is read again after a while."""
         report, statistics = self._parts.report, self._parts.statistics.active
-        masker_of, version = statistics.masking.masker_of, statistics.version
+        masker, version = statistics.masking.masker, statistics.version
         try:
             if self._windows is None:
-                results = mask_batch(masker_of, batch, version)
+                results = mask_batch(masker, batch, version)
             else:
-                results = self._windows.mask(masker_of, batch, version, self._clock())
+                results = self._windows.mask(masker, batch, version, self._clock())
         except FormatUnavailableError as error:
             report.format_unavailable(str(error))
             self._settle()

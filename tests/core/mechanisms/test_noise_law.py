@@ -13,7 +13,7 @@ from support.real_codes import real_pairs
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.law import Distribution, NoiseLaw, NoisePair
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk.records import Tuples, value_law
+from stream_masker.core.risk.law import Tuples, value_law
 
 SIZE = 24
 DRAWS = 8000

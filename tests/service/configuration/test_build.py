@@ -149,3 +149,25 @@ class TestMechanism:
 
     def test_noise_is_random_without_a_secret(self, build):
         assert self.masked(build(), None) != self.masked(build(), None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"path": "after.codes[*] | before.codes[*]"}, "list its further paths in also"),
+        ({"path": "after.code", "also": ["before.code"]}, "also needs a path with"),
+    ],
+)
+def test_several_paths_are_of_one_code_or_of_an_array(build, changed, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        build_plan(build(attributes=attributes(**changed)))
+
+
+def test_a_code_may_have_several_paths(build):
+    (principal, _) = build_plan(build(attributes=attributes(path="after.code | before.code", label=".text"))).attributes
+    assert [path.text for path in principal.written] == [
+        "after.code",
+        ".text beside after.code",
+        "before.code",
+        ".text beside before.code",
+    ]

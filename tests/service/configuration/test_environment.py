@@ -27,7 +27,6 @@ def error_message(data, **variables):
         ("HTTP", "{port: 1, host: a}", lambda c: (c.http.port, c.http.host), (1, "a")),
         ("KAFKA__BOOTSTRAP_SERVERS", "a:1,b:2", lambda c: c.kafka.bootstrap_servers, "a:1,b:2"),
         ("TOPICS__INPUT", "7", lambda c: c.topics.input, "7"),
-        ("TOPICS__INPUT", "[a, b]", lambda c: c.topics.input, ("a", "b")),
         ("WORKER__INSTANCE", "", lambda c: c.worker.instance, ""),
         ("MECHANISM__CORRELATED", "false", lambda c: c.mechanism.correlated, False),
         ("CALIBRATION__WINDOW_AGE", "12h", lambda c: c.calibration.window_age, 43_200.0),

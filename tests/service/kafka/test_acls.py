@@ -88,24 +88,3 @@ def test_other_roles_and_principals_without_a_type_are_refused(tmp_path: Path, g
     done = CliRunner().invoke(main, ["topics", "--config", str(path), "--acls", "--principal", given])
     assert done.exit_code == 2
     assert "is not ROLE=PRINCIPAL with a role of producer, worker" in done.output.replace("\n", " ")
-
-
-def topic_rules(configuration: Configuration, role: PrincipalRole) -> set[tuple[str, bool, tuple[str, ...]]]:
-    rules = [rule for rule in required_access(configuration) if rule.role is role and rule.resource == "topic"]
-    return {(rule.name, rule.prefixed, rule.operations) for rule in rules}
-
-
-def test_each_of_several_input_topics_has_its_rules() -> None:
-    topics = {"input": ["labs", "visits"], "rejected": "rejections"}
-    given = parse_configuration({**yaml.safe_load(TEXT), "topics": topics})
-    written = ("Write",)
-    assert topic_rules(given, PrincipalRole.WORKER) == {
-        *((name, False, ("Read",)) for name in ("labs", "visits")),
-        ("stream-masker.statistics", False, ("Read",)),
-        *(
-            (name, False, written)
-            for name in ("labs.masked", "visits.masked", "rejections", "stream-masker.calibration")
-        ),
-    }
-    assert topic_rules(given, PrincipalRole.PRODUCER) == {("labs", False, ("Write",)), ("visits", False, ("Write",))}
-    assert topic_rules(given, PrincipalRole.READER) == {(f"{n}.masked", False, ("Read",)) for n in ("labs", "visits")}

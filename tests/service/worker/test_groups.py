@@ -48,7 +48,7 @@ class Stream:
     def mask(self, needed: int, now: float = 0) -> dict[int, list[int]]:
         """Mask the batch; return the offsets that are masked, by partition."""
         self.masker.needed = needed
-        results = self.windows.mask(lambda _: self.masker, self.batch, 1, now)
+        results = self.windows.mask(self.masker, self.batch, 1, now)
         return {p.number: [*result.offsets] for p, result in results.items()}
 
 

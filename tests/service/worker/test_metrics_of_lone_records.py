@@ -58,7 +58,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         rejected_partitions=1,
         encode_block=block_encoder(masking.configuration, masking),
     )
-    writing = Transactions(FakeProducer, lambda _: outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
+    writing = Transactions(FakeProducer, outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
     writing.open()
     observations, before = [], samples(registry)
     for offset, event in enumerate(events):

@@ -66,7 +66,7 @@ def write(producer: FakeProducer, results: dict[Partition, Result]) -> Transacti
         encode_block=lambda block: (b"key", block.encode()),
     )
     connect: Any = lambda: producer  # noqa: E731
-    writing = Transactions(connect, lambda _: outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
+    writing = Transactions(connect, outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
     writing.open()
     return writing.write(results, None).result(10)
 

@@ -27,7 +27,7 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.kernels.noise import (
+from stream_masker.core.kernels import (
     EVERY,
     Situations,
     add_transitions,
@@ -36,8 +36,7 @@ from stream_masker.core.kernels.noise import (
 )
 from stream_masker.core.random import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.classes import OutputClasses
+from stream_masker.core.risk.law import Channel, OutputClasses
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.table import DistanceTable
 

@@ -37,8 +37,7 @@ from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMecha
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
 from stream_masker.core.replacement import Candidates, Replacer
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.risk.law import Channel, MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import table_of
@@ -202,7 +201,7 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
         paired = self._reference == "pair"
-        if len(tuples.attributes) == 1 or not (paired or self._correlated):
+        if not (paired or self._correlated):
             return super().mask_law(tuples, channels, counts)
         i, j = tuples.attributes
         if paired and self._partners[i] != j:

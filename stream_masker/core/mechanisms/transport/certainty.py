@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.transport import exceeding_entries, exceeding_products, greatest_products
+from stream_masker.core.kernels import exceeding_entries, exceeding_products, greatest_products
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 
 SLACK = 2e-4

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.transport import balanced, lowered_levels, sparse_product
+from stream_masker.core.kernels import balanced, lowered_levels, sparse_product
 from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError

@@ -29,10 +29,10 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
-from stream_masker.core.kernels.draws import salts_of
-from stream_masker.core.kernels.transport import Couplings, column_costs, draw_given, joint_given
+from stream_masker.core.kernels import Couplings, column_costs, draw_given, joint_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, Table
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Tuples, Values
+from stream_masker.core.random import salts_of
 
 NEGLECTED = 1e-3
 """The greatest share of records whose root values are left out, the least probable ones, where it is computed what

@@ -21,9 +21,7 @@ from stream_masker.core.mechanisms.transport.strata import Settings, Strata
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.risk.law import Channel, MaskLaw, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics.counts import Counts
@@ -177,7 +175,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
             rows[:, places] += given * (side.records * prior[own] * known)[:, None]
             unseen[:, places] += given * side.records
         rows = np.where(rows.any(axis=1, keepdims=True), rows, unseen)
-        classes = value_classes(positions, len(self._distances[j].taxonomy))
+        classes = OutputClasses.of_values(positions, len(self._distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
@@ -185,8 +183,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
         (found,) = self._prepared_statistics().own(EVERY, 0) or (None,)
         if self.context or found is None or found.attributes != tuples.attributes:
             return None
-        if len(tuples.attributes) == 1:
-            return super().mask_law(tuples, channels, counts)
         rows, columns = (v.indices(codes) for v, codes in zip(found.values, tuples.codes, strict=True))
         return PairLaw(found, rows, columns)
 

@@ -14,11 +14,11 @@ from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance, distortion_of
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.kernels.draws import draw_by_weights, salts_of
-from stream_masker.core.kernels.transport import Draws, draw_pairs
+from stream_masker.core.kernels import Draws, draw_by_weights, draw_pairs
 from stream_masker.core.mechanisms.transport.certainty import Limits, Posteriors, Redraw, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Tuples, Values
 from stream_masker.core.mechanisms.transport.given import Given
+from stream_masker.core.random import salts_of
 
 EVERY = -1
 """The number that stands for all contexts."""
@@ -135,7 +135,7 @@ class Transport:
 
 
 class PairLaw(NamedTuple):
-    """P(a*, b* | a, b) of t pairs (``risk.records.MaskLaw``).
+    """P(a*, b* | a, b) of t pairs (``risk.law.MaskLaw``).
 
     ``rows``, ``columns``: (t,) the indices of their values.
     """

@@ -62,7 +62,8 @@ GeneralizeSection: TypeAlias = Annotated[
     | Annotated[CharactersSection, Tag("first characters")]
     | Annotated[LevelSection, Tag("an ontology level")],
     by_key(
-        {"date": "a date unit", "characters": "first characters", "ontology": "an ontology level"}, scalar="a mapping"
+        {"date": "a date unit", "characters": "first characters", "ontology": "an ontology level"},
+        otherwise="a mapping",
     ),
 ]
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 
 import numpy as np
 import pytest
 from numba.core import caching, event
 
-from stream_masker.core.kernels import jit
+from stream_masker.core import kernels
 
 SOURCE = """
-from stream_masker.core.kernels.jit import inlined, kernel
-
-@inlined
-def twice(x):
-    return 2 * x
+from stream_masker.core.kernels import kernel
 
 @kernel
 def total(a):
     s = a.dtype.type(0)
     for i in range(a.size):
-        s += twice(a[i])
-    return s / s if s == 0 else s
+        s += a[i]
+    return s
 """
 
 
@@ -47,7 +42,7 @@ def load(path):
 def test_another_process_finds_the_compiled_form(source):
     for hits in (0, 1):
         module = load(source)
-        assert module.total(np.arange(4.0)) == 12.0
+        assert module.total(np.arange(4.0)) == 6.0
         assert sum(module.total.stats.cache_hits.values()) == hits
 
 
@@ -56,17 +51,13 @@ def test_without_a_folder_to_write_kernels_run_all_the_same(source, monkeypatch)
         raise OSError("read-only file system")
 
     monkeypatch.setattr(caching.tempfile, "TemporaryFile", refused)
-    assert load(source).total(np.arange(4.0)) == 12.0
-
-
-def test_kernels_divide_as_numpy_does(source):
-    assert math.isnan(load(source).total(np.zeros(1)))
+    assert load(source).total(np.arange(4.0)) == 6.0
 
 
 def test_a_long_compilation_is_logged_once(source, monkeypatch, caplog):
-    notice = jit._CompilationNotice()
-    monkeypatch.setattr(jit.NOTICE, "_said", True)
-    monkeypatch.setattr(jit, "SILENT_SECONDS", 0.0)
+    notice = kernels._CompilationNotice()
+    monkeypatch.setattr(kernels.NOTICE, "_said", True)
+    monkeypatch.setattr(kernels, "SILENT_SECONDS", 0.0)
     module = load(source)
     with event.install_listener("numba:compile", notice):
         for kind in (np.int8, np.int16, np.int32):

@@ -1,0 +1,993 @@
+"""Every compiled function of the core: numba's ``njit`` with one set of options.
+
+numba compiles a kernel when it is first called and keeps it on disk: in ``$NUMBA_CACHE_DIR`` if set, else in
+``__pycache__`` beside this file, else in the user's cache folder; nowhere if no folder can be written. Kernels run
+without the interpreter lock and divide as NumPy does (x / 0 is inf or nan).
+
+A kernel states its signature: ``int`` for integers of any width except uint64, ``np.uint64``, ``float`` for float64,
+``bool``, an alias of ``core.dtypes`` for an array.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numba.core import event
+from numpy.typing import NDArray
+
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Cube,
+    Float64Matrix,
+    Int32Array,
+    Int32Cube,
+    Int32Matrix,
+    Int64Array,
+    Int64Matrix,
+    UInt8Array,
+    UInt8Cube,
+    UInt16Matrix,
+    UInt64Array,
+)
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+int32 = cast(Callable[[Any], int], np.int32)
+int64 = cast(Callable[[Any], int], np.int64)
+"""NumPy's int64, typed as the ``int`` that signatures use for integers of any width."""
+
+
+def kernel(function: F) -> F:
+    """Compile a function; without a cache where no folder can be written."""
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        return cast(F, njit(cache=True, **options)(function))
+    except RuntimeError:
+        return cast(F, njit(**options)(function))
+
+
+SILENT_SECONDS: Final = 2.0
+"""How long kernels are compiled before a log line says so."""
+
+
+class _CompilationNotice(event.TimingListener):  # type: ignore[misc]
+    """Writes one log line once the kernels of this process have been compiled for ``SILENT_SECONDS``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spent, self._said = 0.0, False
+
+    def on_start(self, event: Any) -> None:
+        super().on_start(event)
+        if self._spent > SILENT_SECONDS and not self._said:
+            self._said = True
+            log.warning("compiling numerical code for the first use, about 15 seconds")
+
+    def on_end(self, event: Any) -> None:
+        super().on_end(event)
+        if self.done:
+            self._spent += self.duration
+
+
+NOTICE: Final = _CompilationNotice()
+
+event.register("numba:compile", NOTICE)
+
+
+@kernel
+def uniform(word: np.uint64) -> float:
+    """Return a number in [0, 1) from the 53 high bits of a random word."""
+    return int64(word >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def index_below(word: np.uint64, size: int) -> int:
+    """Return an integer in 0 … size - 1 from the 32 high bits of a random word; ``size`` is at most 2³¹.
+
+    The probability of each integer differs from 1 / size by less than 2⁻³².
+    """
+    return int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+
+
+@kernel
+def mixed_word(word: np.uint64) -> np.uint64:
+    """Return another random word, computed by the finalizer of SplitMix64."""
+    word += np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
+    """Return whether a candidate is drawn when candidates are visited one after the other.
+
+    The candidate is drawn with probability ``weight`` / ``left``, where ``left`` is the total weight of this and all
+    later candidates. The candidates are thus drawn in proportion to their weights. The random number of a candidate
+    depends only on the word and on its ``salt``. A small change of the weights therefore changes few draws: the
+    decision on a visited candidate changes only with the probability by which its own probability changed.
+    """
+    mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    return uniform(mixed) * left < weight
+
+
+@kernel
+def draw_by_weights(
+    words: UInt64Array,
+    rows: Int64Array,
+    own: Int64Array,
+    weights: Float64Matrix,
+    totals: Float64Array,
+    salts: UInt64Array,
+) -> Int64Array:
+    """Return (n,) int64: for each word an index drawn in proportion to a row of weights.
+
+    Candidates are visited in order and accepted with their share of what is left, so that few draws change when the
+    weights change a little (``accepts``).
+
+    * ``words``: (n,) uint64. ``rows``: (n,) int64, the row of each draw. ``own``: (n,) int64, the index that is not
+      drawn, −1 for none.
+    * ``weights``: (r, v) float64, not negative, with a candidate in each row. ``totals``: (r,), the sum of each row.
+    * ``salts``: (v,) uint64, the salt of each index.
+    """
+    drawn = np.empty(words.size, np.int64)
+    for k in range(words.size):
+        row, excluded, last = rows[k], own[k], -1
+        left = totals[row] - (weights[row, excluded] if excluded >= 0 else 0.0)
+        for j in range(weights.shape[1]):
+            weight = weights[row, j]
+            if weight > 0.0 and j != excluded:
+                last = j
+                if accepts(words[k], salts[j], weight, left):
+                    break
+                left -= weight
+        drawn[k] = last
+    return drawn
+
+
+LINK_BITS = 32
+LINK_MASK = (1 << LINK_BITS) - 1
+
+
+@kernel
+def fill_pairs(
+    levels: Int32Array,
+    scale: Int32Matrix,
+    by_counts: bool,
+    a: Int32Array,
+    b: Int32Array,
+    depth: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> None:
+    """Fill ``levels``, (n,), with those of n pairs of positions.
+
+    The ancestors of both concepts are merged in descending order, so the deepest common ancestors come first.
+    """
+    for i in range(a.size):
+        p, q = offsets[a[i]], offsets[b[i]]
+        end_p, end_q = offsets[a[i] + 1], offsets[b[i] + 1]
+        both = end_p - p + end_q - q
+        common, deepest, links = 0, 0, 0
+        while p < end_p and q < end_q:
+            first, second = ancestors[p], ancestors[q]
+            if first == second:
+                if not by_counts and depth[first] < deepest:
+                    break
+                total = int64(paths[p]) + int64(paths[q])
+                if depth[first] > deepest or (depth[first] == deepest and total < links):
+                    deepest, links = int64(depth[first]), total
+                common += 1
+            p += first >= second
+            q += second >= first
+        levels[i] = scale[common, both - 2 * common] if by_counts else scale[deepest, links]
+
+
+@kernel
+def fill_by_subsumers(
+    levels: Int32Matrix,
+    scale: Int32Matrix,
+    sources: Int32Array,
+    targets: Int32Array,
+    member: Int32Array,
+    parent_offsets: Int64Array,
+    parents: Int32Array,
+    depth: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> None:
+    """Fill ``levels``, (k, t), with those of k sources and t targets, from their least common subsumers.
+
+    The members are the targets and their ancestors, parents first. The best subsumer that a member shares with a source
+    is the member itself, if it subsumes the source, or that of one of its parents, one link farther. It is kept as
+    ``depth · 2³² − links``, which prefers greater depth, then fewer links.
+
+    sources: (k,) positions. targets: (t,) members. member: (m,) of each position, -1 for none. parent_offsets, parents:
+    the parents of each member, as members. depth: of each position.
+    """
+    best = np.empty(parent_offsets.size - 1, np.int64)
+    for i in range(sources.size):
+        best[:] = 0
+        for k in range(offsets[sources[i]], offsets[sources[i] + 1]):
+            if member[ancestors[k]] >= 0:
+                best[member[ancestors[k]]] = (int64(depth[ancestors[k]]) << LINK_BITS) - paths[k]
+        for c in range(best.size):
+            for k in range(parent_offsets[c], parent_offsets[c + 1]):
+                best[c] = max(best[c], best[parents[k]] - 1)
+        for t in range(targets.size):
+            deepest = (best[targets[t]] + LINK_MASK) >> LINK_BITS
+            levels[i, t] = scale[deepest, (deepest << LINK_BITS) - best[targets[t]]]
+
+
+IndexMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8 | np.uint16 | np.uint32]]
+IndexArray: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
+
+TRUNCATED = 1
+SIGN_DROPPED = 2
+
+STRIDE = 32
+"""Places between two entries of ``Orders.sums``."""
+
+SCANNED = 16
+"""The share of a row, one in ``SCANNED``, that is visited in order before the whole row is searched in one pass."""
+
+NO_LEVEL = int32(1 << 30)
+"""A level beyond all others."""
+
+
+class Orders(NamedTuple):
+    """Candidate classes as k concepts see them, nearest first.
+
+    * ``rows``: (k, c) the level of every class of the table from each concept.
+    * ``order``: (k, n) the candidate classes by level, those of one level by their first candidate.
+    * ``starts``: (k, L + 1) int32, the first place in ``order`` of each level; n at the end.
+    * ``sums``: (k, n // STRIDE + 1) int64, the weight of all places before each ``STRIDE``-th.
+    """
+
+    rows: IndexMatrix
+    order: IndexMatrix
+    starts: Int32Matrix
+    sums: Int64Matrix
+
+
+class ClassMembers(NamedTuple):
+    """The candidates of each of c classes.
+
+    * ``weights``: (c,) int64, the weight of a class in draws. ``used``: (c,) bool, whether it has candidates.
+    * ``members``: int32 positions; those of class j are ``members[starts[j]:starts[j + 1]]``.
+    """
+
+    weights: Int64Array
+    used: BoolArray
+    starts: Int64Array
+    members: Int32Array
+
+
+class View(NamedTuple):
+    """The classes around one value, with the levels that meet the condition of its sign.
+
+    * ``row``: (c,) their levels from the value. ``beside``: (c,) from its reference.
+    * ``order``, ``starts``, ``sums``: its rows of ``Orders``.
+    * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
+    * ``first``, ``end``: it is drawn, if the level that is taken has any, at the levels ``first`` … ``end - 1``.
+    """
+
+    row: IndexArray
+    beside: IndexArray
+    order: IndexArray
+    starts: Int32Array
+    sums: Int64Array
+    low: int
+    high: int
+    first: int
+    end: int
+
+
+@kernel
+def level_above(view: View, used: BoolArray, place: int) -> int:
+    """Return the least level with an admissible class from a place of the order on, or -1."""
+    stop = min(place + view.row.size // SCANNED, int64(view.order.size))
+    for p in range(place, stop):
+        if view.low <= int64(view.beside[view.order[p]]) < view.high:
+            return int64(view.row[view.order[p]])
+    if stop == view.order.size:
+        return int64(-1)
+    least, found, low, high = int32(view.row[view.order[stop]]), NO_LEVEL, int32(view.low), int32(view.high)
+    for j in range(view.row.size):
+        level, other = int32(view.row[j]), int32(view.beside[j])
+        fits = (level >= least) & (other >= low) & (other < high) & used[j]
+        found = min(found, level if fits else NO_LEVEL)
+    return int64(found) if found < NO_LEVEL else int64(-1)
+
+
+@kernel
+def level_below(view: View, used: BoolArray, place: int) -> int:
+    """Return the greatest level above 0 with an admissible class before a place of the order, or -1."""
+    nearest = int64(view.starts[1])
+    stop = max(place - view.row.size // SCANNED, nearest)
+    for p in range(place - 1, stop - 1, -1):
+        if view.low <= int64(view.beside[view.order[p]]) < view.high:
+            return int64(view.row[view.order[p]])
+    if stop <= nearest:
+        return int64(-1)
+    most, found, low, high = int32(view.row[view.order[stop - 1]]), int32(0), int32(view.low), int32(view.high)
+    for j in range(view.row.size):
+        level, other = int32(view.row[j]), int32(view.beside[j])
+        fits = (level <= most) & (other >= low) & (other < high) & used[j]
+        found = max(found, level if fits else int32(0))
+    return int64(found) if found > 0 else int64(-1)
+
+
+@kernel
+def weight_before(view: View, weights: Int64Array, place: int) -> int:
+    """Return the weight of all places of the order before one."""
+    total = int64(view.sums[place // STRIDE])
+    for p in range(place // STRIDE * STRIDE, place):
+        total += weights[view.order[p]]
+    return total
+
+
+@kernel
+def class_at(view: View, weights: Int64Array, weight: int) -> tuple[int, int]:
+    """Return the class at which the sum of the weights in order exceeds ``weight``, and what is left of it there."""
+    low = int64(np.searchsorted(view.sums, weight, side="right")) - 1
+    rest, place = weight - view.sums[low], low * STRIDE
+    while rest >= weights[view.order[place]]:
+        rest -= weights[view.order[place]]
+        place += 1
+    return int64(view.order[place]), rest
+
+
+@kernel
+def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64) -> int:
+    """Draw an admissible candidate of a level by weight: those that are preferred, if there is one.
+
+    The first draw is from the whole level; only if it is not preferred, the level is visited class by class.
+    """
+    weights, start, end = classes.weights, int64(view.starts[level]), int64(view.starts[level + 1])
+    before = weight_before(view, weights, start)
+    j, rest = class_at(view, weights, before + index_below(tie, weight_before(view, weights, end) - before))
+    if not view.first <= int64(view.beside[j]) < view.end:
+        preferred, admissible = int64(0), int64(0)
+        for p in range(start, end):
+            j = int64(view.order[p])
+            other = int64(view.beside[j])
+            preferred += weights[j] if view.first <= other < view.end else int64(0)
+            admissible += weights[j] if view.low <= other < view.high else int64(0)
+        low, high = (view.first, view.end) if preferred > 0 else (view.low, view.high)
+        rest = index_below(mixed_word(tie), preferred if preferred > 0 else admissible)
+        for p in range(start, end):
+            j = int64(view.order[p])
+            if low <= int64(view.beside[j]) < high:
+                if rest < weights[j]:
+                    break
+                rest -= weights[j]
+    size = classes.starts[j + 1] - classes.starts[j]
+    return int64(classes.members[classes.starts[j] + rest % size])
+
+
+@kernel
+def choose_distance(
+    target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
+) -> tuple[float, int]:
+    """Return (distance, flags) of the level to take; distance 0 keeps the value.
+
+    ``below``: the greatest admissible distance < target, or -1. ``above``: the least one ≥ target, or inf. ``stays``:
+    whether the value itself is a candidate.
+    """
+    if above == np.inf:
+        return max(below, 0.0), TRUNCATED
+    if not calibrated or (below < 0.0 and not stays):
+        return above, 0
+    lo = max(below, 0.0)
+    chance = (target * target - lo * lo) / (above * above - lo * lo)
+    return (above if uniform(word) < chance else lo), 0
+
+
+@kernel
+def replace_values(
+    orders: Orders,
+    classes: ClassMembers,
+    levels: Float64Array,
+    farthest: Int64Array,
+    class_of: Int32Array,
+    is_candidate: BoolArray,
+    calibrated: bool,
+    weak: bool,
+    indices: Int32Array,
+    references: Int32Array,
+    own_levels: Int32Array,
+    codes: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array, Float64Array]:
+    """Return the masks, distances and flags of n values, and the (6,) sums of ``Distortion``, in the order of its
+    fields, over those that are present.
+
+    * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
+    * ``weak``: whether classes as far from the reference as the value are admissible, too.
+    * ``indices``, ``references``: (n,) the values and their references among the concepts of ``orders``; -1 for none.
+    * ``own_levels``: (n,) the level of each value from its reference, or -1 for that of its class.
+    * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
+    """
+    masks, distances, flags, sums = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8), np.zeros(6)
+    for k in range(codes.size):
+        if codes[k] < 0:
+            continue
+        sums[0] += 1.0
+        if noise[k] == 0.0:
+            sums[5] += 1.0
+            continue
+        i, r, farther, nearer = int64(indices[k]), int64(references[k]), noise[k] > 0.0, noise[k] < 0.0
+        if r < 0 or r == i:
+            r, farther, nearer = i, False, False
+        row, beside, target = orders.rows[i], orders.rows[r], abs(noise[k])
+        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
+        first, end = own + 1 if farther else int64(0), own if nearer else int64(NO_LEVEL)
+        low, high = first - int64(weak and farther), end + int64(weak and nearer)
+        view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
+        split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
+        if not (farther or nearer) or low <= farthest[r]:
+            above = level_above(view, classes.used, split)
+            if calibrated or above < 0:
+                below = level_below(view, classes.used, split)
+        if above < 0 and below < 0:
+            free = int64(NO_LEVEL)
+            view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
+            above, below = level_above(view, classes.used, split), level_below(view, classes.used, split)
+            flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
+        hi = levels[above] if above >= 0 else np.inf
+        lo = levels[below] if below >= 0 else -1.0
+        distance, flag = choose_distance(target, lo, hi, is_candidate[codes[k]], calibrated, rounding[k])
+        distances[k], flags[k] = distance, flags[k] | flag
+        if distance > 0.0:
+            masks[k] = draw_candidate(view, classes, above if distance == hi else below, ties[k])
+        sums[1] += distance * distance
+        sums[2] += target * target
+        sums[3] += int64(flags[k] & TRUNCATED != 0)
+        sums[4] += int64(flags[k] & SIGN_DROPPED != 0)
+        sums[5] += int64(masks[k] == codes[k])
+    return masks, distances, flags, sums
+
+
+EQUAL, EVERY = 2, 3
+"""Sides of classes: as far from the reference as the value; all. Side 0 is nearer and 1 is farther than the value."""
+
+
+class Situations(NamedTuple):
+    """S values beside their references, and what each may become.
+
+    The noise is in a cell: its sign, and the largest of L ascending distances, the first of which is 0, that |ε|
+    exceeds. It leads to one of two distances.
+
+    * ``rows``: (k, c) levels of classes from anchors. ``compact``: the index of each level among the distances.
+    * ``grid``: (L,) float64, the distances.
+    * ``totals``: (c,) float64, the weight of each class.
+    * ``values``, ``references``: (S,) int32, rows; a reference of -1 is none. ``classes``: (S,) those of the values.
+    * ``weights``: (S, 2, L) float64, for ε < 0 and ε > 0 the weight of the candidates that are drawn at each distance.
+    * ``sides``: (S, 2, L) uint8, the side of these candidates.
+    * ``high``, ``low``: (S, 2, L) int32, the distances to which a cell leads; low 0 keeps the value. ``up``: (S, 2, L)
+      float64, the probability of the higher one.
+    """
+
+    rows: IndexMatrix
+    compact: Int32Array
+    grid: Float64Array
+    totals: Float64Array
+    values: Int32Array
+    references: Int32Array
+    classes: Int32Array
+    weights: Float64Cube
+    sides: UInt8Cube
+    high: Int32Cube
+    low: Int32Cube
+    up: Float64Cube
+
+
+@kernel
+def side_of(beside: int, own: int) -> int:
+    """Return the side of a class at a level from the reference; ``own``: the level of the value from it."""
+    return int64(EQUAL) if beside == own else int64(beside > own)
+
+
+@kernel
+def fill_situations(given: Situations, some: Int64Array, weak: bool) -> None:
+    """Fill ``weights`` and ``sides``.
+
+    * ``some``: the classes that have candidates.
+    * ``weak``: whether candidates as far from the reference as the value are drawn where no other one is.
+    """
+    sums = np.zeros((3, given.grid.size))
+    for s in range(given.values.size):
+        i, own = given.values[s], given.classes[s]
+        r = given.references[s] if given.references[s] >= 0 else i
+        sums[:] = 0.0
+        for j in some:
+            level = given.compact[given.rows[i, j]]
+            sums[side_of(given.rows[r, j], given.rows[r, own]), level] += given.totals[j]
+        sums[:, 0] = 0.0
+        for sign in range(2):
+            signed = False
+            for level in range(1, given.grid.size):
+                side = int64(EQUAL) if weak and sums[sign, level] <= 0.0 else int64(sign)
+                given.sides[s, sign, level], given.weights[s, sign, level] = side, sums[side, level]
+                signed |= sums[side, level] > 0.0
+            if given.references[s] < 0 or not signed:
+                given.sides[s, sign] = EVERY
+                for level in range(1, given.grid.size):
+                    given.weights[s, sign, level] = sums[0, level] + sums[1, level] + sums[2, level]
+
+
+@kernel
+def add_transitions(
+    given: Situations,
+    chances: Float64Cube,
+    shares: Float64Array,
+    targets: Int64Array,
+    some: Int64Array,
+    rows: Float64Matrix,
+) -> None:
+    """Add the probabilities of each situation, times its share, to row ``targets[s]`` of (n, K) ``rows``.
+
+    * ``chances``: (S, 2, L) the probability of each sign and distance; distance 0 keeps the value.
+    * ``some``: (K,) the classes.
+    """
+    factors = np.zeros((3, given.grid.size))
+    for s in range(given.values.size):
+        i, own = given.values[s], given.classes[s]
+        r = given.references[s] if given.references[s] >= 0 else i
+        factors[:] = 0.0
+        for sign in range(2):
+            for level in range(1, given.grid.size):
+                if given.weights[s, sign, level] > 0.0:
+                    factor = shares[s] * chances[s, sign, level] / given.weights[s, sign, level]
+                    for side in range(3):
+                        if given.sides[s, sign, level] == side or given.sides[s, sign, level] == EVERY:
+                            factors[side, level] += factor
+        for k in range(some.size):
+            j = some[k]
+            level = given.compact[given.rows[i, j]]
+            side = side_of(given.rows[r, j], given.rows[r, own])
+            rows[targets[s], k] += factors[side, level] * given.totals[j]
+            if j == own:
+                rows[targets[s], k] += shares[s] * (chances[s, 0, 0] + chances[s, 1, 0])
+
+
+@kernel
+def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cells: Int64Matrix) -> None:
+    """Fill (2, L) with P(class j | situation s, cell), at the cells where it can be positive.
+
+    These cells of each sign are next to the distance of the class. ``cells``: (2, 2), the first one and the end.
+    """
+    level = int64(given.compact[given.rows[given.values[s], j]])
+    r = given.references[s] if given.references[s] >= 0 else given.values[s]
+    side = side_of(given.rows[r, j], given.rows[r, given.classes[s]])
+    for sign in range(2):
+        start, end, share = level, level, 1.0
+        if level > 0:
+            drawn = given.sides[s, sign, level]
+            fits = given.totals[j] > 0.0 and given.weights[s, sign, level] > 0.0 and drawn in (side, EVERY)
+            share = given.totals[j] / given.weights[s, sign, level] if fits else 0.0
+        while share > 0.0 and start > 0 and given.high[s, sign, start - 1] == level:
+            start -= 1
+            chances[sign, start] = share * given.up[s, sign, start]
+        while share > 0.0 and end < chances.shape[1] and given.low[s, sign, end] == level:
+            chances[sign, end] = share * (1.0 - given.up[s, sign, end])
+            end += 1
+        cells[sign, 0], cells[sign, 1] = start, end
+
+
+@kernel
+def pair_likelihoods(
+    first: Situations,
+    which_first: Int64Array,
+    classes_first: Int32Array,
+    second: Situations,
+    which_second: Int64Array,
+    classes_second: Int32Array,
+    cells: Float64Cube,
+) -> Float64Matrix:
+    """Return (n, t) float64: the probability that t pairs of situations become n pairs of classes.
+
+    ``cells``: (2, L, M) the probabilities of the cells of both noises, of equal and of opposite signs.
+    """
+    result = np.zeros((classes_first.size, which_first.size))
+    one, other = np.zeros((2, first.up.shape[2])), np.zeros((2, second.up.shape[2]))
+    near, far = np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64)
+    for t in range(which_first.size):
+        for n in range(classes_first.size):
+            j, k = classes_first[n], classes_second[n]
+            if n == 0 or j != classes_first[n - 1]:
+                fill_chances(first, which_first[t], j, one, near)
+            if n == 0 or k != classes_second[n - 1]:
+                fill_chances(second, which_second[t], k, other, far)
+            for sign in range(2):
+                for i in range(near[sign, 0], near[sign, 1]):
+                    both = 0.0
+                    for opposite in range(2):
+                        drawn = sign ^ opposite
+                        for m in range(far[drawn, 0], far[drawn, 1]):
+                            both += cells[opposite, i, m] * other[drawn, m]
+                    result[n, t] += one[sign, i] * both
+    return result
+
+
+REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F, 0x9E6C63D0876A9A47))
+"""What tells the random words of one record's draws from each other."""
+NEWTON_STEPS, BALANCED_ROUNDS = 3, 5
+LEAST_WEIGHT = np.float32(1e-30)
+"""The least φ."""
+
+
+@kernel
+def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Matrix:
+    """Return (n, m) float32: max over x of first[i, x] · second[x, j], of (n, k) and (k, m) numbers that are not
+    negative."""
+    result = np.zeros((first.shape[0], second.shape[1]), np.float32)
+    for i in range(first.shape[0]):
+        best = result[i]
+        for x in range(first.shape[1]):
+            weight, row = first[i, x], second[x]
+            for j in range(row.size):
+                product = weight * row[j]
+                best[j] = product if product > best[j] else best[j]
+    return result
+
+
+@kernel
+def exceeding_products(
+    first: Float32Matrix, rows: Float32Matrix, total: Float32Matrix, bounds: Float64Array, i: Int64Array, j: Int64Array
+) -> tuple[Int64Array, Int64Array, Float64Array]:
+    """Return (e,) each: t, x and the product of all first[i[t], x]·rows[j[t], x] > total[i[t], j[t]]·bounds[x].
+
+    ``first``: (a, k), ``rows``: (b, k), ``total``: (a, b), ``bounds``: (k,).
+    """
+    count = 0
+    which, value, found = np.empty(i.size, np.int64), np.empty(i.size, np.int64), np.empty(i.size)
+    for t in range(i.size):
+        left, right, whole = first[i[t]], rows[j[t]], np.float64(total[i[t], j[t]])
+        for x in range(bounds.size):
+            product = np.float64(left[x]) * np.float64(right[x])
+            if product > whole * bounds[x]:
+                if count == which.size:
+                    which, value = np.append(which, np.empty_like(which)), np.append(value, np.empty_like(value))
+                    found = np.append(found, np.empty_like(found))
+                which[count], value[count], found[count] = t, x, product
+                count += 1
+    return which[:count], value[:count], found[:count]
+
+
+@kernel
+def sparse_product(
+    rows: Int32Array, columns: Int32Array, weights: Float32Array, table: Float32Matrix, size: int
+) -> Float32Matrix:
+    """Return (size, k) float32: the product of a sparse matrix, of (m,) ``weights`` at ``rows`` and ``columns``, and a
+    table of k columns."""
+    result = np.zeros((size, table.shape[1]), np.float32)
+    for m in range(rows.size):
+        into, row, weight = result[rows[m]], table[columns[m]], weights[m]
+        for k in range(row.size):
+            into[k] += weight * row[k]
+    return result
+
+
+@kernel
+def lowered_levels(base: Float32Matrix, weights: Float32Array, levels: Float32Array, cut: float) -> Float32Array:
+    """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = cut, by steps of Newton's method from ``levels``.
+
+    q(a, a*) = weights[a] + base[a, a*], of (k,) and (k, k) numbers.
+    """
+    found = levels.copy()
+    for _ in range(NEWTON_STEPS):
+        counts = np.zeros(found.size, np.float32)
+        sums = np.full(found.size, np.float32(-cut))
+        tops = np.full(found.size, np.float32(-np.inf))
+        for a in range(base.shape[0]):
+            weight, row = weights[a], base[a]
+            for c in range(found.size):
+                q = weight + row[c]
+                above = q > found[c]
+                counts[c] += np.float32(1.0) if above else np.float32(0.0)
+                sums[c] += q if above else np.float32(0.0)
+                tops[c] = q if q > tops[c] else tops[c]
+        for c in range(found.size):
+            found[c] = sums[c] / counts[c] if counts[c] > 0.0 else tops[c] - np.float32(cut)
+    return found
+
+
+@kernel
+def balanced(
+    matrix: Float32Matrix, transposed: Float32Matrix, p: Float32Array, t: Float32Array, phi: Float32Array
+) -> tuple[Float32Array, Float32Array]:
+    """Return φ and ψ, (k,) float32 each, after some rounds of ψ = t / (φ·K), φ = p / (K·ψ).
+
+    ``matrix``, ``transposed``: (k, k) float32 K. Small products are faster here than in BLAS, whose threads would wait
+    for each other.
+    """
+    for _ in range(BALANCED_ROUNDS):
+        sums = np.zeros_like(phi)
+        for a in range(phi.size):
+            sums += phi[a] * matrix[a]
+        psi = t / sums
+        sums = np.zeros_like(phi)
+        for a in range(phi.size):
+            sums += psi[a] * transposed[a]
+        phi = np.maximum(p / sums, LEAST_WEIGHT)
+    return phi, psi
+
+
+class Draws(NamedTuple):
+    """The arrays of the draws of a map of k_A × k_B values; see ``fit.Map`` for their mathematics.
+
+    * ``first_order``, ``second_order``: (k, k) uint16, the order in which candidates are visited for each value.
+    * ``first``, ``second``: (k, k) float32 K in this order. ``totals``: (k_A, k_B) Z. ``inner``: (k_B, k_A) C.
+    * ``psi``: (k_A, k_B) float32 Ψ. ``eta``: (k_A, k_B) float32. ``redrawn``: (k_A, k_B) float32 R, up to a factor;
+      ``redrawn_first``: (k_A,) float64 its sums. ``salts``: of both attributes, (k,) uint64 each.
+    """
+
+    first_order: UInt16Matrix
+    second_order: UInt16Matrix
+    first: Float32Matrix
+    second: Float32Matrix
+    totals: Float32Matrix
+    inner: Float32Matrix
+    psi: Float32Matrix
+    eta: Float32Matrix
+    redrawn: Float32Matrix
+    redrawn_first: Float64Array
+    first_salts: UInt64Array
+    second_salts: UInt64Array
+
+
+@kernel
+def draw_near(
+    order: Int32Array, near: Float32Array, weights: Float32Array, left: float, salts: UInt64Array, word: np.uint64
+) -> int:
+    """Return a candidate drawn with weights near[k] · weights[order[k]], whose sum is ``left``."""
+    last = int64(order[0])
+    for k in range(order.size):
+        candidate = int64(order[k])
+        weight = np.float64(near[k]) * np.float64(weights[candidate])
+        if weight > 0.0:
+            last = candidate
+            if accepts(word, salts[candidate], weight, left):
+                break
+            left -= weight
+    return last
+
+
+@kernel
+def draw_weighted(weights: Float64Array, left: float, salts: UInt64Array, word: np.uint64) -> int:
+    """Return an index drawn with these weights, whose sum is ``left``."""
+    last = int64(0)
+    for k in range(weights.size):
+        weight = np.float64(weights[k])
+        if weight > 0.0:
+            last = int64(k)
+            if accepts(word, salts[k], weight, left):
+                break
+            left -= weight
+    return last
+
+
+@kernel
+def draw_pairs(
+    draws: Draws, a: Int32Array, b: Int32Array, words: UInt64Array, others: UInt64Array
+) -> tuple[Int32Array, Int32Array]:
+    """Return (n,) int32 each: the masks of n pairs of indices of values; ``words``, ``others``: of each value."""
+    first, second = np.empty(a.size, np.int32), np.empty(a.size, np.int32)
+    redrawn_total = draws.redrawn_first.sum()
+    for i in range(a.size):
+        x, y, word, other = a[i], b[i], words[i], others[i]
+        total = np.float64(draws.totals[x, y])
+        x_new = draw_near(draws.first_order[x], draws.first[x], draws.inner[y], total, draws.first_salts, word)
+        total = np.float64(draws.inner[y, x_new])
+        y_new = draw_near(draws.second_order[y], draws.second[y], draws.psi[x_new], total, draws.second_salts, other)
+        eta = np.float64(draws.eta[x_new, y_new])
+        if eta > 0.0 and uniform(mixed_word(word ^ mixed_word(other ^ REDRAWN))) < eta:
+            word = mixed_word(word ^ SECOND)
+            x_new = draw_weighted(draws.redrawn_first, redrawn_total, draws.first_salts, word)
+            row, other = draws.redrawn[x_new], mixed_word(other ^ SECOND)
+            y_new = draw_weighted(row, draws.redrawn_first[x_new], draws.second_salts, other)
+        first[i], second[i] = x_new, y_new
+    return first, second
+
+
+class Couplings(NamedTuple):
+    """The laws of an attribute's k_B values given k_A values of the root, as compressed rows; see ``given``.
+
+    Values are in the order of the taxonomy, so that those of a node are next to each other.
+
+    * ``source_offsets``: (k_A + 1,), ``source``: (m,) int32 values, ``shares``: (m,) P(b | a), which sum to 1 for an a.
+    * ``target_offsets``, ``target``, ``chances``: the same of P(b* | a*). ``eta``: η of each entry.
+    * ``nodes``: (levels, k_B) int32, what each value belongs to: itself, its block, its chapter, all. A row does not
+      descend. ``salts``: (k_B,) uint64.
+    """
+
+    source_offsets: Int64Array
+    source: Int32Array
+    shares: Float64Array
+    target_offsets: Int64Array
+    target: Int32Array
+    chances: Float64Array
+    eta: Float64Array
+    nodes: Int32Matrix
+    salts: UInt64Array
+
+
+class Matches(NamedTuple):
+    """Room for the matches of two laws: the entries i and j, and the mass that is moved from i to j."""
+
+    first: Int64Array
+    second: Int64Array
+    mass: Float64Array
+
+
+@kernel
+def matched(
+    own: Int32Array, p: Float64Array, new: Int32Array, q: Float64Array, nodes: Int32Matrix, into: Matches
+) -> int:
+    """Match two laws, mass by mass, within each node in order, the nearest nodes first; return how many matches.
+
+    ``own``, ``new``: their values, ascending. ``p``, ``q``: their masses; what is not matched for rounding is left.
+    """
+    count = 0
+    for level in range(nodes.shape[0]):
+        node, j = nodes[level], 0
+        for i in range(own.size):
+            if p[i] > 0.0:
+                low, high = j, new.size
+                while low < high:
+                    middle = (low + high) // 2
+                    if node[new[middle]] < node[own[i]]:
+                        low = middle + 1
+                    else:
+                        high = middle
+                j, left, place = low, p[i], node[own[i]]
+                while left > 0.0 and j < new.size and node[new[j]] == place:
+                    mass = min(left, q[j])
+                    if mass > 0.0:
+                        left -= mass
+                        q[j] -= mass
+                        into.first[count], into.second[count], into.mass[count] = i, j, mass
+                        count += 1
+                    if left > 0.0:
+                        j += 1
+                p[i] = left
+    return count
+
+
+@kernel
+def joint_given(
+    couplings: Couplings, chances: Float64Array, root_new: int, room: Float32Array
+) -> tuple[Float32Matrix, Float64Array]:
+    """Return (k_B, n) float32 P(b, b* | a*) for the n entries of P(b* | a*), and (k_B,) P(b | a*).
+
+    ``chances``: (k_A,) P(a | a*). ``room``: for the result, k_B·n numbers or more.
+
+    Values a of chance 0 are left out.
+    """
+    starts, ends = couplings.source_offsets, couplings.target_offsets
+    some = slice(ends[root_new], ends[root_new + 1])
+    new, q, size = couplings.target[some], couplings.chances[some], couplings.salts.size
+    result = room[: size * new.size].reshape(size, new.size)
+    result[:] = 0.0
+    prior = np.zeros(size)
+    into = Matches(np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size))
+    for a in range(chances.size):
+        if chances[a] > 0.0:
+            own, p = couplings.source[starts[a] : starts[a + 1]], couplings.shares[starts[a] : starts[a + 1]]
+            for k in range(own.size):
+                prior[own[k]] += chances[a] * p[k]
+            for k in range(matched(own, p.copy(), new, q.copy(), couplings.nodes, into)):
+                result[own[into.first[k]], into.second[k]] += np.float32(chances[a] * into.mass[k])
+    return result, prior
+
+
+@kernel
+def exceeding_entries(
+    joint: Float32Matrix, prior: Float64Array, chance: Float64Array, bounds: Float64Array
+) -> tuple[Int64Array, Int64Array, Float64Array, float]:
+    """Return (e,) each: the column j, the row x and the posterior of all joint[x, j] > chance[j]·bounds[x], and the
+    greatest other posterior. ``joint``: (k, n), ``prior``, ``chance``: its sums, (k,) and (n,), ``bounds``: (k,)."""
+    count, others = 0, 0.0
+    column, row, posterior = np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16)
+    inverse = np.where(chance > 0.0, 1.0 / np.where(chance > 0.0, chance, 1.0), 0.0)
+    for x in range(joint.shape[0]):
+        for j in range(joint.shape[1] if prior[x] > 0.0 else 0):
+            found = joint[x, j] * inverse[j]
+            if found > bounds[x]:
+                if count == column.size:
+                    column, row = np.append(column, np.empty_like(column)), np.append(row, np.empty_like(row))
+                    posterior = np.append(posterior, np.empty_like(posterior))
+                column[count], row[count], posterior[count] = j, x, found
+                count += 1
+            elif found > others:
+                others = found
+    return column[:count], row[:count], posterior[:count], others
+
+
+@kernel
+def column_costs(joint: Float32Matrix, prior: Float64Array, squares: Float32Matrix, masks: Int32Array) -> Float64Array:
+    """Return (n,) float64: Σ_x joint[x, j]·squares[x, masks[j]].
+
+    ``joint``: (k, n), ``prior``: (k,) its sums, ``squares``: (k, k).
+    """
+    costs = np.zeros(masks.size)
+    for x in range(joint.shape[0]):
+        for j in range(masks.size if prior[x] > 0.0 else 0):
+            costs[j] += joint[x, j] * squares[x, masks[j]]
+    return costs
+
+
+@kernel
+def draw_given(
+    couplings: Couplings,
+    root: Int32Array,
+    root_new: Int32Array,
+    values: Int32Array,
+    words: UInt64Array,
+    offsets: Int64Array,
+) -> Int32Array:
+    """Return (m,) int32: the masks of values that are drawn given the value of their record's root, and its mask.
+
+    * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are
+      offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it: one that is
+      there already is drawn again, from its block if others of that are left, or one level up.
+    """
+    starts, ends, nodes, salts = couplings.source_offsets, couplings.target_offsets, couplings.nodes, couplings.salts
+    size, result = couplings.salts.size, np.empty(values.size, np.int32)
+    into = Matches(np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty(2 * size))
+    for i in range(offsets.size - 1):
+        if offsets[i] == offsets[i + 1]:
+            continue
+        own = couplings.source[starts[root[i]] : starts[root[i] + 1]]
+        p = couplings.shares[starts[root[i]] : starts[root[i] + 1]].copy()
+        some = slice(ends[root_new[i]], ends[root_new[i] + 1])
+        new, q, eta = couplings.target[some], couplings.chances[some], couplings.eta[some]
+        count, salt = matched(own, p, new, q.copy(), nodes, into), salts[new]
+        unlike = True
+        for k in range(offsets[i], offsets[i + 1]):
+            unlike = unlike and not contains(values, offsets[i], k, int64(values[k]))
+        for k in range(offsets[i], offsets[i + 1]):
+            word, weights = words[k], np.zeros(new.size)
+            for match in range(count):
+                if own[into.first[match]] == values[k]:
+                    weights[into.second[match]] = into.mass[match]
+            total = weights.sum()
+            chosen = draw_weighted(weights if total > 0.0 else q, total if total > 0.0 else q.sum(), salt, word)
+            if uniform(mixed_word(word ^ REDRAWN)) < eta[chosen]:
+                weights = q * eta
+                chosen = draw_weighted(weights, weights.sum(), salt, mixed_word(word ^ SECOND))
+            level = 1
+            while unlike and level < nodes.shape[0] and contains(result, offsets[i], k, int64(new[chosen])):
+                for x in range(new.size):
+                    near = nodes[level, new[x]] == nodes[level, new[chosen]]
+                    weights[x] = q[x] if near and not contains(result, offsets[i], k, int64(new[x])) else 0.0
+                if weights.sum() > 0.0:
+                    chosen = draw_weighted(weights, weights.sum(), salt, mixed_word(word ^ AGAIN))
+                level += 1
+            result[k] = new[chosen]
+    return result
+
+
+@kernel
+def contains(values: Int32Array, start: int, end: int, value: int) -> bool:
+    """Return whether a value occurs between ``start`` and ``end``."""
+    found = False
+    for k in range(start, end):
+        found = found or values[k] == value
+    return found

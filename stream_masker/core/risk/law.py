@@ -1,0 +1,271 @@
+"""The law of the window's records and of their masks, from which every figure of the risk follows.
+
+* ``Channel``: P(a* | a) of one attribute. Mechanisms compute it, or estimate it from random groups of records.
+* ``Tuples``: the law of records with values of two attributes. ``MaskLaw``: P(masks | record) of these.
+
+What a value becomes in a group depends on the other records of the group. So groups are drawn from the law of the
+window, and masked. With G groups, V and the share of an outcome differ from their expectation by more than
+``hoeffding_bound(G)`` with a probability of at most 0.05 (McDiarmid 1989: one group changes them by at most 1/G). The
+expectation of the estimated V is at least the true one. Who uses all masks of a group can learn more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
+from stream_masker.core.random import Keys, PositionKeys
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+
+SECRET = b"random words of an assessment"
+"""The secret of the random words of an assessment. It needs no protection: these masks are never published."""
+
+SAMPLED_RECORDS = 200_000
+MIN_GROUPS = 20
+MAX_GROUPS = 2_000
+"""The number of records of all random groups together, and the least and the greatest number of groups."""
+
+
+def hoeffding_bound(draws: float, error: float = 0.05) -> float:
+    """Return √(ln(2/δ) / 2n): with confidence 1 − δ, the mean of n independent terms in [0, 1] differs from its
+    expectation by no more (Hoeffding 1963)."""
+    return float(np.sqrt(np.log(2.0 / error) / (2.0 * draws)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputClasses:
+    """K classes of the m concepts of a taxonomy that tell an attacker the same as masks.
+
+    The columns P(c | a) of concepts of a class are proportional. Merging them leaves all figures exact, and reduces a
+    taxonomy of 100,000 concepts to a few thousand classes.
+
+    * ``class_of``: (m,) int32, the class of each concept; −1 for a concept that is never a mask.
+    * ``weights``: (m,) float64, the weight of each concept within its class; 0 for concepts outside the candidates.
+    * ``totals``: (K,) float64, the sum of the weights of each class; 0 for a class that only an original can be.
+    * ``representatives``: (K,) int32, the position of one concept of each class.
+    """
+
+    class_of: Int32Array
+    weights: Float64Array
+    totals: Float64Array
+    representatives: Int32Array
+
+    @classmethod
+    def of_values(cls, values: NDArray[np.integer], size: int) -> OutputClasses:
+        """Return a class for each of some values of a taxonomy with ``size`` concepts, in their order."""
+        class_of, weights = np.full(size, -1, np.int32), np.zeros(size)
+        class_of[values], weights[values] = np.arange(values.size, dtype=np.int32), 1.0
+        return cls(class_of, weights, np.ones(values.size), values.astype(np.int32))
+
+    def spread(self, row: Float64Array) -> dict[int, float]:
+        """Return the positive probability of each concept, by position, from the (K,) probabilities of the classes."""
+        reached = np.flatnonzero(self.class_of >= 0)
+        classes = self.class_of[reached]
+        totals = self.totals[classes]
+        shares = np.where(totals > 0.0, self.weights[reached] / np.where(totals > 0.0, totals, 1.0), 1.0)
+        probabilities = row[classes] * shares
+        kept = probabilities > 0.0
+        return dict(zip(reached[kept].tolist(), probabilities[kept].tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Channel:
+    """P(a* | a) of n values of one attribute, over K classes of masked values. Immutable.
+
+    * ``values``: (n,) int32, positions without repetition. ``rows``: (n, K) float64; each row sums to 1.
+    * ``classes``: the classes. P(c | a) is an entry of a row, divided among the concepts of the class by their weights.
+    * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no average of them over the values of the
+      window differs from its true value by more than this.
+    """
+
+    values: Int32Array
+    rows: Float64Array
+    classes: OutputClasses
+    bound: float = 0.0
+
+    @property
+    def unchanged(self) -> Float64Array:
+        """(n,) float64: P(a | a), the probability that each value stays unchanged."""
+        classes = self.classes.class_of[self.values]
+        return np.where(classes >= 0, self.rows[np.arange(self.values.size), classes], 0.0)
+
+
+def value_law(column: SparseCounts) -> tuple[Int32Array, Float64Array]:
+    """Return the values of one attribute, (n,) int32 ascending positions, and the share of each, (n,) float64."""
+    return column.keys.astype(np.int32), column.counts / column.rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """The v distinct values of an attribute: (v,) ascending ``positions``, (t,) the ``index`` of that of each tuple,
+    and (v,) the ``share`` of each."""
+
+    positions: Int32Array
+    index: Int64Array
+    share: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Tuples:
+    """The t distinct pairs of values of two attributes in the window, and the law of records with them. Immutable.
+
+    A record has a scalar a and n elements b, of which there is one if neither attribute is an array. Its law is
+    P(n)·P(a)·Π P(b_i | a), which is all that the counts of a window tell.
+
+    * ``attributes``: both indices, ascending. ``codes``: for each of them, (t,) int32 positions.
+    * ``prior``: (t,) float64, the share of each pair among the rows that have both values.
+    * ``place``: which of both attributes the elements are of, 0 or 1.
+    * ``lengths``: how many records have each number of elements; None without an array.
+    """
+
+    attributes: tuple[int, int]
+    codes: tuple[Int32Array, Int32Array]
+    prior: Float64Array
+    place: int
+    lengths: SparseCounts | None
+
+    @classmethod
+    def of(cls, counts: Counts, attributes: tuple[int, int], sizes: Sequence[int]) -> Tuples:
+        """Return the pairs of the counts; ``sizes``: the number of concepts of every taxonomy."""
+        pair = counts.pairs[attributes]
+        first, second = np.divmod(pair.keys, sizes[attributes[1]])
+        arrays = [k for k, j in enumerate(attributes) if j in counts.lengths and counts.lengths[j].keys.any()]
+        lengths = counts.lengths[attributes[arrays[0]]] if arrays else None
+        codes = first.astype(np.int32), second.astype(np.int32)
+        return cls(attributes, codes, pair.counts / pair.rows, arrays[0] if arrays else 1, lengths)
+
+    @cached_property
+    def sides(self) -> tuple[Values, Values]:
+        """The values of the scalar and of the elements."""
+        found = []
+        for k in (1 - self.place, self.place):
+            positions, index = np.unique(self.codes[k], return_inverse=True)
+            found.append(Values(positions, index, np.asarray(np.bincount(index, self.prior), np.float64)))
+        return found[0], found[1]
+
+    def draw(self, size: int) -> dict[int, Column]:
+        """Draw n = ``size`` records; return the columns of both attributes, the scalar's first. The same each time."""
+        generator, scalars = np.random.default_rng(0), self.sides[0]
+        numbers = np.ones(size, np.int64)
+        if self.lengths is not None:
+            weights = np.where(self.lengths.keys > 0, self.lengths.counts, 0)
+            numbers = generator.choice(self.lengths.keys, size, p=weights / weights.sum())
+        drawn = generator.choice(scalars.share.size, size, p=scalars.share / scalars.share.sum())
+        order, owner = np.argsort(scalars.index, kind="stable"), np.repeat(drawn, numbers)
+        ends, bounds = np.cumsum(self.prior[order]), np.append(0, np.cumsum(np.bincount(scalars.index)))
+        mass = np.append(0.0, ends)[bounds]
+        point = mass[owner] + (mass[owner + 1] - mass[owner]) * generator.random(owner.size)
+        place = np.clip(np.searchsorted(ends, point, "right"), bounds[owner], bounds[owner + 1] - 1)
+        offsets = None if self.lengths is None else offsets_from_lengths(numbers)
+        i, j = self.attributes[1 - self.place], self.attributes[self.place]
+        return {i: Column(scalars.positions[drawn]), j: Column(self.codes[self.place][order[place]], offsets)}
+
+
+class MaskLaw(Protocol):
+    """The probability of masks given the original values of a record."""
+
+    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
+        """Return (n, t) float64: the probability of n pairs of positions given each of ``Tuples``, up to a common
+        factor."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndependentMasks:
+    """Masks that depend on the value of their own attribute alone; ``indices``: (t,) rows of each channel."""
+
+    channels: tuple[Channel, ...]
+    indices: tuple[Int64Array, ...]
+
+    @classmethod
+    def of(cls, tuples: Tuples, channels: tuple[Channel, ...]) -> IndependentMasks:
+        """Return the law of masks drawn from the channels of both attributes, with all of their values, ascending."""
+        indices = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
+        return cls(channels, tuple(indices))
+
+    def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
+        result = np.ones((len(masked), self.indices[0].size))
+        for channel, rows, positions in zip(self.channels, self.indices, np.array(masked).T, strict=True):
+            result *= channel.rows[rows, channel.classes.class_of[positions][:, None]]
+        return result
+
+
+class RecordMasker(Protocol):
+    """A mechanism with statistics in force, which masks encoded records."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]: ...
+
+    @property
+    def numeric_attributes(self) -> tuple[str, ...]: ...
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
+
+
+def masked_columns(
+    masker: RecordMasker, columns: Mapping[int, Column], size: int, number: int = 0
+) -> dict[int, Column]:
+    """Mask n = ``size`` records of which some columns are given, by attribute; return their masks, by attribute.
+
+    ``number``: distinguishes independent random words.
+    """
+    absent = Column(np.full(size, ABSENT, np.int32))
+    numeric = np.full((size, len(masker.numeric_attributes)), np.nan) if masker.numeric_attributes else None
+    whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
+    masked = masker.mask_batch(Batch(size, whole, numeric=numeric), PositionKeys(SECRET, "", number, np.arange(size)))
+    return {j: masked.columns[j] for j in columns}
+
+
+class MaskedGroup(NamedTuple):
+    """A random group of n records. ``before``, ``after``: (n, p) int32 positions."""
+
+    before: Int32Matrix
+    after: Int32Matrix
+
+
+def group_count(size: int, records: int = SAMPLED_RECORDS) -> int:
+    """Return the number of random groups of ``size`` records that have about ``records`` together."""
+    return min(MAX_GROUPS, max(MIN_GROUPS, records // size))
+
+
+def sampled_groups(
+    masker: RecordMasker, counts: Counts, sizes: Sequence[int], size: int, *, records: int = SAMPLED_RECORDS
+) -> Iterator[MaskedGroup]:
+    """Yield ``group_count(size, records)`` random groups of the window's records; the same ones each time.
+
+    The values of two attributes are drawn jointly, those of more attributes independently. An array has one element.
+    ``sizes``: the number of concepts of each taxonomy. Raises ParameterError if there are too few values.
+    """
+    generator, laws = np.random.default_rng(0), [value_law(column) for column in counts.values]
+    pairs = Tuples.of(counts, (0, 1), sizes) if len(sizes) == 2 and counts.pairs[0, 1].keys.size else None
+    for number in range(group_count(size, records)):
+        if pairs is None:
+            codes = [values[generator.choice(values.size, size, p=prior)] for values, prior in laws]
+        else:
+            rows = generator.choice(pairs.prior.size, size, p=pairs.prior)
+            codes = [own[rows] for own in pairs.codes]
+        masks = masked_columns(masker, {j: Column(own) for j, own in enumerate(codes)}, size, number)
+        yield MaskedGroup(np.stack(codes, axis=1), np.stack([own.codes for own in masks.values()], axis=1))
+
+
+def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
+    """Return the channel of some values of attribute j, ascending, estimated from all records of at least one group.
+
+    A value that occurs in no group counts as unchanged. ``size``: the number of concepts of the taxonomy.
+    """
+    before, after = (np.concatenate([side[:, j] for side in sides]) for sides in zip(*groups, strict=True))
+    asked = np.isin(before, values)
+    outcomes = np.union1d(values, after[asked]).astype(np.int32)
+    counts = np.zeros((values.size, outcomes.size))
+    np.add.at(counts, (np.searchsorted(values, before[asked]), np.searchsorted(outcomes, after[asked])), 1.0)
+    missing = np.flatnonzero(counts.sum(axis=1) == 0.0)
+    counts[missing, np.searchsorted(outcomes, values[missing])] = 1.0
+    rows = counts / counts.sum(axis=1, keepdims=True)
+    return Channel(values, rows, OutputClasses.of_values(outcomes, size), hoeffding_bound(len(groups)))

@@ -26,13 +26,17 @@ from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.files.events import open_events, open_writer, written_kind
-from stream_masker.service.files.inputs import WriteLine
 from stream_masker.service.files.masking import Assessment, FileMasking, FileTotals
-from stream_masker.service.files.named import named_files
-from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
+from stream_masker.service.files.outputs import (
+    STANDARD_STREAM,
+    CheckedStream,
+    WriteLine,
+    open_output,
+    refuse_same_file,
+)
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
-from stream_masker.summary import drift_lines, guessed_line
+from stream_masker.summary import drift_lines
 
 
 @click.command(cls=ReportingCommand)
@@ -98,7 +102,6 @@ def command(
     if explain is None:
         written_kind(target)
     configuration = load_configuration(config)
-    refuse_same_file(named_files(configuration), {"OUT": target, "--rejected": rejected})
     tell_if_waiting(source)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         show = files.enter_context(shown_activity(information()))
@@ -106,21 +109,21 @@ def command(
         masking = FileMasking(configuration)
         show("reading and calibrating")
         events = files.enter_context(open_events(source, configuration.produce, configuration.records))
-        lines = events.lines
+        every = events.events
         if explain is not None:
-            explained = list(masking.explain(lines, explain, source=source))
+            explained = list(masking.explain(every, explain, source=source))
             output("\n".join(explained), {"event": explain, "explanation": explained})
             return
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
-            lines, version = masking.calibrate_on_first_window(lines)
+            every, version = masking.calibrate_on_first_window(every)
         write = files.enter_context(open_writer(target, events, masking.plan))
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
         show("masking")
         totals = masking.mask(
-            lines,
+            every,
             source=source,
             version=version,
             write=write,
@@ -141,7 +144,7 @@ def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterab
         tell(sentence)
     tell(mechanism_line(configuration))
     if assessment.guessed:
-        tell(guessed_line(assessment.guessed))
+        tell(assessment.guessed)
     for warning in (*warnings, *assessment.warnings):
         warn(warning)
 
@@ -199,18 +202,17 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
         raise click.UsageError("--baseline is for --publish")
     refuse_same_file({"FILE": source, "--config": str(config), "--since": str(since or "")}, {"--output": snapshot})
     configuration = load_configuration(config)
-    refuse_same_file(named_files(configuration), {"--output": snapshot})
     tell_if_waiting(source)
     opened = open_events(source, configuration.produce, configuration.records)
     with shown_activity(information()) as show, opened as events:
         show("loading the ontologies")
         masking = FileMasking(configuration)
         show("reading and calibrating")
-        message = masking.snapshot(events.lines)
+        message = masking.snapshot(events.events)
         drift = None if since is None else masking.drift_since(_read_snapshot(since)).to_dict()
         show("assessing the risk")
         assessment = masking.assessment()
-    message = replace(message, guessed=assessment.guessed)
+    message = replace(message, guessed=assessment.chances or None)
     version = _publish(configuration, message, baseline=baseline) if publish else None
     target = snapshot or ("" if publish or since else STANDARD_STREAM)
     if target:

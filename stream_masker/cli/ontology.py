@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 import click
 
-from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import output, summarise
+from stream_masker.cli.options import Group, output, summarise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
@@ -20,7 +19,7 @@ UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "su
 """The result for a value without a concept, by policy."""
 
 
-@click.group(cls=SuggestingGroup)
+@click.group(cls=Group)
 def command() -> None:
     """Inspect an ontology: its concepts, and the mapping of values to concepts.
 

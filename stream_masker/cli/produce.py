@@ -11,7 +11,6 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.publishing import PublishingSummary, produce, publish, synthetic_events, write_events
 from stream_masker.service.events.synthetic import synthetic_discharges
-from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import refuse_same_file
 from stream_masker.service.observability.progress import progress
 
@@ -81,7 +80,7 @@ def command(
     discharges = synthetic_discharges(configuration, outbreak_after=outbreak_after, seed=seed)
     events = synthetic_events(discharges, records, configuration.produce.key)
     if out:
-        refuse_same_file({"--config": str(config), **named_files(configuration)}, {"--out": out})
+        refuse_same_file({"--config": str(config)}, {"--out": out})
     what = "wrote" if out else "produced"
     with progress(what, done=lambda number: number / records, stream=information()) as show:
         if not out:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -13,7 +12,7 @@ import numpy as np
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.defaults import alternative
+from stream_masker.core.mechanisms.defaults import MOST_COMPARED, alternative
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import CERTAIN, MIN_CHANGED, Risk, required_change
@@ -106,17 +105,21 @@ GUESSES = 500
 """The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
 
 
-def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bool) -> dict[str, float]:
-    """Return the chance of the best guess of a code, by mechanism: the one that runs, and what could run instead.
+def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bool) -> tuple[dict[str, float], str]:
+    """Return the chance of the best guess of a code, by mechanism: the one that runs, and semantic noise or transport
+    instead of it; and why that is left out, empty if it is not.
 
-    ``risk``: that of the mechanism for the counts of its window. ``quick``: whether to leave out the other one where it
-    takes long (``core.mechanisms.defaults.alternative``). It is also left out if it cannot mask these records.
+    ``risk``: that of the mechanism for the counts of its window. ``quick``: whether to leave out the other one for
+    windows of many different pairs.
     """
     chances = {mechanism.name: best_guess(risk)}
-    with suppress(StatisticsError, ParameterError):
+    if quick and max((pair.keys.size for pair in counts.pairs.values()), default=0) > MOST_COMPARED:
+        return chances, f"more than {MOST_COMPARED:,} different pairs of codes; `calibrate` compares it"
+    try:
         other = alternative(cast(WindowedMechanism[Any], mechanism), counts, quick=quick)
-        chances |= {} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}
-    return chances
+        return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""
+    except (StatisticsError, ParameterError) as error:
+        return chances, str(error).rstrip(".")
 
 
 def best_guess(risk: Risk) -> float:

@@ -275,7 +275,7 @@ class VersionPlanner:
             unique["masked"] = unique_share(masked)
         shown = self._publication.risk(replace(assessed, unique=unique), statistics.records)
         if shown.risk is not None:
-            known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)
+            known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
             self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
         return shown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import starmap
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord, Masked
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
@@ -40,7 +42,7 @@ def deployment(folder: Path, topic: str, rounding: str) -> Masking:
     configuration = load_configuration(path, {})
     window = (orjson.dumps({"code": code, "patient": "nobody"}) for code in CODES)
     masking = Masking(configuration)
-    masking.restore(FileMasking(configuration).snapshot(enumerate(window)))
+    masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(window))))
     return masking
 
 

@@ -90,6 +90,7 @@ def worker_metrics() -> RecordingMetrics:
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
         suppressed=Counter({NOMINAL[0]: 2}),
+        generalized=Counter({NOMINAL[0]: 1}),
         blocks_left_out=1,
     )
     report.committed(counts, 0.3)

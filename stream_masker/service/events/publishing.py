@@ -20,9 +20,8 @@ from stream_masker.pipeline.paths import JsonValue, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischarges
-from stream_masker.service.files.csv_table import row_cause
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.inputs import NumberedLine
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
@@ -66,24 +65,26 @@ class Event(NamedTuple):
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 
 
-def file_events(lines: Iterable[NumberedLine], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
+def file_events(events: Iterable[FileEvent], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
     """Yield the events of a file with their message keys.
 
-    key: the path of the message key, None for no key; hl7: whether the lines are HL7 v2 messages. Raises
+    key: the path of the message key, None for no key; hl7: whether they are HL7 v2 messages. Raises
     ConfigurationError for a path that selects several values.
     """
     path = None if key is None else compile_path(key)
     if hl7:
         get = key_getter(None if path is None else hl7_path(path, first=True))
-        yield from (Event(number, message, _hl7_key(message, get)) for number, message in lines)
+        yield from (Event(number, message, _hl7_key(message, get)) for number, message, _ in events)
         return
     get = key_getter(path)
-    for number, line in lines:
+    for number, line, problem in events:
+        if problem is not None:
+            yield Event(number, line, problem=" at ".join(filter(None, problem)))
+            continue
         try:
             event = orjson.loads(text := line.strip())
         except orjson.JSONDecodeError:
-            reason, field = row_cause(line) or ("not JSON", None)
-            yield Event(number, line, problem=f"{reason} at {field}" if field else reason)
+            yield Event(number, line, problem="not JSON")
             continue
         is_object = isinstance(event, dict)
         yield Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
@@ -240,7 +241,7 @@ def produce(
         return event
 
     with open_events(str(file), section, configuration.records) as source:
-        events = islice(map(reported, file_events(source.lines, section.key, hl7=source.kind == "hl7")), limit)
+        events = islice(map(reported, file_events(source.events, section.key, hl7=source.kind == "hl7")), limit)
         with progress("produced", done=lambda _: source.file.share_read, stream=stream) as show:
             return publish(events, configuration, rate=rate, show=show)
 
@@ -250,7 +251,7 @@ def write_events(events: Iterable[Event], out: str, *, rate: float | None, show:
 
     Raises ServiceError for a file that cannot be written.
     """
-    with open_output(out, private=False) as file:
+    with open_output(out) as file:
         for written, event in enumerate(paced(events, rate), start=1):
             file.write(event.value + b"\n")
             show(written)

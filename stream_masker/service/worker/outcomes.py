@@ -28,7 +28,8 @@ class TransactionCounts:
     on the masks of a record.
 
     ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
-    of ``fields`` could not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
+    of ``fields`` could not treat and removed. ``suppressed``, ``generalized``: the unknown codes that were removed, or
+    masked as the concept that they begin with, by attribute.
     """
 
     records: int = 0
@@ -37,6 +38,7 @@ class TransactionCounts:
     blocks_left_out: int = 0
     emptied: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
+    generalized: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: TransactionCounts) -> TransactionCounts:
         return TransactionCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -74,6 +76,7 @@ class Outputs:
             blocks_left_out=left_out,
             emptied=sum(result.emptied.values()),
             suppressed=Counter(result.suppressed),
+            generalized=Counter(result.generalized),
         )
 
     def _rejection(self, partition: int, rejected: Rejected) -> OutgoingMessage:
@@ -110,7 +113,7 @@ def _slice(result: Result, start: int, end: int) -> Result:
     changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
     changes["rejected"] = {index - start: one for index, one in result.rejected.items() if start <= index < end}
     if end < len(result.offsets):
-        changes |= {"blocks": (), "emptied": {}, "suppressed": {}}
+        changes |= {"blocks": (), "emptied": {}, "suppressed": {}, "generalized": {}}
     return replace(result, **changes)
 
 

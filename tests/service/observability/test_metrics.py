@@ -134,7 +134,7 @@ LABEL_VALUES = {
     "second": {*NOMINAL, *NUMERIC},
     "partition": {str(partition.number) for partition in PARTITIONS},
     "reason": {*Reason, *HoldReason},
-    "outcome": {*TransactionOutcome, "merged", "refused"},
+    "outcome": {*TransactionOutcome, "merged", "refused", "suppressed", "generalized"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline"},

@@ -63,8 +63,6 @@ class Twin:
             self.causes.add(("missing_noise_key", self.plan.noise_key.text))
         for number, attribute in enumerate(self.plan.attributes):
             self.mask_codes(number, attribute)
-        for number in self.plan.numeric:
-            self.mask_number(number)
         if not self.causes:
             self.masked = self.treated(
                 document, (), Action.KEEP if self.plan.fields.unlisted == "keep" else Action.DROP
@@ -107,27 +105,6 @@ class Twin:
             return None, None
         mask = int(self.mechanism._tables[number][position])
         return concepts.taxonomy.ids[mask], concepts.taxonomy.labels[mask] or None
-
-    def mask_number(self, number: Any) -> None:
-        try:
-            places = [place for _, found in self.elements(number.path.steps) for place in found]
-        except Misshapen:
-            self.causes.add(("wrong_shape", None))
-            return
-        values = [value_at(self.document, place) for place in places]
-        if number.missing == "keep":
-            values = [value for value in values if value is not None]
-        if not values:
-            self.reject_missing(number, number.path)
-            self.written |= dict.fromkeys(places)
-            return
-        if type(values[0]) not in (int, float):
-            self.causes.add(("not_a_number", number.path.text))
-        elif number.kind.integer and not float(values[0]).is_integer():
-            self.causes.add(("number_out_of_range", number.path.text))
-        else:
-            for place in places:
-                self.written[place] = None if value_at(self.document, place) is None else values[0] + 1
 
     def reject_missing(self, attribute: Any, path: Path) -> None:
         if attribute.missing == "reject":

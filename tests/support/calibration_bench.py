@@ -65,7 +65,7 @@ class CalibrationBench:
         configuration, key, written = self.components.configuration, b"", 0
         if isinstance(block, Block):
             key, written, subject = block_key(block), block.timestamp, self.components.subject
-            raw = encode_block(block, subject.taxonomies, configuration="0", numeric=subject.numeric)
+            raw = encode_block(block, subject.taxonomies, configuration="0")
             block = topic_seal(configuration, configuration.topics.calibration).seal(key, raw)
         self.calibration.merge(offset, written, key, block)
 

@@ -101,11 +101,8 @@ class GroupMechanism(WindowedMechanism[Prepared]):
     def _check_masking(self, counts: Counts) -> None:
         """Raise StatisticsError if random groups change too few values of an attribute, by two standard errors.
 
-        With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend. An
-        attribute with a single value is not checked: an attacker knows it without masks.
+        An attribute with a single value is not checked: an attacker knows it without masks.
         """
-        if not self._attributes or self._numeric:
-            return
         groups = list(islice(self._sampled(counts), CHECKED_GROUPS))
         for j, name in enumerate(self._attributes):
             prior = value_law(counts.values[j])[1]

@@ -117,7 +117,7 @@ class Calibration:
         subject = self._components.subject
         try:
             opened = self._components.blocks.open(key, value)
-            block = decode_block(opened, subject.taxonomies, subject.numeric, subject.context)
+            block = decode_block(opened, subject.taxonomies, subject.context)
             self._window.add(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:

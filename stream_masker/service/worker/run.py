@@ -243,7 +243,6 @@ def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[B
             block,
             taxonomies,
             configuration=configuration.hash,
-            numeric=mechanism.numeric_attributes,
             context=mechanism.context.fingerprint,
         )
         return key, seal.seal(key, value)

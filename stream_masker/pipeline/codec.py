@@ -20,12 +20,13 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
+from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.paths import Document, Path, reader
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.pipeline.transforms import Pseudonyms, TransformContext, key_text
+from stream_masker.pipeline.transforms import Pseudonyms, key_text
 from stream_masker.pipeline.values import Attribute, ReadCodes
 from stream_masker.pipeline.walk import Reading, Tree
 
@@ -66,8 +67,7 @@ class Codec:
         self._plan = plan
         self._format = record_format
         self._open = form_of(plan, record_format)
-        self._context = TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
-        self._tree = Tree(plan, pseudonyms, self._context)
+        self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute, self._tree) for attribute in plan.attributes]
         self._readers = {path: reader(path) for path in plan.keys}
         self._transform_keys = {rule.key for rule in plan.fields.transformed.values() if rule.key is not None}
@@ -106,8 +106,6 @@ class Codec:
         )
         rejected_codes = self._rejected_for_unknown_codes(rejected)
         unknown = [read.unknown(good) for read in codes]
-        emptied = dict(self._context.emptied)
-        self._context.emptied.clear()
         return DecodedBatch(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
@@ -116,7 +114,7 @@ class Codec:
             unknown=[number + more for (number, _), more in zip(unknown, rejected_codes, strict=True)],
             lost=[lost + more for (_, lost), more in zip(unknown, rejected_codes, strict=True)],
             styles=[read.styles() for read in codes],
-            emptied=emptied,
+            emptied=reading.emptied,
             documents=list(compress(opened, good)),
             codes=codes,
             good=good,
@@ -135,10 +133,8 @@ class Codec:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
 
-    def _keys(self, documents: Sequence[Document], paths: set[Path]) -> list[dict[Path, bytes | None]]:
-        if not paths:
-            return []
-        return [{path: key_text(self._readers[path](d)) or None for path in paths} for d in documents]
+    def _keys(self, documents: Sequence[Document], paths: set[Path]) -> dict[Path, list[bytes | None]]:
+        return {path: [key_text(self._readers[path](d)) or None for d in documents] for path in paths}
 
     def _noise_keys(self, documents: Sequence[Document], reading: Reading) -> list[bytes]:
         if self._plan.noise_key is None:
@@ -174,5 +170,7 @@ class Codec:
 
 def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
     """Return what opens the records of a plan."""
+    if isinstance(record_format, Hl7Format):
+        record_format = Hl7Format(plan)
     form = record_form(record_format, plan.limits)
     return form if plan.fhir is None else fhir_form(plan, form)

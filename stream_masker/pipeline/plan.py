@@ -20,7 +20,7 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
-    TransformContext,
+    Pseudonyms,
 )
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class RecordLimits:
 GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
-_UNKEYED: Final = TransformContext(lambda _: "", lambda _: b"")
+_UNKEYED: Final = Pseudonyms(b"no secret: these transforms are functions of the value alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +284,15 @@ class Plan:
     def written(self) -> Iterator[tuple[str, Path]]:
         """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """Every path of the plan."""
+        yield from (path for _, path in self.written)
+        yield from (*chain.from_iterable(self.fields.lists().values()), *(field.path for field in self.context))
+        for key in self.keys:
+            yield key
+            yield from () if key.alternative is None else (key.alternative,)
 
     @property
     def keys(self) -> Iterator[Path]:

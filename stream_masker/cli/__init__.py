@@ -7,8 +7,9 @@ holds the options that several commands share.
 from __future__ import annotations
 
 import importlib
+import io
 import sys
-from typing import Any, TextIO, cast
+from typing import Any, cast
 
 import click
 
@@ -19,6 +20,7 @@ from stream_masker.errors import (
     ConfigurationError,
     OntologyError,
     ParameterError,
+    ServiceError,
     StreamMaskerError,
 )
 from stream_masker.service.runtime.process import protect_process
@@ -82,7 +84,8 @@ class CommandGroup(Group):
             message, code = failure_of(error)
             if message:
                 click.echo(f"Error: {message}", err=True)
-            sys.stdout = cast(TextIO, None)  # what could not be written would fail again at the exit
+            if isinstance(error, OSError | ServiceError):
+                sys.stdout = io.StringIO()  # what standard output could not take would fail again at the exit
             sys.exit(code)
 
 

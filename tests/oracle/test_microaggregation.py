@@ -10,6 +10,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms.microaggregation import Microaggregation, Nominal, mdav
 from stream_masker.core.random import PositionKeys
+from stream_masker.core.statistics import compute_statistics, count_batch
 
 
 class LiteralMdav:
@@ -106,8 +107,9 @@ def test_values_are_group_means_or_within_the_radius(tau, seed, variant, hybrid)
     codes = rng.integers(0, min(len(tau), 9), (n, 2)).astype(np.int32)
     made = mechanism(tau, variant=variant, hybrid=hybrid)
     batch = Batch(n, tuple(Column(codes[:, j].copy()) for j in range(2)))
-    made._window.add(batch)
-    made.calibrate()
+    counts = count_batch(batch, [len(tau)] * 2)
+    statistics = compute_statistics(counts, made.attributes, made.distances, version=1)
+    made = made.with_statistics(statistics.with_model(made._model(counts, statistics)), counts)
     keys = PositionKeys(b"seed", "t", 0, np.arange(n))
     masked = made.mask_batch(batch, keys)
     plain = mechanism(tau, variant=variant)

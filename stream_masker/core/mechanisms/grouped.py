@@ -32,7 +32,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
-CHECKED_GROUPS = 400
+CHECKED_GROUPS = 100
 """The number of random groups from which the share of changed values is estimated."""
 
 

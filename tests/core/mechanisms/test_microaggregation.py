@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stream_masker import Ontology
+from stream_masker import Ontology, WuPalmer, semantic_variance
 from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Microaggregation, microaggregation
@@ -98,11 +98,12 @@ def test_array_elements_form_their_own_groups():
     assert [row["more"] for row in few] == [[mean]] * 3 + [[]] * 6
 
 
-def test_the_hybrid_step_preserves_the_variance():
-    before = mechanism().statistics.variance["code"]
-    plain, hybrid = (mechanism(mechanism(k=10, hybrid=h).mask_many(RECORDS, keys=KEYS)) for h in (False, True))
-    assert plain.statistics.variance["code"] < hybrid.statistics.variance["code"]
-    assert abs(hybrid.statistics.variance["code"] - before) < abs(plain.statistics.variance["code"] - before)
+def test_the_hybrid_step_preserves_more_of_the_variance():
+    before, plain, hybrid = (
+        semantic_variance([row["code"] for row in rows], WuPalmer(TAU))
+        for rows in (RECORDS, *(mechanism(k=10, hybrid=h).mask_many(RECORDS, keys=KEYS) for h in (False, True)))
+    )
+    assert abs(hybrid - before) < abs(plain - before)
 
 
 K = 4

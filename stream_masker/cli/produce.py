@@ -10,14 +10,16 @@ import click
 from stream_masker.cli.options import ReportingCommand, config_option, information, summarise
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.publishing import PublishingSummary, produce, publish, synthetic_events, write_events
-from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.events.synthetic import SyntheticDischarges
 from stream_masker.service.files.outputs import refuse_same_file
-from stream_masker.service.observability.progress import progress
+from stream_masker.service.observability.progress import shown_activity
 
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Records per second; default: full speed."
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records of FILE.")
 @click.option("--synthetic", type=click.IntRange(min=1), metavar="N", help="Generate N events instead of reading FILE.")
 @click.option(
@@ -77,12 +79,11 @@ def command(
     if file is not None:
         _finish(ctx, produce(configuration, file, stream=information(), rate=rate, limit=limit))
     records = synthetic or 0
-    discharges = synthetic_discharges(configuration, outbreak_after=outbreak_after, seed=seed)
+    discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after, seed=seed)
     events = synthetic_events(discharges, records, configuration.produce.key)
     if out:
         refuse_same_file({"--config": str(config)}, {"--out": out})
-    what = "wrote" if out else "produced"
-    with progress(what, done=lambda number: number / records, stream=information()) as show:
+    with shown_activity(information()) as show:
         if not out:
             _finish(ctx, publish(events, configuration, rate=rate, show=show))
         write_events(events, out, rate=rate, show=show)

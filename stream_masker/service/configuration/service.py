@@ -281,8 +281,8 @@ class HttpSection(Section):
     )
     token: SecretSource | None = Field(
         default=None,
-        description="The source of a token that requests need, as `Authorization: Bearer TOKEN` or as the password of "
-        "any user (Basic). /healthz and /readyz need none. Default: no request needs one.",
+        description="The source of a token that requests need, as `Authorization: Bearer TOKEN`. "
+        "/healthz and /readyz need none. Default: no request needs one.",
     )
     tls: HttpTlsSection | None = Field(default=None, description="HTTPS. Default: plain HTTP.")
 

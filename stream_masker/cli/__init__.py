@@ -80,7 +80,7 @@ class CommandGroup(Group):
         """Run the command line. An error ends it with its message and its exit code."""
         try:
             return super().main(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - raised again if it is unexpected
+        except Exception as error:  # noqa: BLE001
             message, code = failure_of(error)
             if message:
                 click.echo(f"Error: {message}", err=True)
@@ -90,20 +90,17 @@ class CommandGroup(Group):
 
 
 def failure_of(error: Exception) -> tuple[str, int]:
-    """Return the message and the exit code of an error; unexpected ones are raised again."""
-    package = type(error).__module__.partition(".")[0]
+    """Return the message and the exit code of an error, without the text of unexpected ones: it may quote a record."""
     if isinstance(error, StreamMaskerError):
         silent, usage = isinstance(error, ClosedOutputError), isinstance(error, USAGE_ERRORS)
         return "" if silent else str(error), 2 if usage else 1
     if isinstance(error, OSError):
         return f"{error.filename or 'standard output'} cannot be read or written: {error.strerror}", 1
-    if package in {"cimpl", "confluent_kafka"}:
-        from stream_masker.service.observability.logs import describe
-
-        return describe(error), 1
-    if package == "kafka":
+    if type(error).__module__.partition(".")[0] == "kafka":
         return f"Kafka: {type(error).__name__}: {error}", 1
-    raise error
+    from stream_masker.service.observability.logs import describe
+
+    return describe(error), 1
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -91,30 +91,17 @@ def show(config: Path) -> None:
     write_output(configuration.shown_yaml().rstrip("\n"), configuration.shown())
 
 
+BROKER = "localhost:9092"
+
+
 @command.command()
 @click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
 @click.option("--topic", default="", metavar="NAME", help="The topic to take a sample from.")
-@click.option(
-    "--bootstrap-servers", default="localhost:9092", show_default=True, metavar="HOST:PORT", help="Kafka, for --topic."
-)
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A librdkafka property for --topic, such as security.protocol=SSL; repeatable.",
-)
-@click.option(
-    "--ontology",
-    "sources",
-    multiple=True,
-    metavar="NAME=SOURCE",
-    help="An ontology to look for, besides icd10cm; repeatable.",
-)
+@click.option("--bootstrap-servers", default=BROKER, show_default=True, metavar="HOST:PORT", help="Kafka, for --topic.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of librdkafka; repeatable.")
+@click.option("--ontology", "sources", multiple=True, metavar="NAME=SOURCE", help="One to look for; repeatable.")
 @click.option("--registry", default="", metavar="URL", help="The schema registry, if --topic is in its wire format.")
-@click.option(
-    "--registry-credentials", default="", metavar="FILE", help="A file with user:password for the schema registry."
-)
+@click.option("--registry-credentials", "login", default="", metavar="FILE", help="A file with user:password for it.")
 @click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
 def init(
@@ -124,7 +111,7 @@ def init(
     properties: tuple[str, ...],
     sources: tuple[str, ...],
     registry: str,
-    registry_credentials: str,
+    login: str,
     encoding: str,
     output: str,
 ) -> None:
@@ -152,15 +139,15 @@ def init(
         raise click.UsageError("use --events or --topic, not both")
     kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    read = {"--events": events, "--registry-credentials": registry_credentials, **ontologies}
+    read = {"--events": events, "--registry-credentials": login, **ontologies}
     refuse_same_file(read, {"--output": output})
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
         if events:
             sample = file_sample(events, SAMPLE_EVENTS, encoding)
         elif topic:
-            login = {"credentials": {"file": registry_credentials}} if registry_credentials else {}
-            sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **login} if registry else None)
+            credentials = {"credentials": {"file": login}} if login else {}
+            sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **credentials} if registry else None)
         else:
             sample = simulated_sample(SAMPLE_EVENTS // 10)
         proposal = proposed_configuration(sample, ontologies)

@@ -26,7 +26,14 @@ from stream_masker.pipeline.messages import (
     fingerprints,
 )
 from stream_masker.pipeline.publication import COMPARISONS, LabelledConcept, Publication
-from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, check_floor
+from stream_masker.pipeline.risk import (
+    RiskLimits,
+    VersionRisk,
+    assess_version,
+    best_guess,
+    check_floor,
+    guess_chances,
+)
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import CalibrationSettings, MaskingEffect, Window
 
@@ -173,6 +180,7 @@ class VersionPlanner:
         self._mechanism = mechanism
         self._computed: tuple[Statistics, Counts, Counts | None] | None = None
         self._worker_secret_id: str | None = None
+        self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if not self._is_usable(history.baseline):
             history.baseline = None
         if not self._is_usable(history.latest):
@@ -225,13 +233,16 @@ class VersionPlanner:
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
         *,
+        guessed: Mapping[str, float] | None = None,
         baseline: bool = False,
     ) -> Publish:
         """Return the next version, from a mechanism's snapshot and its styles; ``baseline``: whether it is a new one.
+        ``guessed``: see ``StatisticsMessage``.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
         self._mechanism.restore(snapshot)
+        self._guessed = guessed
         statistics = self._mechanism.statistics.with_version(self._next)
         return self._publish(statistics, now, source, styles or {}, renewed=baseline)
 
@@ -270,7 +281,11 @@ class VersionPlanner:
         unique = {"original": unique_share(counts)}
         if masked is not None:
             unique["masked"] = unique_share(masked)
-        return self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        shown = self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        if shown.risk is not None:
+            known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
+            self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
+        return shown
 
     @property
     def withholds(self) -> bool:
@@ -362,6 +377,7 @@ class VersionPlanner:
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
             secret_id=self.secret_id,
+            guessed=self._guessed,
         )
         report = DriftReport(
             version=statistics.version,

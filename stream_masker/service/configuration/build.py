@@ -31,7 +31,7 @@ from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
 
 if TYPE_CHECKING:
-    from stream_masker.core.mechanisms.windowed import WindowedMechanism
+    from stream_masker.core.mechanisms.base import Mechanism
     from stream_masker.pipeline.risk import RiskLimits
 
 
@@ -65,7 +65,7 @@ def build_plan(configuration: Configuration) -> Plan:
     )
 
 
-def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> WindowedMechanism[Any]:
+def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> Mechanism:
     """Build the configured mechanism over the attributes' taxonomies.
 
     ``secret`` seeds the noise. Without a secret the seed is random, for processes that compute statistics and mask
@@ -102,7 +102,7 @@ def _check_groups(configuration: Configuration, minimum: int) -> None:
 def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     """Return the arguments of the mechanism's constructor that are specific to the mechanism."""
     with errors_at("mechanism"):
-        parameters = configuration.mechanism.parameters(configuration.resolve)
+        parameters = configuration.mechanism.parameters()
     if takes_alpha(configuration.mechanism):
         parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.attributes.items()}
     return parameters

@@ -6,16 +6,13 @@ of the window, and the secret.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, create_model
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
-from stream_masker.core.mechanisms.options import own_first
-from stream_masker.errors import ConfigurationError
+from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
@@ -58,7 +55,6 @@ TYPES: Mapping[str, Any] = {
     "distance": DistanceName,
     "pairs": tuple[tuple[NameText, NameText], ...],
     "epsilon": Epsilon | dict[NameText, Epsilon],
-    "matrices": dict[NameText, NonEmptyText],
     "sensitive": dict[NameText, Certainty | SensitiveGroup],
     "context": dict[FieldPath, ContextKinds],
 }
@@ -76,15 +72,9 @@ class MechanismSection(Section):
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
-        """Return the constructor's arguments; ``resolve`` maps a file name in the configuration to a path.
-
-        Raises ConfigurationError for a file that cannot be read.
-        """
-        given = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
-        if given.get("matrices"):
-            given["matrices"] = {name: read_matrix(resolve(file)) for name, file in given["matrices"].items()}
-        return given
+    def parameters(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
 
 
 def section_of(
@@ -116,40 +106,13 @@ class _WithAlpha(MechanismSection):
         "needs it. For all attributes or for each; in [0.01, 10]. Default: the `alpha` of each attribute.",
     )
 
-    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
-        own = {**super().parameters(resolve), "sensitive": self.model_dump()["sensitive"]}
+    def parameters(self) -> dict[str, Any]:
+        own = {**super().parameters(), "sensitive": self.model_dump()["sensitive"]}
         return own if self.alpha is not None else {name: each for name, each in own.items() if name != "alpha"}
 
 
 SemanticNoiseSection = section_of(SemanticNoise, default=True)
 SemanticTransportSection = section_of(SemanticTransport, default=True, base=_WithAlpha)
-
-
-def read_matrix(path: Path) -> dict[str, dict[str, float]]:
-    """Read a matrix: for each value, its row of transition probabilities; the mechanism checks that it is stochastic.
-
-    Raises ConfigurationError with the file and the position for invalid files.
-    """
-    try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigurationError(f"{path}: the matrix cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: the matrix is not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise ConfigurationError(f"{path}: not JSON (line {error.lineno}, column {error.colno})") from None
-    if not isinstance(data, dict) or not all(isinstance(row, dict) for row in data.values()):
-        raise ConfigurationError(f"{path}: a matrix must be an object of objects: {{value: {{value: probability}}}}")
-    return {
-        value: {to: _probability(p, f"{path}: the row of {value!r}") for to, p in row.items()}
-        for value, row in data.items()
-    }
-
-
-def _probability(given: Any, where: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ConfigurationError(f"{where} has a cell that is not a number")
-    return float(given)
 
 
 def needs_group(section: MechanismSection) -> bool:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.defaults import alternative
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
@@ -255,7 +254,7 @@ class FileMasking:
     def assessment(self, totals: FileTotals | None = None) -> Assessment:
         """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
         records."""
-        mechanism, version = cast(WindowedMechanism[Any], self._masking.mechanism), None
+        mechanism, version = self._masking.mechanism, None
         if self._window_read is not None:
             statistics, counts = self._window_read
             limits = build_risk_limits(self._configuration)
@@ -276,7 +275,7 @@ class FileMasking:
 
     def _guessed(self, risk: Risk, *, quick: bool) -> str:
         assert self._window_read is not None, "the risk is that of the window"
-        mechanism, counts = cast(WindowedMechanism[Any], self._masking.mechanism), self._window_read[1]
+        mechanism, counts = self._masking.mechanism, self._window_read[1]
         try:
             other = alternative(mechanism, counts, quick=quick)
             return guessed_line(risk, None if other is None else (other.name, other.risk(draws=GUESSES)))
@@ -298,7 +297,7 @@ class FileMasking:
             raise ServiceError(f"{Path(source).name} has no event {number}")
         explainer = Explainer(
             self.plan,
-            cast(WindowedMechanism[Any], self._masking.mechanism),
+            self._masking.mechanism,
             masking_secret(self._configuration, self._configuration.topics.input),
             message.styles,
             counts,

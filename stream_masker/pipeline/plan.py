@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from stream_masker.core.context import Context, ContextAttribute
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import NOTHING, EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
+from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
 from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import (
@@ -20,7 +20,7 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
-    TransformContext,
+    Pseudonyms,
 )
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class RecordLimits:
 GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
-_UNKEYED: Final = TransformContext(lambda _: "", lambda _: b"")
+_UNKEYED: Final = Pseudonyms(b"no secret: these transforms are functions of the value alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +186,9 @@ class ContextField:
     transform: FieldTransform | None = None
 
     def kind_of(self, value: JsonValue) -> int:
-        """Return the kind of a field's value, as it is released. Of a band of numbers, its least number counts.
-
-        ``value``: ``NOTHING`` for a record without the field.
+        """Return the kind of a field's value, as it is released; None is of no listed kind. Of a band of numbers, its
+        least number counts.
         """
-        if value is NOTHING:
-            return self.attribute.size - 1
         if self.transform is None:
             return self.attribute.kind_of(value)
         released = self.transform.of_value(value, _UNKEYED)
@@ -284,6 +281,15 @@ class Plan:
     def written(self) -> Iterator[tuple[str, Path]]:
         """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """Every path of the plan."""
+        yield from (path for _, path in self.written)
+        yield from (*chain.from_iterable(self.fields.lists().values()), *(field.path for field in self.context))
+        for key in self.keys:
+            yield key
+            yield from () if key.alternative is None else (key.alternative,)
 
     @property
     def keys(self) -> Iterator[Path]:

@@ -15,11 +15,11 @@ from stream_masker.pipeline.paths import (
     Path,
     PathTrie,
     Step,
-    reader,
+    first_values,
     selects,
 )
 from stream_masker.pipeline.plan import Action, policy_trie
-from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, TransformContext, key_text
+from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, key_text
 from tests.pipeline.conftest import SECRET
 
 Place: TypeAlias = tuple[Any, ...]
@@ -52,14 +52,11 @@ class Twin:
     def __init__(self, on_bench: Any, document: dict[str, Any]) -> None:
         self.plan, self.mechanism, self.document = on_bench.plan, on_bench.mechanism, document
         self.pseudonyms = Pseudonyms(SECRET)
-        self.context = TransformContext(self.pseudonyms.of_bytes, self.pseudonyms.offset_hash)
         self.actions = list(paths_of(policy_trie(self.plan)))
         self.causes: set[tuple[str, str | None]] = set()
         self.written: dict[Place, Any] = {}
         self.masked: Any = None
-        keys = (transform.key for transform in self.plan.fields.transformed.values())
-        self.context.keys = {key: key_text(reader(key)(document)) or None for key in keys if key is not None}
-        if self.plan.noise_key is not None and not key_text(reader(self.plan.noise_key)(document)):
+        if self.plan.noise_key is not None and not key_text(*first_values([document], self.plan.noise_key)):
             self.causes.add(("missing_noise_key", self.plan.noise_key.text))
         for number, attribute in enumerate(self.plan.attributes):
             self.mask_codes(number, attribute)
@@ -177,7 +174,7 @@ class Twin:
 
     def leaf(self, value: Any, action: Action, transformed: list[Path]) -> Any:
         if action is Action.TRANSFORM and len(transformed) == 1:
-            return self.plan.fields.transformed[transformed[0]].of_value(value, self.context)
+            return self.plan.fields.transformed[transformed[0]].of_value(value, self.pseudonyms)
         if action is Action.PSEUDONYMIZE:
             return self.pseudonyms.of_value(value)
         return value if action is Action.KEEP else DROPPED

@@ -23,11 +23,10 @@ from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics, ProcessName, process_registry
-from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
+from stream_masker.service.worker.transactions import TransactionCounts
 
 ATTRIBUTES = ("one", "two")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
@@ -36,7 +35,7 @@ CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
 LABEL = "A disease"
 """The label of all concepts."""
 
-PARTITIONS = (Partition("discharges", 0), Partition("admissions", 3))
+PARTITIONS = (0, 3)
 RECORDS = 10
 
 
@@ -78,9 +77,10 @@ def worker_metrics() -> RecordingMetrics:
     active = SimpleNamespace(version=3, refusals=1, refused="version 4")
     report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
     source = {
-        "unreadable": dict,
+        "topic": "discharges",
+        "unreadable": {},
         "take_skipped": lambda: 2,
-        "waiting": frozenset(),
+        "waiting": set(),
         "lag": lambda: dict.fromkeys(PARTITIONS, 7),
     }
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
@@ -90,6 +90,7 @@ def worker_metrics() -> RecordingMetrics:
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
         suppressed=Counter({ATTRIBUTES[0]: 2}),
+        generalized=Counter({ATTRIBUTES[0]: 1}),
         blocks_left_out=1,
     )
     report.committed(counts, 0.3)
@@ -114,7 +115,7 @@ def write_configuration(folder: Path) -> Configuration:
         folder,
         rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
         attributes={name: {"path": name, "ontology": "small"} for name in ATTRIBUTES},
-        internal_topics={"encryption": False},
+        secret=b"0123456789abcdef",
         publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )

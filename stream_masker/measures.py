@@ -25,7 +25,7 @@ def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked
 
     * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
     * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
-      as tables. Masked numbers are not compared unless both have them.
+      as tables.
 
     ``rmse_target`` of the result is 0, because masked records do not tell the noise that was drawn. Raises
     ParameterError for different numbers of records, UnknownConceptError for a value that is no concept, and
@@ -67,7 +67,7 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
     """
     before, after = _encoded(mechanism, original, masked)
     distortions = _distortions(mechanism, before, after)
-    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions), after.numeric))
+    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions)))
     return MaskingReport(
         mechanism.name,
         mechanism.risk(),
@@ -99,8 +99,7 @@ def _sequence(records: Records) -> Any:
 
 
 def _statistics(mechanism: WindowedMechanism[Any], batch: Batch) -> Statistics:
-    numeric = mechanism.numeric_attributes
     sizes = [len(d.taxonomy) for d in mechanism.distances]
-    window = SlidingWindow(sizes, records=max(1, batch.size), age=None, numeric=len(numeric))
+    window = SlidingWindow(sizes, records=max(1, batch.size), age=None)
     window.add(batch)
-    return compute_statistics(window.counts(), mechanism.attributes, mechanism.distances, version=1, numeric=numeric)
+    return compute_statistics(window.counts(), mechanism.attributes, mechanism.distances, version=1)

@@ -69,7 +69,7 @@ def check(config: Path, events: str) -> None:
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.kafka.clients import confluent_properties
-    from stream_masker.service.kafka.failures import check_properties
+    from stream_masker.service.kafka.errors import check_properties
     from stream_masker.service.observability.progress import shown_activity
 
     configuration = load_configuration(config)
@@ -94,8 +94,6 @@ def _masking_lines(configuration: Configuration) -> Iterator[str]:
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
     for attribute in plan.attributes:
         yield f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts"
-    for number in plan.numeric:
-        yield f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]"
     yield mechanism_line(configuration)
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records

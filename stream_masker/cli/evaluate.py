@@ -25,7 +25,6 @@ from stream_masker.service.configuration.build import (
     build_plan,
     build_taxonomies,
     mechanism_parameters,
-    numeric_range,
 )
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files import outputs
@@ -197,7 +196,6 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
         sampled(whole, records, configuration.groups.records),
         build_taxonomies(configuration),
         secret,
-        numeric={name: numeric_range(configuration, name) for name in configuration.numeric},
         distance=getattr(configuration.mechanism, "distance", "wu_palmer"),
         available=whole.size if 0 < records < whole.size else None,
         left_out=left_out,
@@ -206,5 +204,4 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
 
 def configured_candidate(configuration: Configuration) -> Candidate:
     """Return the configured mechanism as a candidate."""
-    options = {name: value for name, value in mechanism_parameters(configuration).items() if name != "numeric"}
-    return Candidate(configuration.mechanism.name, "as configured", "", options)
+    return Candidate(configuration.mechanism.name, "as configured", "", mechanism_parameters(configuration))

@@ -16,7 +16,6 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.risk import Disclosure
 from stream_masker.core.statistics.counts import Counts
@@ -71,7 +70,6 @@ class Publication:
             unknown={name: self._share(exact.unknown[name], n) for name, n in values.items()},
             novel={name: self._share(exact.novel[name], n) for name, n in values.items()},
             values={},
-            numeric=None if exact.numeric is None else _rounded_numbers(exact.numeric, step),
         )
 
     def drift(self, before: Statistics, now: Statistics, distances: Sequence[Distance], counts: Counts | None) -> Drift:
@@ -178,16 +176,3 @@ def _coarsened(figures: Any, step: float) -> Any:
     if is_dataclass(figures) and not isinstance(figures, type):
         return replace(figures, **{f.name: _coarsened(getattr(figures, f.name), step) for f in fields(figures)})
     return figures
-
-
-def _rounded_numbers(exact: NumericStatistics, step: float) -> NumericStatistics:
-    """Round means and covariances by steps relative to the standard deviations."""
-    units = [_power_of_two(math.sqrt(variance)) for variance in np.diag(exact.covariance).tolist()]
-    mean = [_rounded(value, step * unit) for value, unit in zip(exact.mean.tolist(), units, strict=True)]
-    scales = np.outer(units, units)
-    return replace(exact, mean=np.array(mean), covariance=_rounded_array(exact.covariance / scales, step) * scales)
-
-
-def _power_of_two(value: float) -> float:
-    """Return the greatest power of two that is not above a value; 1 for 0."""
-    return 2.0 ** math.floor(math.log2(value)) if value > 0 else 1.0

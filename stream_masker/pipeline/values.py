@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isnan, nan
 from typing import Any, Final
 
 import numpy as np
 
 from stream_masker.core.batch import ABSENT, Column
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
-from stream_masker.core.numeric import LARGEST_NUMBER
+from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
-from stream_masker.pipeline.paths import NOTHING, Path
-from stream_masker.pipeline.plan import AttributePlan, NumericPlan, Place
+from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.plan import AttributePlan, Place
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Codes, Style, StyleCounts, style_of
 from stream_masker.pipeline.transforms import Cache
@@ -207,57 +205,3 @@ class ReadCodes:
         positions[self.present] = masked.codes[masked.codes >= 0]
         for found, numbers, texts in self.places:
             found.fill(list(map(texts.__getitem__, positions[numbers].tolist())))
-
-
-class NumericAttribute:
-    """The numbers of an attribute, one in each record."""
-
-    def __init__(self, plan: NumericPlan, tree: Tree) -> None:
-        self.plan, self._documents, self._elements = plan, tree.documents, tree.elements_of(plan.path)
-        self._lower, self._upper = max(plan.kind.lower, -LARGEST_NUMBER), min(plan.kind.upper, LARGEST_NUMBER)
-
-    def read(self, reading: Reading) -> ReadNumbers:
-        """Return the numbers of a batch. The records without one that the attribute admits are refused."""
-        elements, path = self._elements, self.plan.path
-        found = Found.of(reading, path, elements, keep_null=self.plan.missing == "reject")
-        first = dict[int, Any]()
-        order, records = np.argsort(found.numbers, kind="stable").tolist(), elements.records[found.numbers].tolist()
-        values = found.values
-        for k in order:
-            first.setdefault(records[k], values[k])
-        numbers = np.full(len(self._documents.records), nan)
-        for record in range(len(numbers)):
-            value = first.get(record, NOTHING)
-            if (reason := self._problem(value)) is not None:
-                reading.refuse([record], reason, path)
-            elif value is not NOTHING:
-                numbers[record] = value
-        found = Found.of(reading, path, elements)
-        return ReadNumbers(numbers, found, elements.records[found.numbers], self.plan.kind.integer)
-
-    def _problem(self, value: Any) -> Reason | None:
-        if value is NOTHING:
-            return Reason.MISSING if self.plan.missing == "reject" else None
-        if type(value) is not int and type(value) is not float:
-            return Reason.NOT_A_NUMBER
-        is_whole = type(value) is int or float(value).is_integer() or not self.plan.kind.integer
-        return None if self._lower <= value <= self._upper and is_whole else Reason.NUMBER_OUT_OF_RANGE
-
-
-@dataclass(frozen=True, slots=True)
-class ReadNumbers:
-    """The numbers of an attribute in a batch.
-
-    values: one for each record, NaN for none; found, records: the places to fill, and their records; is_integer:
-    whether all are whole numbers.
-    """
-
-    values: Float64Array
-    found: Found
-    records: Int64Array
-    is_integer: bool
-
-    def write(self, masked: Float64Array) -> None:
-        """Write the masked numbers; ``masked``: one for each record, NaN for none."""
-        numbers = masked[self.records].tolist()
-        self.found.fill([None if isnan(x) else int(x) if self.is_integer else x for x in numbers])

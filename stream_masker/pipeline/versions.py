@@ -51,9 +51,8 @@ def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
 class Subject:
     """What is calibrated: a mechanism by name, and each attribute's taxonomy, distance and noise level.
 
-    All mappings have the same attributes in the same order. configuration: the hash in published versions; numeric: the
-    names of the numeric attributes; secret_id: of the masking secret that workers must have, None if the calibrator
-    does not know it; context: that of the records.
+    All mappings have the same attributes in the same order. configuration: the hash in published versions; secret_id:
+    of the masking secret that workers must have, None if the calibrator does not know it; context: that of the records.
     """
 
     mechanism: str
@@ -61,7 +60,6 @@ class Subject:
     taxonomies: Taxonomies
     distances: Mapping[str, Distance]
     alpha: Mapping[str, float]
-    numeric: tuple[str, ...] = ()
     secret_id: str | None = None
     context: Context = NO_CONTEXT
 
@@ -311,7 +309,6 @@ class VersionPlanner:
             self._distances,
             version=self._next,
             rollup_depth=self._settings.rollup_depth,
-            numeric=self.subject.numeric,
         )
 
     @property

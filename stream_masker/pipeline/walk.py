@@ -13,6 +13,7 @@ A dropped element is removed from its list; if a path counts elements (``[0]``),
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, repeat
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, Path
 from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy_trie, strictest_action
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms, TransformContext
+from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
 
 _NONE: Int64Array = np.empty(0, np.int64)
 _NO_ELEMENTS = (_NONE, _NONE)
@@ -147,12 +148,14 @@ class Slots(NamedTuple):
 class Reading:
     """What a walk finds.
 
-    keys: those that transforms need, by record; found: the places of masked values, by path; refused: the reasons why
-    records cannot be masked, with the configured paths, by record.
+    keys: those that transforms need, by path and record; found: the places of masked values, by path; refused: the
+    reasons why records cannot be masked, with the configured paths, by record; emptied: the number of values that no
+    transform could treat, by configured path.
     """
 
-    def __init__(self, keys: Sequence[Mapping[Path, bytes | None]]) -> None:
+    def __init__(self, keys: Mapping[Path, Sequence[bytes | None]]) -> None:
         self.keys = keys
+        self.emptied: Counter[str] = Counter()
         self.found: dict[Path, list[Slots]] = {}
         self.refused: dict[int, tuple[Reason, str | None]] = {}
 
@@ -165,9 +168,8 @@ class Reading:
 class Tree:
     """The paths of a plan as nodes, and the elements that the attributes' paths select."""
 
-    def __init__(self, plan: Plan, pseudonyms: Pseudonyms, context: TransformContext) -> None:
-        self.trie = policy_trie(plan)
-        self.pseudonyms, self.context = pseudonyms, context
+    def __init__(self, plan: Plan, pseudonyms: Pseudonyms) -> None:
+        self.trie, self.pseudonyms = policy_trie(plan), pseudonyms
         self.transforms = {self.trie.at(path): (path.text, rule) for path, rule in plan.fields.transformed.items()}
         self.written = {self.trie.at(path): path for _, path in plan.written}
         self.documents = Elements()
@@ -218,6 +220,9 @@ class Node:
             transforms = [tree.transforms[trie] for trie in tries if trie in tree.transforms]
             self._transform = transforms[0] if self._is_leaf and len(transforms) == 1 else None
             action = Action.TRANSFORM if self._transform else Action.DROP
+        if self._transform is not None:
+            of_value, pseudonyms = self._transform[1].of_value, tree.pseudonyms
+            self._results_of_texts = Cache(lambda text: of_value(text, pseudonyms))
         self._action = Action.KEEP if action is Action.MASKED else action
         self.is_kept = self._is_leaf and self._path is None and self._action is Action.KEEP
         self.is_dropped = self._is_leaf and self._path is None and self._action is Action.DROP
@@ -275,14 +280,18 @@ class Node:
             slots.drop()
 
     def _transformed(self, path: str, transform: FieldTransform, slots: Slots, reading: Reading) -> None:
-        context, new = self._tree.context, []
-        for value, record in zip(slots.values, slots.records.tolist(), strict=True):
-            context.keys = reading.keys[record] if reading.keys else {}
-            new.append(transform.of_value(value, context))
+        new = list(self._results(transform, slots, reading))
         slots.fill(new)
         if DROPPED in new:
-            context.emptied[path] += new.count(DROPPED)
+            reading.emptied[path] += new.count(DROPPED)
             slots.where(value is DROPPED for value in new).drop()
+
+    def _results(self, transform: FieldTransform, slots: Slots, reading: Reading) -> Iterator[Any]:
+        known, of_value, pseudonyms = self._results_of_texts, transform.of_value, self._tree.pseudonyms
+        if transform.key is None:
+            return (known[value] if type(value) is str else of_value(value, pseudonyms) for value in slots.values)
+        keys = map(reading.keys[transform.key].__getitem__, slots.records.tolist())
+        return map(of_value, slots.values, repeat(pseudonyms), keys)
 
     def _enter(self, slots: Slots, reading: Reading) -> None:
         """Treat the parts of values that longer paths continue into."""

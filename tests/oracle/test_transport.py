@@ -73,7 +73,7 @@ class Twin:
     """P(t | s) of every pair s of the window and every mask t, with the redraw, as a dense (s, t) table."""
 
     def __init__(self, mechanism, batch, least=2):
-        transport = mechanism._prepared_statistics().own(EVERY, 0)[0]
+        transport = mechanism._prepared_statistics().maps(EVERY, 0)[0]
         codes = [column.codes.tolist() for column in batch.columns]
         records = list(zip(*codes, strict=True))
         self.counts = {s: records.count(s) for s in sorted(set(records))}
@@ -147,15 +147,43 @@ def test_records_are_masked_by_the_law_of_the_twin(pairs):
     assert (np.abs(found - wanted) < 5.0 * np.sqrt(wanted + 1.0)).all()
 
 
-def matched(p, q, lines):
-    """The coupling of two laws, from loops: values of one node are matched in order, the nearest nodes first."""
-    joint, p, q = np.zeros((p.size, q.size)), p.copy(), q.copy()
-    for level in lines:
-        for x, y in product(range(p.size), range(q.size)):
-            if level[x] == level[y]:
-                mass = min(p[x], q[y])
-                joint[x, y], p[x], q[y] = joint[x, y] + mass, p[x] - mass, q[y] - mass
+def coupled(p, q):
+    """The coupling of two laws on the tree of values, blocks and chapters, from loops: {(value, value): mass}."""
+
+    def mass(law, path):
+        return sum(share for x, share in law.items() if line(x)[: len(path)] == path)
+
+    def change(path):
+        return mass(p, path) - mass(q, path)
+
+    def below(path):
+        return {line(x)[: len(path) + 1] for x in {*p, *q} if line(x)[: len(path)] == path}
+
+    joint = {}
+    for x, share in p.items():
+        path, rising = line(x), share
+        while rising > 0.0:
+            losses = share if path == line(x) else sum(max(change(each), 0.0) for each in below(path))
+            leaving = min(max(change(path), 0.0) / losses, 1.0) if len(path) > 1 and losses else 0.0
+            for y in q if rising * (1.0 - leaving) > 1e-15 else ():
+                joint[x, y] = joint.get((x, y), 0.0) + rising * (1.0 - leaving) * reached(path, line(y), below, change)
+            rising, path = rising * leaving, path[:-1]
     return joint
+
+
+def reached(path, goal, below, change):
+    """The chance to come down from a node to a value."""
+    chance = float(goal[: len(path)] == path)
+    while chance and path != goal:
+        total = sum(max(-change(each), 0.0) for each in below(path))
+        path = goal[: len(path) + 1]
+        chance *= max(-change(path), 0.0) / total if total else 0.0
+    return chance
+
+
+def line(x):
+    """The root, chapter and block of a value, and the value."""
+    return (*(("node", block(x, depth)) for depth in (1, 2, 3)), x)
 
 
 @pytest.fixture(scope="module", params=[1.0, 0.1])
@@ -167,30 +195,34 @@ def lists(pairs, request):
 def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     """P(b, b*, a*) = Σ_a P(a, a*)·P(b, b* | a, a*), with the redraw; each coupling has the laws of both sides."""
     ((transport,), law) = (
-        lists._prepared_statistics().own(EVERY, 0),
+        lists._prepared_statistics().maps(EVERY, 0),
         AttributeLaw.of(lists._prepared_statistics().sides(1)),
     )
     (given,) = transport.given
-    source, target = given.source[:, given.order], given._target.astype(float)
-    positions = given.values[1].positions[given.order].tolist()
-    lines = [list(range(len(positions))), *([block(x, depth) for x in positions] for depth in (3, 2, 1))]
+    positions = given.values.positions.tolist()
+    size, place = len(positions), {x: k for k, x in enumerate(positions)}
     blocks, drawn = law.blocks()
     assert not drawn
     for new, found in zip(np.flatnonzero(given.root.sum(axis=0)), blocks, strict=True):
-        couplings = [matched(source[a], target[new], lines) for a in range(len(source))]
-        for a, each in enumerate(couplings):
-            np.testing.assert_allclose(each.sum(axis=1), source[a], atol=1e-6)
-            np.testing.assert_allclose(each.sum(axis=0), target[new], atol=1e-6)
-        plain = np.tensordot(given.root[:, new], couplings, 1)[:, target[new] > 0.0]
-        eta = given.couplings.eta[given._entries(new)]
+        plain, q = np.zeros((size, size)), dict(zip(positions, given.target[new].tolist(), strict=True))
+        q = {x: mass for x, mass in q.items() if mass}
+        for a, chance in enumerate(given.root[:, new]):
+            p = {x: mass for x, mass in zip(positions, given.source[a].tolist(), strict=True) if mass}
+            joint = np.zeros((size, size))
+            for (x, y), mass in coupled(p, q).items():
+                joint[place[x], place[y]] = mass
+            np.testing.assert_allclose(joint.sum(axis=1), given.source[a], atol=1e-6)
+            np.testing.assert_allclose(joint.sum(axis=0), given.target[new], atol=1e-6)
+            plain += chance * joint
+        some = given.target[new] > 0.0
+        plain, eta = plain[:, some], given.eta[new, some].astype(float)
         weights = eta * plain.sum(axis=0)
         literal = plain * (1.0 - eta) + np.outer(plain @ eta, weights / max(weights.sum(), 1e-300))
-        wanted = literal[np.argsort(given.order)]
-        np.testing.assert_allclose(
-            found[np.searchsorted(law.positions, given.values[1].positions)], wanted, atol=2e-3 * wanted.sum()
-        )
-        limits = np.maximum(0.3, wanted.sum(axis=1) / wanted.sum())
-        assert (wanted / wanted.sum(axis=0) <= limits[:, None] + 1e-6).all()
+        order = np.argsort(given.moves(int(new)).masks)
+        own = found[np.searchsorted(law.positions, positions)][:, order]
+        np.testing.assert_allclose(own, literal, atol=2e-3 * literal.sum())
+        limits = np.maximum(0.3, literal.sum(axis=1) / literal.sum())
+        assert (literal / literal.sum(axis=0) <= limits[:, None] + 1e-6).all()
 
 
 def test_elements_are_masked_by_the_literal_law(lists):

@@ -203,9 +203,6 @@ class RecordMasker(Protocol):
     @property
     def attributes(self) -> tuple[str, ...]: ...
 
-    @property
-    def numeric_attributes(self) -> tuple[str, ...]: ...
-
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 
 
@@ -217,9 +214,8 @@ def masked_columns(
     ``number``: distinguishes independent random words.
     """
     absent = Column(np.full(size, ABSENT, np.int32))
-    numeric = np.full((size, len(masker.numeric_attributes)), np.nan) if masker.numeric_attributes else None
     whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
-    masked = masker.mask_batch(Batch(size, whole, numeric=numeric), PositionKeys(SECRET, "", number, np.arange(size)))
+    masked = masker.mask_batch(Batch(size, whole), PositionKeys(SECRET, "", number, np.arange(size)))
     return {j: masked.columns[j] for j in columns}
 
 

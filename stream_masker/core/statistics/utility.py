@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
-from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics.drift import check_same_attributes, mean_distance
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,45 +48,18 @@ class PairUtility:
 
 
 @dataclass(frozen=True, slots=True)
-class NumericUtility:
-    """Utility of a masked numeric attribute X* of X (2017: section 3).
-
-    mean_difference: |μ* − μ| / σ. variance_ratio: σ*² / σ², which is 1 + α for noise of level α (equation 4), and 1
-    with Kim's correction. Both are 0 if X is constant.
-    """
-
-    mean_difference: float
-    variance_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class NumericPairUtility:
-    """Utility of a pair of masked numeric attributes.
-
-    correlation: Pearson's ρ*; 0 for a constant attribute. correlation_error: |ρ* − ρ|, which is 0 for correlated noise
-    (2017: equation 8).
-    """
-
-    correlation: float
-    correlation_error: float
-
-
-@dataclass(frozen=True, slots=True)
 class Utility:
-    """Utility of a masked window. ``pairs``, ``numeric_pairs``: attributes i < j."""
+    """Utility of a masked window. ``pairs``: attributes i < j."""
 
     attributes: Mapping[str, AttributeUtility]
     pairs: Mapping[tuple[str, str], PairUtility]
-    numeric: Mapping[str, NumericUtility] = field(default_factory=dict)
-    numeric_pairs: Mapping[tuple[str, str], NumericPairUtility] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-serialisable form: attributes by name, pairs as a list; without numeric keys if there are
-        none."""
-        data = {"attributes": _by_name(self.attributes), "pairs": _by_pair(self.pairs)}
-        if self.numeric:
-            data |= {"numeric": _by_name(self.numeric), "numeric_pairs": _by_pair(self.numeric_pairs)}
-        return data
+        """Return the JSON-serialisable form: attributes by name, pairs as a list."""
+        return {
+            "attributes": {name: asdict(measured) for name, measured in self.attributes.items()},
+            "pairs": [{"attributes": list(pair), **asdict(measured)} for pair, measured in self.pairs.items()],
+        }
 
 
 def utility(
@@ -119,43 +89,7 @@ def utility(
             (names[i], names[j]): _pair_utility(i, j, original, masked, math.sqrt(growth[names[i]] * growth[names[j]]))
             for i, j in combinations(range(len(names)), 2)
         },
-        **_numeric_utility(original.numeric, masked.numeric),
     )
-
-
-def _by_name(utilities: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: asdict(measured) for name, measured in utilities.items()}
-
-
-def _by_pair(utilities: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
-    return [{"attributes": list(pair), **asdict(measured)} for pair, measured in utilities.items()]
-
-
-def _numeric_utility(original: NumericStatistics | None, masked: NumericStatistics | None) -> dict[str, Any]:
-    if original is None or masked is None or masked.names != original.names:
-        if original is not masked:
-            raise StatisticsError("the statistics are of different numeric attributes")
-        return {}
-    names = original.names
-    deviation = np.sqrt(np.diag(original.covariance))
-    before, after = original.correlation, masked.correlation
-    return {
-        "numeric": {
-            name: NumericUtility(
-                mean_difference=_ratio(abs(float(masked.mean[i] - original.mean[i])), float(deviation[i])),
-                variance_ratio=_ratio(float(masked.covariance[i, i]), float(original.covariance[i, i])),
-            )
-            for i, name in enumerate(names)
-        },
-        "numeric_pairs": {
-            (names[i], names[j]): NumericPairUtility(float(after[i, j]), abs(float(after[i, j] - before[i, j])))
-            for i, j in combinations(range(len(names)), 2)
-        },
-    }
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0
 
 
 def _levels(alpha: float | Mapping[str, float], names: Sequence[str]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from stream_masker.pipeline.versions import History
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.topic_reader import (
+from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
     SINGLE_PARTITION,

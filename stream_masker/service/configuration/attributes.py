@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal
 
-from pydantic import Field, Tag
+from pydantic import Field
 
-from stream_masker.service.configuration.base import (
-    Alpha,
-    FieldPath,
-    NameText,
-    NonEmptyText,
-    Section,
-    by_key,
-)
+from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, Section
 
 
 class OntologySource(Section):
@@ -27,7 +20,7 @@ class OntologySource(Section):
 
 
 class AttributeSection(Section):
-    """A nominal attribute to mask."""
+    """An attribute to mask: the codes of an ontology."""
 
     path: FieldPath = Field(
         description="The path of the code. A path with [*] makes it an array attribute. Of several paths, as in "
@@ -69,28 +62,3 @@ class AttributeSection(Section):
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
     )
-
-
-class NumericRange(Section):
-    """The range of a numeric attribute; records with other numbers are rejected."""
-
-    minimum: float | int | None = Field(default=None, description="The smallest allowed value. Default: no bound.")
-    maximum: float | int | None = Field(default=None, description="The largest allowed value. Default: no bound.")
-    integer: bool = Field(default=False, description="Whether only integers are allowed.")
-
-
-class NumericAttributeSection(Section):
-    """A numeric attribute to mask."""
-
-    path: FieldPath = Field(description="The path of the number, without [*].")
-    numeric: NumericRange = Field(description="The range of the numbers.")
-    missing: Literal["reject", "keep"] = Field(
-        default="reject",
-        description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
-    )
-
-
-AnyAttributeSection: TypeAlias = Annotated[
-    Annotated[AttributeSection, Tag("a mapping")] | Annotated[NumericAttributeSection, Tag("a number")],
-    by_key({"numeric": "a number"}, otherwise="a mapping"),
-]

@@ -6,7 +6,6 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
@@ -15,13 +14,12 @@ from stream_masker.pipeline.plan import (
     ContextField,
     FieldPolicy,
     MessagePolicy,
-    NumericPlan,
     Plan,
     RecordLimits,
     context_field,
 )
 from stream_masker.service.configuration.attributes import AttributeSection
-from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path
+from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, key_path
 from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
@@ -54,9 +52,8 @@ def build_plan(configuration: Configuration) -> Plan:
     return Plan(
         attributes=tuple(
             _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
-            for name, a in configuration.nominal.items()
+            for name, a in configuration.attributes.items()
         ),
-        numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
         fields=policy,
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
@@ -103,16 +100,11 @@ def _check_groups(configuration: Configuration, minimum: int) -> None:
 
 
 def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
-    """Return the arguments of the mechanism's constructor that are specific to the mechanism.
-
-    Raises ConfigurationError for an invalid numeric range.
-    """
+    """Return the arguments of the mechanism's constructor that are specific to the mechanism."""
     with errors_at("mechanism"):
         parameters = configuration.mechanism.parameters(configuration.resolve)
     if takes_alpha(configuration.mechanism):
-        parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
-    if configuration.numeric:
-        parameters["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
+        parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.attributes.items()}
     return parameters
 
 
@@ -121,10 +113,8 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
 
     That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
     """
-    levels = dict.fromkeys(configuration.attributes, 0.0)
-    if adds_noise(configuration.mechanism):
-        levels |= {name: attribute.alpha for name, attribute in configuration.nominal.items()}
-    return levels
+    noisy = adds_noise(configuration.mechanism)
+    return {name: attribute.alpha if noisy else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
@@ -132,7 +122,7 @@ def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
     ontologies = load_ontologies(configuration)
     return {
         name: _taxonomy(name, attribute, ontologies[attribute.ontology])
-        for name, attribute in configuration.nominal.items()
+        for name, attribute in configuration.attributes.items()
     }
 
 
@@ -145,7 +135,7 @@ def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Tax
 
 
 def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
-    attribute = configuration.nominal[name]
+    attribute = configuration.attributes[name]
     if attribute.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
             f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
@@ -163,24 +153,8 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
     )
 
 
-def _numeric_plan(configuration: Configuration, name: str) -> NumericPlan:
-    attribute = configuration.numeric[name]
-    return NumericPlan(
-        name=name,
-        path=field_path(configuration, attribute.path),
-        kind=numeric_range(configuration, name),
-        missing=attribute.missing,
-    )
-
-
-def numeric_range(configuration: Configuration, name: str) -> Numeric:
-    """Return the range of a numeric attribute. Raises ConfigurationError for an invalid range."""
-    with errors_at(f"attributes.{name}.numeric"):
-        return Numeric(**configuration.numeric[name].numeric.model_dump())
-
-
 def _concept_map(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
-    attribute = configuration.nominal[name]
+    attribute = configuration.attributes[name]
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
@@ -191,13 +165,10 @@ def _context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[
     section = configuration.mechanism
     given = section.context if isinstance(section, SemanticTransportSection) else None
     masked = [
-        *(
-            path
-            for one in configuration.nominal.values()
-            for place in code_places(configuration, one)
-            for path in place.written
-        ),
-        *(field_path(configuration, number.path) for number in configuration.numeric.values()),
+        path
+        for one in configuration.attributes.values()
+        for place in code_places(configuration, one)
+        for path in place.written
     ]
     with errors_at("mechanism.context"):
         return tuple(

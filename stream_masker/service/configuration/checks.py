@@ -54,7 +54,7 @@ def defined_ontologies(configuration: Configuration) -> Problems:
     """The ontology of each attribute, and of each generalized field that has one, is defined in ``ontologies``."""
     known = list(configuration.ontologies)
     used: dict[Location, str] = {
-        ("attributes", name): attribute.ontology for name, attribute in configuration.nominal.items()
+        ("attributes", name): attribute.ontology for name, attribute in configuration.attributes.items()
     }
     for path, section in configuration.fields.generalize.items():
         if isinstance(section, LevelSection):
@@ -68,15 +68,9 @@ def defined_ontologies(configuration: Configuration) -> Problems:
 
 
 def supported_attributes(configuration: Configuration) -> Problems:
-    """Numeric attributes and noise levels are used only with mechanisms that support them."""
-    from stream_masker.core.mechanisms import MECHANISMS
-
+    """Noise levels are used only with mechanisms that have one."""
     given = configuration.mechanism
-    if not MECHANISMS[given.name].method_card.numeric:
-        supporting = join_options(other for other, kind in MECHANISMS.items() if kind.method_card.numeric)
-        for name in configuration.numeric:
-            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {supporting}"
-    for name, attribute in configuration.nominal.items():
+    for name, attribute in configuration.attributes.items():
         if attribute.alpha != AttributeSection.model_fields["alpha"].default and not takes_alpha(given):
             problem = "has an alpha of its own" if isinstance(given, SemanticTransportSection) else "has no noise level"
             yield ("attributes", name, "alpha"), f"{given.name} {problem}: remove it"

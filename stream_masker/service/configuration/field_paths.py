@@ -11,7 +11,7 @@ from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path,
 from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import NameStep, Path, alternatives, compile_path
 from stream_masker.pipeline.plan import Place
-from stream_masker.service.configuration.attributes import AnyAttributeSection, AttributeSection
+from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.errors import Location, Problem, format_location
 from stream_masker.service.configuration.model import Configuration
 
@@ -84,7 +84,7 @@ def type_paths(configuration: Configuration) -> tuple[Path, ...]:
 
 
 def _path_texts(configuration: Configuration) -> Iterator[str]:
-    for attribute in configuration.nominal.values():
+    for attribute in configuration.attributes.values():
         yield from (*alternatives(attribute.path), *attribute.also, *attribute.copies)
     fields = configuration.fields
     yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references)
@@ -136,17 +136,16 @@ def _path_readers(configuration: Configuration) -> Iterator[tuple[Location, Call
 
 
 def _attribute_path_readers(
-    configuration: Configuration, attribute: AnyAttributeSection
+    configuration: Configuration, attribute: AttributeSection
 ) -> Iterator[tuple[Location, Callable[[], Path]]]:
     for i, text in enumerate(alternatives(attribute.path)):
         yield ("path", i) if i else ("path",), partial(field_path, configuration, text)
-    if isinstance(attribute, AttributeSection):
-        for i, text in enumerate(attribute.also):
-            yield ("also", i), partial(field_path, configuration, text)
-        if attribute.label is not None:
-            yield ("label",), partial(_label, configuration, attribute, alternatives(attribute.path)[0])
-        for i, copy in enumerate(attribute.copies):
-            yield ("copies", i), partial(field_path, configuration, copy)
+    for i, text in enumerate(attribute.also):
+        yield ("also", i), partial(field_path, configuration, text)
+    if attribute.label is not None:
+        yield ("label",), partial(_label, configuration, attribute, alternatives(attribute.path)[0])
+    for i, copy in enumerate(attribute.copies):
+        yield ("copies", i), partial(field_path, configuration, copy)
 
 
 def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:

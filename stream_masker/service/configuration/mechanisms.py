@@ -1,7 +1,7 @@
 """The configuration sections of the mechanisms, made of the parameters in ``core.mechanisms``.
 
-Sections leave out what every mechanism receives from other sections: taxonomies, numeric attributes, alpha, the size
-of groups, the bounds of the window, and the secret.
+Sections leave out what every mechanism receives from other sections: taxonomies, alpha, the size of groups, the bounds
+of the window, and the secret.
 """
 
 from __future__ import annotations

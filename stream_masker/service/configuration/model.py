@@ -16,9 +16,7 @@ from pydantic import Field, PrivateAttr
 
 from stream_masker.pipeline.paths import alternatives, compile_path
 from stream_masker.service.configuration.attributes import (
-    AnyAttributeSection,
     AttributeSection,
-    NumericAttributeSection,
     OntologySource,
 )
 from stream_masker.service.configuration.base import (
@@ -57,8 +55,8 @@ class Configuration(Section):
     ontologies: dict[NameText, OntologySource] = Field(
         min_length=1, description="The ontologies by name; at least one."
     )
-    attributes: dict[NameText, AnyAttributeSection] = Field(
-        min_length=1, description="The attributes to mask, by name; at least one nominal. Their order is significant."
+    attributes: dict[NameText, AttributeSection] = Field(
+        min_length=1, description="The attributes to mask, by name; at least one. Their order is significant."
     )
     fields: FieldsSection
     records: Literal["json", "fhir", "hl7v2"] = Field(
@@ -73,8 +71,7 @@ class Configuration(Section):
         default=SemanticNoiseSection(name="semantic_noise"),
         json_schema_extra=_without_default,
         description="The masking mechanism: its name and its parameters. Default: `semantic_noise`; "
-        "`microaggregation` if an attribute is numeric; `semantic_transport` if only that mechanism has the given "
-        "parameters.",
+        "`semantic_transport` if only that mechanism has the given parameters.",
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
@@ -133,23 +130,13 @@ class Configuration(Section):
         return self._folder / Path(name).expanduser()
 
     @property
-    def nominal(self) -> dict[str, AttributeSection]:
-        """The attributes with an ontology, in configuration order."""
-        return {name: a for name, a in self.attributes.items() if isinstance(a, AttributeSection)}
-
-    @property
     def may_lack_codes(self) -> bool:
         """Whether records may have one of several scalar codes without another. No promise holds for them, other than
         where there are two attributes alone."""
-        paths = {name: compile_path(alternatives(each.path)[0]) for name, each in self.nominal.items()}
-        scalars = [each for name, each in self.nominal.items() if not paths[name].arrays]
+        paths = {name: compile_path(alternatives(each.path)[0]) for name, each in self.attributes.items()}
+        scalars = [each for name, each in self.attributes.items() if not paths[name].arrays]
         lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
-        return len(scalars) > 1 and len(self.nominal) > 2 and any(lacking)
-
-    @property
-    def numeric(self) -> dict[str, NumericAttributeSection]:
-        """The numeric attributes, in configuration order."""
-        return {name: a for name, a in self.attributes.items() if isinstance(a, NumericAttributeSection)}
+        return len(scalars) > 1 and len(self.attributes) > 2 and any(lacking)
 
     @property
     def hash(self) -> str:

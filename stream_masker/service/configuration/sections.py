@@ -68,9 +68,9 @@ class CalibrationSection(Section):
         default=0.1,
         gt=0,
         le=1,
-        description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
-        "· (1/share - 1) seconds, except the first ones; above 0, at "
-        "most 1; 1 means no limit.",
+        description="The maximum share of a core that computing statistics takes, and computing their risk beside it: "
+        "after t seconds there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 "
+        "means no limit.",
     )
     rollup_depth: PositiveInt = Field(
         default=2,

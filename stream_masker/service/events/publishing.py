@@ -25,8 +25,8 @@ from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
-from stream_masker.service.kafka.failures import check_topics, explained, require_broker
-from stream_masker.service.kafka.topic_reader import BROKER_PROBE_SECONDS
+from stream_masker.service.kafka.errors import check_topics, explained, require_broker
+from stream_masker.service.kafka.reader import BROKER_PROBE_SECONDS
 from stream_masker.service.observability.progress import ReportProgress, progress
 
 PRODUCER_DEFAULTS: Final = {

@@ -195,7 +195,7 @@ def synthetic_discharges(
             "stream-masker produce FILE"
         )
     taxonomies, attributes = build_taxonomies(configuration), []
-    for name, section in configuration.nominal.items():
+    for name, section in configuration.attributes.items():
         path = compile_path(alternatives(section.path)[0])
         label, copies = label_path(configuration, section, path), tuple(map(compile_path, section.copies))
         attributes.append(SyntheticAttribute(name, taxonomies[name], path, label, copies))

@@ -21,7 +21,7 @@ from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_disc
 from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
-from stream_masker.service.kafka.failures import check_topics, require_broker
+from stream_masker.service.kafka.errors import check_topics, require_broker
 
 SILENT_SECONDS: Final = 5.0
 """A sample of a topic ends when nothing has arrived for this time."""
@@ -69,7 +69,11 @@ def topic_sample(
     if registry:
         sections["format"] = {"value": "confluent", "registry": dict(registry)}
     configuration = parse_configuration({**NESTED_EVENTS, **sections})
-    properties = confluent_properties(configuration, group_id="stream-masker.sample", enable_auto_commit=False)
+    properties = {
+        **confluent_properties(configuration),
+        "group.id": "stream-masker.sample",
+        "enable.auto.commit": False,
+    }
     require_broker(properties)
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:

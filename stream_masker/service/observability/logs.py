@@ -23,7 +23,7 @@ from typing import TextIO
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.errors import explained
 
 REPEAT_SECONDS = 60.0
 """The minimum time between two lines with the same cause."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from calibration_bench import CalibrationBench, array_block, block, counts, sample
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.mutations import mutated
 
@@ -67,17 +68,21 @@ def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
     assert "secret-value" not in caplog.text
 
 
-@given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_message_ends_the_calibration(new_bench: NewBench, data: st.DataObject) -> None:
+def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     """A defective worker can write any block."""
     bench = new_bench(internal_topics={"encryption": False})
-    taxonomies = bench.components.subject.taxonomies
-    one = data.draw(st.sampled_from([block(0), array_block(0, [2, 0, 3])]))
-    bench.deliver(0, data.draw(mutated(encode_block(one, taxonomies, configuration="0"))))
-    bench.deliver(1, block(100))
-    bench.advance(0.0)
-    assert bench.calibration.position == 1
+    taxonomies, offsets = bench.components.subject.taxonomies, count()
+    blocks = [encode_block(one, taxonomies, configuration="0") for one in (block(0), array_block(0, [2, 0, 3]))]
+
+    @given(st.data())
+    def merge_and_compute(data: st.DataObject) -> None:
+        bench.deliver(next(offsets), data.draw(mutated(data.draw(st.sampled_from(blocks)))))
+        bench.deliver(last := next(offsets), block(10 * last))
+        if (task := bench.calibration.next_task(1e12)) is not None:
+            task()
+        assert bench.calibration.position == last
+
+    merge_and_compute()
 
 
 class FakeSample:
@@ -128,6 +133,19 @@ def test_computing_takes_a_share_of_a_core(bench: CalibrationBench, monkeypatch:
             bench.deliver(3 * offset + k, block(10 * (3 * offset + k)))
         bench.advance(now)
     assert len(bench.messages) == 3, "after one second of a tenth of a core, nine seconds pass"
+
+
+def test_a_window_that_is_due_goes_before_the_risk_of_the_version_before_it(bench: CalibrationBench) -> None:
+    for number in range(3):
+        for offset in range(3 * number, 3 * number + 3):
+            bench.deliver(offset, block(10 * offset))
+        task = bench.calibration.next_task(1e12)
+        assert task is not None
+        task()
+        assert len(bench.messages) == number + 1
+    assert bench.metric("risk_vulnerability", attribute="one", given="value") is None
+    bench.advance(1e12)
+    assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
 
 
 def test_the_secret_of_workers_becomes_part_of_the_next_version(new_bench: NewBench) -> None:

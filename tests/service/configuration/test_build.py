@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from stream_masker.core.numeric import Numeric
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy, RecordLimits
@@ -42,39 +41,6 @@ def attributes(**principal):
         "principal": {"path": "p.code", "ontology": "icd", **principal},
         "secondary": {"path": "s[*].code", "ontology": "icd"},
     }
-
-
-YEARS = {"minimum": 0, "maximum": 120, "integer": True}
-AGE = {"path": "age", "numeric": YEARS, "missing": "keep"}
-
-
-class TestNumbers:
-    def test_numeric_attributes_are_in_plan_and_mechanism(self, build):
-        given = build(attributes={**attributes(), "age": AGE})
-        (number,) = build_plan(given).numeric
-        assert (number.name, number.path, number.missing) == ("age", compile_path("age"), "keep")
-        assert number.kind == Numeric(minimum=0, maximum=120, integer=True)
-        assert [a.name for a in build_plan(given).attributes] == ["principal", "secondary"]
-        made = build_mechanism(given, bytes(16))
-        assert (made.attributes, made.numeric_attributes) == (("principal", "secondary"), ("age",))
-
-    @pytest.mark.parametrize(
-        ("age", "problem"),
-        [
-            ({"numeric": {"minimum": "x"}}, "attributes.age.numeric.minimum: 'x' is not allowed: use a"),
-            ({"numeric": {"least": 0}}, "attributes.age.numeric.least: unknown key: use minimum, maximum or integer"),
-            ({"ontology": "icd"}, "attributes.age"),
-            ({"alpha": 0.3}, "attributes.age.alpha: unknown key"),
-        ],
-    )
-    def test_invalid_numeric_attributes_are_errors(self, build, age, problem):
-        with pytest.raises(ConfigurationError, match=problem):
-            build(attributes={**attributes(), "age": {**AGE, **age}})
-
-    def test_invalid_numeric_range_is_an_error(self, build):
-        given = build(attributes={**attributes(), "age": {**AGE, "numeric": {"minimum": 5, "maximum": 5}}})
-        with pytest.raises(ConfigurationError, match=r"^attributes.age.numeric: minimum=5.* is not below"):
-            build_plan(given)
 
 
 class TestOntologies:

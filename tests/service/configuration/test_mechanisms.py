@@ -19,7 +19,6 @@ from stream_masker.service.configuration.mechanisms import MechanismSection, Mec
 FROM_ELSEWHERE = {
     "parameters",
     "taxonomies",
-    "numeric",
     "alpha",
     "group_records",
     "window",
@@ -108,14 +107,6 @@ class TestProblems:
     def test_displayed_configuration_can_be_parsed_again(self, name, parse):
         configuration = parse(mechanism={"name": name})
         assert parse_configuration(yaml.safe_load(redacted_yaml(configuration))) == configuration
-
-    def test_numeric_attribute_for_a_nominal_mechanism_is_an_error(self, problems):
-        able = [name for name, kind in MECHANISMS.items() if kind.method_card.numeric]
-        (problem,) = problems(
-            mechanism={"name": "rank_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
-        )
-        assert problem.startswith("attributes.age: rank_swapping masks only nominal attributes: use ")
-        assert all(name in problem for name in able)
 
     def test_parameter_that_the_constructor_rejects_is_an_error(self, parse):
         with pytest.raises(ConfigurationError, match=r"^mechanism: .*k"):

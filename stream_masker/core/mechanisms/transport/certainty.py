@@ -13,16 +13,15 @@ most codes within their chapter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels import exceeding_entries, exceeding_products, greatest_products
+from stream_masker.core.kernels import greatest_products
 from stream_masker.core.mechanisms.transport.fit import DISTANCE_ERROR, Map
 
 SLACK = 2e-4
@@ -34,172 +33,126 @@ MAX_SOLUTIONS = 4
 SPARED = 0.5
 """The relative excess of an RMSE that is not searched away, for each share of records that is redrawn: a sharper map
 would need a greater redraw, and tell more."""
+COLUMNS = 512
+"""The number of columns of posteriors that are computed at once."""
 
 
 class Limits(NamedTuple):
     """What no posterior of the k values of one attribute may exceed, and of g groups of them.
 
     ``prior``: (k + g,) float64, of values, then of groups. ``greatest``: (k + g,) float64 the limits, not below it.
-    ``groups``: (g, k) float32 the weight of each value in each group: 0 or 1, or the chance of a value of another
+    ``groups``: (g, k) float64 the weight of each value in each group: 0 or 1, or the chance of a value of another
     attribute given it.
     """
 
     prior: Float64Array
     greatest: Float64Array
-    groups: Float32Matrix
+    groups: Float64Matrix
 
     @classmethod
-    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float32Array, float]] = ()) -> Limits:
+    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float64Array, float]] = ()) -> Limits:
         """Return the limits max(β, P(x)) and max(β_G, P(G)).
 
         ``prior``: (k,). ``certainty``: β. ``groups``: the weights and β_G of each.
         """
-        weights = np.array([each for each, _ in groups], np.float32).reshape(len(groups), prior.size)
-        priors = np.concatenate([prior, weights.astype(np.float64) @ prior])
+        weights = np.array([each for each, _ in groups], np.float64).reshape(len(groups), prior.size)
         asked = np.concatenate([np.full(prior.size, certainty), [limit for _, limit in groups]])
-        return cls(priors, np.maximum(asked, priors), weights)
+        return cls(prior, asked, weights).given(prior, 0.0)
+
+    def given(self, prior: Float64Array, error: float, some: Int64Array | slice = slice(None)) -> Limits:
+        """Return the limits of some values, or all, with another prior; ``error``: of posteriors."""
+        groups = self.groups[:, some]
+        priors = np.concatenate([prior, groups @ prior])
+        asked = np.concatenate([self.greatest[: self.groups.shape[1]][some], self.greatest[self.groups.shape[1] :]])
+        return Limits(priors, np.maximum(asked - error, priors), groups)
 
     @property
     def aims(self) -> Float64Array:
         """(k + g,) float64: the limits that η aims at."""
         return np.maximum(self.greatest * (1.0 - SLACK), self.prior)
 
-    def masses(self, values: Float64Matrix) -> Float64Matrix:
-        """Return the masses (k + g, …) of values and groups; ``values``: (k, …)."""
-        return np.concatenate([values, self.groups.astype(np.float64) @ values])
-
-
-class Excess(NamedTuple):
-    """Posteriors above their limits, (e,) each: the index of the mask, the value, or k + the group, and G."""
-
-    mask: Int64Array
-    which: Int64Array
-    posterior: Float64Array
-
-    def joined(self, other: Excess) -> Excess:
-        """Return both together."""
-        mask, which, posterior = (np.concatenate(each) for each in zip(self, other, strict=True))
-        return Excess(mask, which, posterior)
-
-
-class Told(Protocol):
-    """What n masks tell of the values of one attribute."""
-
-    @property
-    def limits(self) -> Limits: ...
-
-    @property
-    def chance(self) -> Float64Array:
-        """(n,) the law of masks."""
-
-    @property
-    def excess(self) -> Excess: ...
-
-    @property
-    def others(self) -> float:
-        """What no posterior of a value within its limit exceeds."""
-
-    def mixed(self, weights: Float64Array) -> Float64Array:
-        """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n,)."""
-
-
-class Table(NamedTuple):
-    """``Told`` of a joint law of values and masks, ``joint``: (k, n) float32.
-
-    ``above``: (m,) the masks with a posterior above its limit, ascending. ``columns``: (k, m) float64, theirs.
-    """
-
-    joint: Float32Matrix
-    chance: Float64Array
-    limits: Limits
-    excess: Excess
-    others: float
-    above: Int64Array
-    columns: Float64Matrix
-
-    @classmethod
-    def of(cls, joint: Float32Matrix, chance: Float64Array, limits: Limits) -> Table:
-        """Return what the masks tell; ``chance``: (n,) their law."""
-        aims, prior, size = limits.aims * (1.0 + 1e-6), limits.prior, len(joint)
-        mask, value, posterior, others = exceeding_entries(joint, prior[:size], chance, aims[:size])
-        excess = Excess(mask, value, posterior)
-        if len(limits.groups):
-            mask, group, posterior, _ = exceeding_entries(limits.groups @ joint, prior[size:], chance, aims[size:])
-            excess = excess.joined(Excess(mask, group + size, posterior))
-        above = np.unique(excess.mask)
-        return cls(joint, chance, limits, excess, others, above, joint[:, above].astype(np.float64))
-
-    def mixed(self, weights: Float64Array) -> Float64Array:
-        """See ``Told``. The least share of all masks is one of the prior."""
-        shares = ratio(weights, self.chance)
-        least = float(shares[self.chance > 0.0].min())
-        more = np.flatnonzero(shares > least * (1.0 + 1e-6))
-        known = np.isin(more, self.above).all()
-        rest = self.columns @ (shares[self.above] - least) if known else self.joint[:, more] @ (shares[more] - least)
-        return np.asarray(least * self.limits.prior[: len(self.joint)] + rest)
-
 
 @dataclass(frozen=True, eq=False)
-class Posteriors:
-    """``Told`` of one attribute of a map of pairs: G(x, t) = first[i, x]·second[x, j] / total[i, j] for t = (i, j).
+class Told:
+    """What n = a·b masks t = (i, j) tell of the k values of one attribute: G(x, t) = first·second / total.
 
-    ``first``: (a, k), ``second``: (k, b), ``total``: (a, b), their product, and ``law``: (a, b), float32 each.
+    * ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
+    * ``mask``, ``which``, ``posterior``: (e,) each, the posteriors above what is aimed at: the index of the mask, the
+      value, or k + the group, and G. ``others``: what no posterior of another value exceeds.
     """
 
     first: Float32Matrix
     second: Float32Matrix
     total: Float32Matrix
-    law: Float32Matrix
+    chance: Float64Array
     limits: Limits
+    mask: Int64Array
+    which: Int64Array
+    posterior: Float64Array
+    others: float
 
     @classmethod
-    def of(cls, transport: Map, limits: Sequence[Limits]) -> tuple[Posteriors, Posteriors]:
-        """Return the posteriors of both attributes of a map."""
-        (first, second), (front, back), total = transport.matrices, transport.fronts, transport.chances
-        law = total * transport.psi
-        return (
-            cls(np.ascontiguousarray(first.T), front, total, law, limits[0]),
-            cls(back, second, total, law, limits[1]),
-        )
-
-    @cached_property
-    def chance(self) -> Float64Array:
-        return self.law.astype(np.float64).ravel()
-
-    @cached_property
-    def excess(self) -> Excess:
-        return self._searched[0]
-
-    @cached_property
-    def others(self) -> float:
-        return self._searched[1]
-
-    @cached_property
-    def _searched(self) -> tuple[Excess, float]:
+    def of(
+        cls, first: Float32Matrix, second: Float32Matrix, total: Float32Matrix, chance: Float64Array, limits: Limits
+    ) -> Told:
         """Look closely at the masks whose surest posterior, relative to its limit, is above it."""
-        size, aims = self.first.shape[1], self.limits.aims
-        surest = greatest_products((self.first / aims[:size]).astype(np.float32), self.second)
-        shares = np.where(self.law > 0.0, ratio(surest, self.total), np.float32(0.0))
-        i, j = np.nonzero(shares > 1.0)
+        size, width, aims = first.shape[1], total.shape[1], limits.aims
+        surest = greatest_products((first / aims[:size]).astype(np.float32), second)
+        shares = np.where(chance > 0.0, ratio(surest, total).ravel(), np.float32(0.0))
+        found, back = [], np.ascontiguousarray(second.T)
+        over = np.flatnonzero(shares > 1.0)
+        for masks in (over[start : start + COLUMNS] for start in range(0, over.size, COLUMNS)):
+            i, j = np.divmod(masks, width)
+            told = first[i] * back[j] / total[i, j].astype(np.float64)[:, None]
+            t, x = np.nonzero(told > aims[:size])
+            found.append((masks[t], x, told[t, x]))
+        for group, (weights, aim) in enumerate(zip(limits.groups.astype(np.float32), aims[size:], strict=True)):
+            mass: Float32Matrix = (first * weights) @ second
+            members = ratio(mass, total).ravel().astype(np.float64)
+            t = np.flatnonzero((members > aim) & (chance > 0.0))
+            found.append((t, np.full(t.size, size + group), members[t]))
+        none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
         others = float(shares[shares <= 1.0].max(initial=0.0)) * float(aims[:size].max())
-        rows, total = np.ascontiguousarray(self.second.T), self.total
-        t, x, product = exceeding_products(self.first, rows, total, aims[:size], i, j)
-        found = Excess(i[t] * total.shape[1] + j[t], x, product / total[i[t], j[t]])
-        for group, (weights, aim) in enumerate(zip(self.limits.groups, aims[size:].tolist(), strict=True)):
-            inside = np.flatnonzero(weights)
-            mass = (self.first[:, inside] * weights[inside]) @ self.second[inside]
-            i, j = np.nonzero((mass > total * aim) & (self.law > 0.0))
-            posterior = mass[i, j].astype(np.float64) / total[i, j]
-            found = found.joined(Excess(i * total.shape[1] + j, np.full(i.size, size + group), posterior))
-        return found, others
+        return cls(first, second, total, chance, limits, mask, which, posterior, others)
+
+    @classmethod
+    def by(cls, transport: Map, limits: Sequence[Limits]) -> list[Told]:
+        """Return what the masks of a map tell of each of its attributes."""
+        (first, second), (front, back), total = transport.matrices, transport.fronts, transport.chances
+        chance = (total * transport.psi).astype(np.float64).ravel()
+        sides = (np.ascontiguousarray(first.T), front), (back, second)
+        return [cls.of(*side, total, chance, each) for side, each in zip(sides, limits, strict=False)]
 
     def mixed(self, weights: Float64Array) -> Float64Array:
+        """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n,)."""
         shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
         return np.asarray((self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64))
 
-    def columns(self, i: Int64Array, j: Int64Array) -> Float64Matrix:
+    def columns(self, masks: Int64Array) -> Float64Matrix:
         """Return (k, c) float64: the posteriors of c masks."""
+        i, j = np.divmod(masks, self.total.shape[1])
         return np.asarray((self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64))
+
+    def least(self, mean: Float64Array, floor: float) -> Float64Array:
+        """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
+        eta, wanted = np.full(self.chance.size, floor), self.posterior - self.limits.aims[self.which]
+        need = wanted / np.maximum(self.posterior - mean[self.which], 1e-12)
+        np.maximum.at(eta, self.mask, np.clip(need, 0.0, 1.0))
+        return eta
+
+    def final(self, eta: Float32Array, mean: Float64Array) -> Float64Array:
+        """Return (e,) what ``posterior`` becomes."""
+        return self.posterior + eta[self.mask] * (mean[self.which] - self.posterior)
+
+    def mixing(self, share: float, mean: Float64Array) -> float:
+        """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
+
+        ``share``: that of records that are redrawn.
+        """
+        over = np.flatnonzero(mean > self.limits.greatest)
+        goal, prior = ((self.limits.aims + self.limits.prior) / 2.0)[over], self.limits.prior[over]
+        return float(np.clip(share * (mean[over] - goal) / np.maximum(goal - prior, 1e-12), 0.0, 1.0).max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,63 +170,50 @@ class Redraw:
     greatest: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, sides: Sequence[Told], eta: NDArray[np.floating]) -> Redraw:
+    def of(cls, told: Sequence[Told], eta: NDArray[np.floating]) -> Redraw:
         """Return the redraw with these chances."""
         eta = eta.astype(np.float32)
-        weights = eta * sides[0].chance
+        weights = eta * told[0].chance
         share = float(weights.sum())
-        return cls(eta, weights, share, tuple(side.mixed(weights) / max(share, 1e-300) for side in sides))
+        means = tuple(each.mixed(weights) / max(share, 1e-300) for each in told)
+        return cls(eta, weights, share, means)
 
     @classmethod
-    def least(cls, sides: Sequence[Told], floor: float = 0.0) -> Redraw:
+    def least(cls, told: Sequence[Told], floor: float = 0.0) -> Redraw:
         """Return nearly the least redraw by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
         Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often;
         where the limit is the prior, always, because posteriors have the prior as their mean.
         """
-        if any((side.limits.prior >= side.limits.aims)[side.excess.which].any() for side in sides):
+        if any((each.limits.prior >= each.limits.aims)[each.which].any() for each in told):
             floor = 1.0
-        found = cls.of(sides, np.full(sides[0].chance.size, floor))
-        means = [side.limits.prior for side in sides]
+        means = [each.limits.prior for each in told]
         for _ in range(ROUNDS):
-            eta = np.full(found.eta.size, floor)
-            for side, mean in zip(sides, means, strict=True):
-                mask, which, posterior = side.excess
-                need = (posterior - side.limits.aims[which]) / np.maximum(posterior - mean[which], 1e-12)
-                np.maximum.at(eta, mask, np.clip(need, 0.0, 1.0))
-            found = cls.of(sides, eta)
-            means = [side.limits.masses(mean) for side, mean in zip(sides, found.means, strict=True)]
-            if found.holds(sides, means):
+            found = cls.of(told, np.max([each.least(mean, floor) for each, mean in zip(told, means, strict=True)], 0))
+            means = [
+                np.concatenate([mean, each.limits.groups @ mean]) for each, mean in zip(told, found.means, strict=True)
+            ]
+            if found._holds(told, means):
                 break
-            floor = max(
-                floor, *(_mixing(found.share, side.limits, mean) for side, mean in zip(sides, means, strict=True))
-            )
+            floor = max(floor, *(each.mixing(found.share, mean) for each, mean in zip(told, means, strict=True)))
         else:
-            found = cls.of(sides, np.ones(found.eta.size))
-        greatest = tuple(found.surest(side, mean) for side, mean in zip(sides, found.means, strict=True))
-        return cls(found.eta, found.weights, found.share, found.means, greatest)
+            found = cls.of(told, np.ones(found.eta.size))
+        return replace(found, greatest=tuple(map(found._surest, told, found.means)))
 
-    def holds(self, sides: Sequence[Told], means: Sequence[Float64Array]) -> bool:
+    def _holds(self, told: Sequence[Told], means: Sequence[Float64Array]) -> bool:
         """Return whether no posterior exceeds its limit; ``means``: R̄ of values and groups of each attribute."""
-        for side, mean in zip(sides, means, strict=True):
-            mask, which, posterior = side.excess
-            final, greatest = posterior + self.eta[mask] * (mean[which] - posterior), side.limits.greatest
-            if (final > greatest[which]).any() or (self.share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()):
+        for each, mean in zip(told, means, strict=True):
+            greatest = each.limits.greatest
+            mixed = self.share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
+            if mixed or (each.final(self.eta, mean) > greatest[each.which]).any():
                 return False
         return True
 
-    def surest(self, side: Told, mean: Float64Array) -> float:
+    def _surest(self, told: Told, mean: Float64Array) -> float:
         """Return what no posterior of a value exceeds; ``mean``: (k,) R̄."""
-        mask, which, posterior = (each[side.excess.which < mean.size] for each in side.excess)
-        final = posterior + self.eta[mask] * (mean[which] - posterior)
-        return max(side.others, float(final.max(initial=0.0)), float(mean.max()) if self.share else 0.0)
-
-
-def _mixing(share: float, limits: Limits, mean: Float64Array) -> float:
-    """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit."""
-    over = np.flatnonzero(mean > limits.greatest)
-    goal, prior = ((limits.aims + limits.prior) / 2.0)[over], limits.prior[over]
-    return float(np.clip(share * (mean[over] - goal) / np.maximum(goal - prior, 1e-12), 0.0, 1.0).max(initial=0.0))
+        values = told.which < mean.size
+        final = told.final(self.eta, np.append(mean, np.zeros(len(told.limits.groups))))
+        return max(told.others, float(final[values].max(initial=0.0)), float(mean.max()) if self.share else 0.0)
 
 
 def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
@@ -284,14 +224,6 @@ def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
     return np.asarray(joint / joint.sum())
 
 
-def told_by(transport: Map, limits: Sequence[Limits]) -> Sequence[Told]:
-    """Return what the masks of a map of one or two attributes tell."""
-    if len(limits) == 2:
-        return Posteriors.of(transport, limits)
-    joint = transport.joint(0, transport.psi)
-    return (Table.of(joint, joint.sum(axis=0, dtype=np.float64), limits[0]),)
-
-
 def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
 
@@ -300,13 +232,13 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        again = Redraw.least(told_by(found, limits))
-        squares = [found.kernels[j].squares for j in range(len(limits))]
+        again = Redraw.least(Told.by(found, limits))
+        squares = [kernel.values.squares for kernel in found.kernels]
         moved = tuple(float((redrawn_joint(found, again, j) * each).sum()) for j, each in enumerate(squares))
-        ratios = [each / goal for each, goal in zip(moved, wanted, strict=True)]
+        excesses = [each / goal for each, goal in zip(moved, wanted, strict=True)]
         most = 1.0 + DISTANCE_ERROR + SPARED * again.share
-        if all(1.0 - DISTANCE_ERROR <= ratio**0.5 <= most for ratio in ratios) or (again.share > 0.0 and solution > 0):
+        if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (again.share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
-            found = found.sharper(ratios)
+            found = found.sharper(excesses)
     return found, again, moved

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import ratio
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels import balanced, lowered_levels, sparse_product
 from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
@@ -38,8 +37,6 @@ LAW_ERROR, LAW_ROUNDS = 1e-3, 40
 RELAXATION = np.float32(1.4)
 """Φ is multiplied by its change to this power, which halves the rounds (Thibault and others 2021)."""
 DISTANCE_ERROR = 0.003
-MOST_DISTANCE = 0.99
-"""The greatest E[d²] that is asked for, as a share of that of independent masks."""
 LAMBDA_BOUNDS = (1e-2, 1e4)
 
 
@@ -100,49 +97,31 @@ class Values:
         return np.asarray(np.array(line)[np.maximum(links - depth + 1, 0), np.arange(at.size)], np.int64)
 
 
-class Law(NamedTuple):
-    """``rows``, ``columns``: (m,) int32, the values of the window's m tuples, in row order. ``share``: (m,) P.
-    ``target``: (k_A, k_B) float32 T, what is written."""
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The window's m tuples of the values of one or two attributes, and what is written for them.
 
-    rows: Int32Array
-    columns: Int32Array
-    share: Float64Array
-    target: Float32Matrix
-
-    def dense(self, each: NDArray[np.floating]) -> Float32Matrix:
-        """Return (k_A, k_B) float32: a number of each tuple at its place, 0 elsewhere."""
-        result = np.zeros(self.target.shape, np.float32)
-        result[self.rows, self.columns] = each
-        return result
-
-    def share_of(self, which: int) -> Float64Array:
-        """Return (k,) float64 P(x) of an attribute."""
-        size = self.target.shape[which]
-        return np.bincount((self.rows, self.columns)[which], self.share, size).astype(np.float64)
-
-
-class Tuples(NamedTuple):
-    """The window's tuples of the values of one or two attributes, in order.
-
-    * ``rows``, ``columns``: (m,) int32 indices of values; columns are 0 for one attribute. ``counts``: (m,) records.
+    * ``values``: of each attribute. ``rows``, ``columns``: (m,) int32 indices of values, in row order; columns are 0
+      for one attribute. ``counts``: (m,) int64 records.
     * ``heavy``: (m,) whether a tuple is of enough patients. ``frequent``: the same of values, (k,) by attribute.
     """
 
+    values: tuple[Values, ...]
     rows: Int32Array
     columns: Int32Array
     counts: Int64Array
     heavy: BoolArray
-    frequent: tuple[BoolArray, BoolArray]
+    frequent: tuple[BoolArray, ...]
 
     @classmethod
-    def of(cls, column: SparseCounts, values: Sequence[Values], least: int) -> Tuples:
-        """Return the tuples of a column of values or of pairs; ``least``: how many patients are enough."""
-        sides: Sequence[SparseCounts] = (column,)
-        indices, width = [values[0].indices(column.keys % len(values[0].index_of)).astype(np.int64)], 1
-        if len(values) == 2:
-            sides = marginals(column, values[1].index_of.size)
-            pairs = zip(values, np.divmod(column.keys, values[1].index_of.size), strict=True)
-            indices, width = [v.indices(codes).astype(np.int64) for v, codes in pairs], len(values[1])
+    def of(cls, column: SparseCounts, values: Sequence[Values], least: int) -> Law:
+        """Return the law of a column of values or of pairs; ``least``: how many patients are enough."""
+        size = values[-1].index_of.size
+        sides, codes = (
+            ((column,), [column.keys]) if len(values) == 1 else (marginals(column, size), [*divmod(column.keys, size)])
+        )
+        indices = [v.indices(each).astype(np.int64) for v, each in zip(values, codes, strict=True)]
+        width = len(values[1]) if len(values) == 2 else 1
         keys, which = np.unique(indices[0] * width + (indices[1] if width > 1 else 0), return_inverse=True)
         merged = column.regroup(which, keys.size)
         frequent = [
@@ -150,23 +129,42 @@ class Tuples(NamedTuple):
             for v, s in zip(values, sides, strict=True)
         ]
         rows, columns = (each.astype(np.int32) for each in np.divmod(keys, width))
-        every = (frequent[0], frequent[1] if len(frequent) == 2 else np.ones(1, np.bool_))
-        return cls(rows, columns, merged.counts, merged.units >= least, every)
+        return cls(tuple(values), rows, columns, merged.counts, merged.units >= least, tuple(frequent))
 
-    def law(self, values: Sequence[Values]) -> Law:
-        """Return P, and T: tuples of enough patients stay, and the mass of the others spreads.
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(k_A, k_B), the numbers of values; k_B is 1 for one attribute."""
+        return len(self.values[0]), len(self.values[1]) if len(self.values) == 2 else 1
+
+    @cached_property
+    def share(self) -> Float64Array:
+        """(m,) float64 P."""
+        return np.asarray(self.counts / self.counts.sum())
+
+    def marginal(self, which: int) -> Float64Array:
+        """Return (k,) float64 P(x) of an attribute."""
+        return np.bincount((self.rows, self.columns)[which], self.share, self.shape[which]).astype(np.float64)
+
+    def dense(self, each: NDArray[np.floating]) -> Float32Matrix:
+        """Return (k_A, k_B) float32: a number of each tuple at its place, 0 elsewhere."""
+        result = np.zeros(self.shape, np.float32)
+        result[self.rows, self.columns] = each
+        return result
+
+    @cached_property
+    def target(self) -> Float32Matrix:
+        """(k_A, k_B) float32 T: tuples of enough patients stay, and the mass of the others spreads.
 
         It spreads within the pair of their blocks, in proportion to the frequencies of codes of enough patients, or one
         level up where there are none. So a written tuple is no proof of one of the window.
 
         Raises StatisticsError if no code is of enough patients.
         """
-        target = np.zeros((self.frequent[0].size, self.frequent[1].size))
-        heavy = self.heavy
-        target[self.rows[heavy], self.columns[heavy]] = self.counts[heavy]
-        rows, columns, rest = self.rows[~heavy], self.columns[~heavy], self.counts[~heavy]
+        target = np.zeros(self.shape)
+        target[self.rows[self.heavy], self.columns[self.heavy]] = self.counts[self.heavy]
+        rows, columns, rest = (each[~self.heavy] for each in (self.rows, self.columns, self.counts))
         for depth in BLOCK_DEPTHS if rest.size else ():
-            (first, a), (second, b) = (self._groups(values, j, depth) for j in (0, 1))
+            (first, a), (second, b) = (self._groups(j, depth) for j in (0, 1))
             can = (np.bincount(first, a) > 0.0)[first[rows]] & (np.bincount(second, b) > 0.0)[second[columns]]
             mass = np.zeros((first.max() + 1, second.max() + 1))
             np.add.at(mass, (first[rows[can]], second[columns[can]]), rest[can])
@@ -175,16 +173,15 @@ class Tuples(NamedTuple):
         if not target.any():
             raise StatisticsError("no code is of enough patients to be written: use a smaller least, or more records")
         written: Float32Matrix = (target / target.sum()).astype(np.float32)
-        return Law(self.rows, self.columns, self.counts / self.counts.sum(), written)
+        return written
 
-    def _groups(self, values: Sequence[Values], j: int, depth: int) -> tuple[Int64Array, Float64Array]:
+    def _groups(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
         """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
-        if j == len(values):
+        if j == len(self.values):
             return np.zeros(1, np.int64), np.ones(1)
-        groups = np.unique(values[j].ancestors(depth), return_inverse=True)[1]
-        weights = np.bincount((self.rows, self.columns)[j], self.counts, len(values[j])) * self.frequent[j]
-        totals = np.bincount(groups, weights)[groups]
-        return groups, np.divide(weights, totals, out=np.zeros(groups.size), where=totals > 0.0)
+        groups = np.unique(self.values[j].ancestors(depth), return_inverse=True)[1]
+        weights = self.marginal(j) * self.frequent[j]
+        return groups, ratio(weights, np.bincount(groups, weights)[groups].astype(np.float64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,42 +191,38 @@ class Kernel:
     So K = min(exp(−λ·d²), e^u(a*) / φ(a)). By this the best guess of a value is right as rarely as a linear programme
     allows, nearly: 0.163 where plain exp(−λ·d²) has 0.27, for the real principal diagnoses at α = 1.
 
-    ``squares``: (k, k) float32 d². ``sharpness``: λ. ``weights``: (k,) float32 ln φ. ``levels``: (k,) float32 u.
+    ``values``: k of them. ``sharpness``: λ. ``weights``: (k,) float32 ln φ. ``levels``: (k,) float32 u.
     """
 
-    squares: Float32Matrix
+    values: Values
     sharpness: float
     weights: Float32Array
     levels: Float32Array
 
     @classmethod
-    def started(cls, squares: Float32Matrix, share: Float64Array, wanted: float) -> Kernel:
+    def started(cls, values: Values, share: Float64Array, wanted: float) -> Kernel:
         """Return a kernel to start from; ``share``: (k,) P(x), ``wanted``: E[d²]."""
         weights = np.log(np.sqrt(share)).astype(np.float32)
-        return cls(squares, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
+        return cls(values, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
 
     @classmethod
-    def flat(cls) -> Kernel:
-        """Return the kernel of an attribute with a single value."""
-        return cls(np.zeros((1, 1), np.float32), 1.0, np.zeros(1, np.float32), np.ones(1, np.float32))
-
-    @property
-    def matrix(self) -> Float32Matrix:
-        """(k, k) float32 K."""
-        return self.levelled_matrix(self.base)
+    def flat(cls, values: Values) -> Kernel:
+        """Return K = 1, with which masks are independent of their values."""
+        return cls(values, 0.0, np.zeros(len(values), np.float32), np.zeros(len(values), np.float32))
 
     @property
     def base(self) -> Float32Matrix:
         """(k, k) float32 −λ·d², at least ``LEAST``."""
-        return np.asarray(np.maximum(np.float32(-self.sharpness) * self.squares, LEAST), np.float32)
+        return np.asarray(np.maximum(np.float32(-self.sharpness) * self.values.squares, LEAST), np.float32)
 
-    def levelled_matrix(self, base: Float32Matrix) -> Float32Matrix:
-        """Return (k, k) float32 K, from ``base``."""
-        return np.asarray(np.exp(np.minimum(base, self.levels - self.weights[:, None])), np.float32)
+    @property
+    def matrix(self) -> Float32Matrix:
+        """(k, k) float32 K."""
+        return np.asarray(np.exp(np.minimum(self.base, self.levels - self.weights[:, None])), np.float32)
 
-    def sharper(self, ratio: float) -> Kernel:
-        """Return the kernel with another λ; ``ratio``: its E[d²] divided by what is wanted."""
-        return replace(self, sharpness=float(np.clip(self.sharpness * ratio, *LAMBDA_BOUNDS)))
+    def sharper(self, excess: float) -> Kernel:
+        """Return the kernel with another λ; ``excess``: its E[d²] divided by what is wanted."""
+        return replace(self, sharpness=float(np.clip(self.sharpness * excess**0.5, *LAMBDA_BOUNDS)))
 
 
 def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds: int = LEVEL_ROUNDS) -> Kernel:
@@ -237,21 +230,36 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
 
     ``wanted``: E[d²] of the map of this attribute alone, for which λ is searched; None keeps λ.
     """
-    p, t = law.share_of(which).astype(np.float32), law.target.sum(axis=1 - which)
-    base, phi = kernel.base, np.exp(kernel.weights)
+    p, t = law.marginal(which).astype(np.float32), law.target.sum(axis=1 - which)
+    phi = np.exp(kernel.weights)
     for _ in range(rounds):
         before, weights = kernel.levels, np.log(phi)
-        kernel = replace(kernel, weights=weights, levels=lowered_levels(base, weights, before, CUT))
-        matrix = kernel.levelled_matrix(base)
-        phi, psi = balanced(matrix, np.ascontiguousarray(matrix.T), p, t, phi)
-        settled = float(np.abs(kernel.levels - before).max()) < LEVEL_ERROR
+        levels = _lowered(kernel.base + weights[:, None], before)
+        kernel = replace(kernel, weights=weights, levels=levels)
+        matrix = kernel.matrix
+        for _ in range(5):
+            psi = t / np.einsum("a,ab->b", phi, matrix)  # threads of BLAS would wait for each other
+            phi = np.maximum(p / np.einsum("ab,b->a", matrix, psi), np.float32(1e-30))
+        settled = float(np.abs(levels - before).max()) < LEVEL_ERROR
         if wanted is not None:
-            ratio = float(phi @ (matrix * kernel.squares) @ psi) / wanted
-            settled, kernel = settled and abs(ratio - 1.0) < DISTANCE_ERROR, kernel.sharper(ratio**0.5)
-            base = kernel.base
+            excess = float(np.einsum("a,ab,ab,b", phi, matrix, kernel.values.squares, psi)) / wanted
+            settled, kernel = settled and abs(excess - 1.0) < DISTANCE_ERROR, kernel.sharper(excess)
         if settled:
             break
     return kernel
+
+
+def _lowered(heights: Float32Matrix, levels: Float32Array) -> Float32Array:
+    """Return (k,) float32 u with Σ_a max(0, q(a, a*) − u(a*)) = κ, by steps of Newton's method from ``levels``.
+
+    ``heights``: (k, k) q.
+    """
+    for _ in range(3):
+        above = heights > levels
+        counts, sums = above.sum(axis=0), np.where(above, heights, np.float32(0.0)).sum(axis=0)
+        lowest = heights.max(axis=0) - np.float32(CUT)
+        levels = np.where(counts > 0, (sums - np.float32(CUT)) / np.maximum(counts, 1), lowest).astype(np.float32)
+    return levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,27 +267,25 @@ class Map:
     """A map of records. ``phi``: (m,) float32 Φ of the window's tuples, which determines all the rest."""
 
     law: Law
-    kernels: tuple[Kernel, Kernel]
+    kernels: tuple[Kernel, ...]
     phi: Float32Array
 
     @classmethod
-    def started(cls, law: Law, kernels: tuple[Kernel, Kernel]) -> Map:
+    def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
         """Return the map that has the law if the attributes are independent."""
-        each = (law.rows, law.columns)
-        shares = [law.share_of(j)[each[j]] for j in (0, 1)]
-        weights = [kernel.weights[each[j]] for j, kernel in enumerate(kernels)]
-        phi = law.share / (shares[0] * shares[1]) * np.exp(weights[0] + weights[1])
+        phi = law.share.copy()
+        for j, (kernel, places) in enumerate(zip(kernels, (law.rows, law.columns), strict=False)):
+            phi *= np.exp(kernel.weights[places]) / law.marginal(j)[places]
         return cls(law, kernels, phi.astype(np.float32))
 
     @cached_property
     def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
         """K_A and K_B."""
-        return self.kernels[0].matrix, self.kernels[1].matrix
+        return self.kernels[0].matrix, self.kernels[1].matrix if len(self.kernels) == 2 else np.ones((1, 1), np.float32)
 
     def reached(self, phi: Float32Array) -> Float32Matrix:
         """Return (k_A, k_B) float32 K_Aᵀ·Φ·K_B."""
-        law, (first, second) = self.law, self.matrices
-        return np.asarray(first.T @ sparse_product(law.rows, law.columns, phi, second, len(first)))
+        return np.asarray(self.matrices[0].T @ (self.law.dense(phi) @ self.matrices[1]))
 
     @cached_property
     def psi(self) -> Float32Matrix:
@@ -324,14 +330,10 @@ class Map:
                 break
         return replace(self, phi=phi)
 
-    def sharper(self, ratios: Sequence[float]) -> Map:
-        """Return the map with other λ; ``ratios``: for each attribute its E[d²] divided by what is wanted."""
-        kernels = list(self.kernels)
-        for j, ratio in enumerate(ratios):
-            kernels[j] = levelled(kernels[j].sharper(ratio**0.5), self.law, j, None, SHARPENED_ROUNDS)
-        return Map(self.law, (kernels[0], kernels[1]), self.phi)
-
-
-def greatest_distance(law: Law, squares: Float32Matrix, which: int) -> float:
-    """Return the greatest E[d²] that is asked for: nearly that of independent masks."""
-    return MOST_DISTANCE * float(law.share_of(which) @ squares @ law.target.sum(axis=1 - which))
+    def sharper(self, excesses: Sequence[float]) -> Map:
+        """Return the map with other λ; ``excesses``: for each attribute its E[d²] divided by what is wanted."""
+        kernels = [
+            levelled(kernel.sharper(excess), self.law, j, None, SHARPENED_ROUNDS)
+            for j, (kernel, excess) in enumerate(zip(self.kernels, excesses, strict=True))
+        ]
+        return Map(self.law, tuple(kernels), self.phi)

@@ -5,9 +5,10 @@ from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is ind
 masks tell about a, a* tells already. Each attribute keeps its law with the root, and its relation to others as far as
 the root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
 
-The coupling matches the masses of both laws, the nearest first: a value stays itself as far as both have it, then
-becomes another one of its block, of its chapter, or any. A redraw of all values alike adds distance where the laws
-force less of it than is asked for.
+The coupling moves as little mass through the tree of blocks and chapters as both laws allow (an optimal transport for
+the distance of this tree). A value leaves a node with the share of mass that the node loses from P(b | a) to
+P(b* | a*), and comes down from the last node that it does not leave, in proportion to the mass that the nodes below it
+win. A redraw of all values alike adds distance where the laws force less of it than is asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ranges, ratio
 from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
@@ -29,9 +30,9 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
-from stream_masker.core.kernels import Couplings, column_costs, draw_given, joint_given
-from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, Table
-from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Tuples, Values
+from stream_masker.core.kernels import Tree, draw_given
+from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, Told
+from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law, Values
 from stream_masker.core.random import salts_of
 
 NEGLECTED = 1e-3
@@ -44,203 +45,261 @@ DRAWN, DRAWN_GIVEN = 100, 40
 
 
 class Moves(NamedTuple):
-    """P(b, b* | a*) of k_B values in the order of the couplings and n masks.
+    """P(b, b* | a*) before the redraw, for the values and masks that can be.
 
-    ``new``: the index of a*. ``share``: P(a*). ``neglected``: the share of records with other values of the root than
-    those from which the law is computed; no posterior is wrong by more. ``masks``: (n,) the places of masks.
-    ``chance``: (n,) P(b* | a*). ``prior``: (k_B,) P(b | a*). ``joint``: (k_B, n) float32.
+    ``rows``, ``masks``: (r,), (n,) indices. ``joint``: (r, n) float32. ``prior``: (r,) P(b | a*). ``chance``: (n,)
+    P(b* | a*). ``neglected``: the share of records that are left out; no posterior is wrong by more.
     """
 
-    new: int
-    share: float
-    neglected: float
-    masks: Int32Array
-    chance: Float64Array
-    prior: Float64Array
+    rows: Int64Array
+    masks: Int64Array
     joint: Float32Matrix
+    prior: Float64Array
+    chance: Float64Array
+    neglected: float
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """An attribute that is masked given the root.
 
-    * ``attribute``: its index. ``values``: of the root and of the attribute. ``tuples``: the window's pairs of both.
-    * ``order``: (k_B,) the indices of values in the order of the couplings. ``couplings``: with η.
-    * ``root``: (k_A, k_A) float64 P(a, a*) of the root.
+    * ``attribute``: its index. ``law``: of the root and of it. ``root``: (k_A, k_A) float64 P(a, a*) of the root.
+    * ``eta``: (k_A, k_B) float32, the chance of each mask to be drawn again.
     * ``wanted``, ``moved``: E[d²] that is asked for, and what it is, because a and a* force it.
     * ``greatest``: what no posterior exceeds, over all masks of the root and of the attribute.
     """
 
     attribute: int
-    values: tuple[Values, Values]
-    tuples: Tuples
-    order: Int64Array
-    couplings: Couplings
+    law: Law
     root: Float64Matrix
+    eta: Float32Matrix
     wanted: float
     moved: float = 0.0
     greatest: float = 1.0
 
     @classmethod
-    def of(cls, attribute: int, values: tuple[Values, Values], tuples: Tuples, wanted: float) -> Given:
+    def of(cls, attribute: int, law: Law, wanted: float) -> Given:
         """Create the masking of an attribute given a root that stays, by which nothing is redrawn."""
-        law, size = tuples.law(values), len(values[1])
-        lines = np.array([np.arange(size), *(values[1].ancestors(depth) for depth in BLOCK_DEPTHS)])
-        order = np.lexsort(lines)
-        nodes = np.cumsum(np.diff(lines[:, order], axis=1, prepend=-1) != 0, axis=1, dtype=np.int32)
-        source, target = (_rows(each[:, order]) for each in (law.dense(law.share), law.target))
-        salts = salts_of(values[1].positions[order])
-        couplings = Couplings(*source, *target, np.zeros(target[1].size), nodes, salts)
-        return cls(attribute, values, tuples, order, couplings, np.diag(law.share_of(0)), wanted)
+        return cls(attribute, law, np.diag(law.marginal(0)), np.zeros(law.shape, np.float32), wanted)
+
+    @property
+    def values(self) -> Values:
+        """Those of the attribute."""
+        return self.law.values[1]
+
+    @cached_property
+    def source(self) -> Float64Matrix:
+        """(k_A, k_B) float64 P(b | a)."""
+        return _conditional(self.law.dense(self.law.share))
+
+    @cached_property
+    def target(self) -> Float64Matrix:
+        """(k_A, k_B) float64 P(b* | a*)."""
+        return _conditional(self.law.target)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The values, and the blocks, chapters and root above them, with the mass of each in both laws."""
+        size, masses = len(self.values), [[self.source], [self.target]]
+        names, lines, parent = [self.values.positions.astype(np.int64)], [np.arange(size)], np.zeros(0, np.int64)
+        for depth in BLOCK_DEPTHS:
+            concepts, of = np.unique(self.values.ancestors(depth), return_inverse=True)
+            start = parent.size + names[-1].size
+            below = np.zeros(names[-1].size, np.int64)
+            below[lines[-1] - parent.size] = of + start
+            parent = np.concatenate([parent, below])
+            member = (of[:, None] == np.arange(concepts.size)).astype(np.float64)
+            for each in masses:
+                each.append(each[0] @ member)
+            names.append(concepts)
+            lines.append(of + start)
+        children = np.argsort(parent, kind="stable")
+        starts = np.searchsorted(parent[children], np.arange(parent.size + 2))
+        source, target = (np.concatenate(each, axis=1).astype(np.float32) for each in masses)
+        parent = np.append(parent, parent.size)
+        return Tree(
+            source, target, self.eta, np.array(lines), parent, children, starts, salts_of(np.concatenate(names))
+        )
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array
     ) -> Int32Array:
         """Return the masks of values; all are positions. ``lengths``: (n,) the numbers of values of n records."""
-        offsets, (first, own), place = offsets_from_lengths(lengths), self.values, np.argsort(self.order)
-        indices = first.indices(root), first.indices(root_new), place[own.indices(codes)].astype(np.int32)
-        return own.positions[self.order[draw_given(self.couplings, *indices, words, offsets)]]
+        first, own = self.law.values
+        indices = first.indices(root), first.indices(root_new), own.indices(codes)
+        return own.positions[draw_given(self.tree, *indices, words, offsets_from_lengths(lengths))]
 
-    def of_root(self, joint: Float64Matrix) -> Given:
-        """Return the masking given a root with another P(a, a*)."""
-        return replace(self, root=joint)
+    def fitted(self, root: Float64Matrix, limits: Limits) -> Given:
+        """Return the masking with the redraw that the limits, and the distance that is asked for, need.
+
+        ``root``: (k_A, k_A) P(a, a*).
+        """
+        own, eta, chances = replace(self, root=root), np.zeros_like(self.eta), root.sum(axis=0)
+        floor, greatest, moved = own._floor(), 0.0, 0.0
+        for new in np.flatnonzero(chances > 0.0).tolist():
+            each = own.moves(new)
+            bounds, ones = limits.given(each.prior, each.neglected, each.rows), np.ones((1, each.rows.size), np.float32)
+            told = Told.of(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
+            found = Redraw.least([told], floor)
+            eta[new, each.masks] = found.eta
+            greatest = max(greatest, min(found.greatest[0] + each.neglected, float(bounds.greatest.max())))
+            between = self.values.squares[np.ix_(each.rows, each.masks)]
+            kept = (each.joint * between).sum(axis=0) @ (1.0 - found.eta)
+            moved += float(chances[new] * (kept + found.means[0] @ between @ found.weights))
+        return replace(own, eta=eta, moved=moved, greatest=greatest)
+
+    def moves(self, new: int) -> Moves:
+        """Return what moves beside the mask ``new`` of the root.
+
+        K values of the root are likely, with E values of the attribute in all.
+        """
+        chances = self.root[:, new] / self.root[:, new].sum()
+        likely = np.argsort(-chances)
+        likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
+        kept = chances[likely] / chances[likely].sum()
+        first, columns, shares = self._rows
+        lengths = first[likely + 1] - first[likely]
+        entries, of = ranges(first[likely], lengths), np.repeat(np.arange(likely.size), lengths)
+        values, mass = columns[entries], kept[of] * shares[entries]
+        places, row = np.unique(np.argsort(self._walk)[values], return_inverse=True)
+        rows, q, masks = self._walk[places], self.tree.target[new], self._walk[self.target[new, self._walk] > 0.0]
+        stays = kept[of] * np.minimum(shares[entries], q[values])
+        joint = np.zeros((rows.size, masks.size), np.float32)
+        _, at, to = np.intersect1d(rows, masks, assume_unique=True, return_indices=True)
+        joint[at, to] = np.bincount(row, stays)[at]
+        rising, falling = self._rising(likely, of, values, mass - stays, kept, q), self._falling(likely, masks, q)
+        chapter = self.tree.lines[2]
+        for nodes, turned, reached in zip(self.tree.lines[1:], rising, falling, strict=False):
+            up = np.zeros((likely.size, rows.size), np.float32)
+            up[of, row] = turned
+            if nodes[0] == self.tree.parent.size - 1:
+                joint += up.T @ reached
+                break
+            for each in np.unique(chapter[masks]).tolist():
+                some, those = (slice(*np.searchsorted(chapter[own], (each, each + 1))) for own in (rows, masks))
+                same = nodes[rows[some]][:, None] == nodes[masks[those]]
+                joint[some, those] += np.where(same, up[:, some].T @ reached[:, those], np.float32(0.0))
+        neglected = max(1.0 - float(chances[likely].sum()), 0.0)
+        return Moves(rows, masks, joint, np.bincount(row, mass).astype(np.float64), self.target[new, masks], neglected)
+
+    def _rising(
+        self,
+        likely: Int64Array,
+        of: Int64Array,
+        values: Int64Array,
+        up: Float64Array,
+        kept: Float64Array,
+        q: Float32Array,
+    ) -> Iterator[Float64Array]:
+        """Yield, for each level above the values, (E,) the mass of each value that rises to it and no higher.
+
+        ``of``: (E,) the value of the root, of K. ``up``: (E,) the mass that does not stay. ``q``: (N,) P(b* | a*).
+        """
+        size, tree = len(self.values), self.tree
+        chapters = int(tree.lines[2].min())
+        lost = np.maximum(tree.source[likely, size:] - q[size:], np.float32(0.0))
+        gross = np.bincount(of * lost.shape[1] + tree.lines[1, values] - size, up / kept[of], lost.size).reshape(
+            lost.shape
+        )
+        below = lost[:, tree.children[size:] - size]
+        gross[:, chapters - size :] = np.add.reduceat(below, tree.starts[chapters:-1] - size, axis=1)
+        leaving = np.minimum(ratio(lost.astype(np.float64), gross), 1.0)
+        leaving[:, -1] = 0.0
+        for nodes in tree.lines[1:]:
+            share = leaving[of, nodes[values] - size]
+            yield up * (1.0 - share)
+            up = up * share
+
+    def _falling(self, likely: Int64Array, masks: Int64Array, q: Float32Array) -> Iterator[Float32Matrix]:
+        """Yield, for each level above the values, (K, n) the chance of each mask from its node of this level."""
+        down, own, nodes = np.ones((likely.size, masks.size), np.float32), np.arange(masks.size), masks
+        for _ in self.tree.lines[1:]:
+            won = np.maximum(q[nodes] - self.tree.source[np.ix_(likely, nodes)], np.float32(0.0))
+            starts = np.flatnonzero(np.diff(self.tree.parent[nodes], prepend=-1))
+            above = np.repeat(np.arange(starts.size), np.diff(starts, append=nodes.size))
+            down = down * ratio(won, np.add.reduceat(won, starts, axis=1)[:, above])[:, own]
+            yield down
+            own, nodes = above[own], self.tree.parent[nodes][starts]
 
     @cached_property
-    def source(self) -> Float64Matrix:
-        """(k_A, k_B) float64 P(b | a)."""
-        table = np.zeros((len(self.values[0]), self.order.size))
-        offsets, places = self.couplings.source_offsets, self.couplings.source
-        rows = np.repeat(np.arange(len(table)), np.diff(offsets))
-        table[rows, self.order[places]] = self.couplings.shares
-        return table
-
-    def fitted(self, limits: Limits) -> Given:
-        """Return the masking with the redraw that the limits, and the distance that is asked for, need."""
-        squares = self.values[1].squares[np.ix_(self.order, self.order)]
-        any_mask = squares @ self._target.T
-        floor, greatest, moved, eta = self._floor(squares, any_mask), 0.0, 0.0, np.zeros_like(self.couplings.eta)
-        ordered = limits._replace(groups=limits.groups[:, self.order])
-        asked = np.concatenate([limits.greatest[self.order], limits.greatest[self.order.size :]])
-        for each in self.moves(self._news):
-            prior = ordered.masses(each.prior)
-            own = ordered._replace(prior=prior, greatest=np.maximum(asked - each.neglected, prior))
-            found = Redraw.least((Table.of(each.joint, each.chance, own),), floor)
-            eta[self._entries(each.new)], surest = found.eta, found.greatest[0] + each.neglected
-            greatest, least = max(greatest, min(surest, float(asked.max()))), float(found.eta.min())
-            more = np.flatnonzero(found.eta > least)
-            weights = (found.eta[more] - least) * each.chance[more]
-            again = least * any_mask[:, each.new] + squares[:, each.masks[more]] @ weights
-            distance = (1.0 - found.eta) @ column_costs(each.joint, each.prior, squares, each.masks)
-            moved += each.share * float(distance + found.means[0] @ again)
-        return replace(self, couplings=self.couplings._replace(eta=eta), moved=moved, greatest=greatest)
+    def _rows(self) -> tuple[Int64Array, Int64Array, Float64Array]:
+        """P(b | a) as compressed rows: offsets (k_A + 1,), the values and their shares."""
+        rows, columns = np.nonzero(self.source)
+        return np.searchsorted(rows, np.arange(len(self.source) + 1)), columns, self.source[rows, columns]
 
     @cached_property
-    def _news(self) -> Int64Array:
-        """The masks of the root."""
-        return np.flatnonzero(self.root.sum(axis=0) > 0.0)
+    def _walk(self) -> Int64Array:
+        """(k_B,) the values, those of a block next to each other, and those of a chapter."""
+        return np.lexsort(self.tree.lines[:3])
 
     @cached_property
-    def _target(self) -> Float32Matrix:
-        """(k_A, k_B) float32 P(b* | a*), in the order of the couplings."""
-        table, offsets = np.zeros((len(self.root), self.order.size), np.float32), self.couplings.target_offsets
-        table[np.repeat(np.arange(len(table)), np.diff(offsets)), self.couplings.target] = self.couplings.chances
-        return table
+    def joint(self) -> Float64Matrix:
+        """(k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more."""
+        result = np.zeros((len(self.values),) * 2)
+        for new, share in self._some[0]:
+            each = self.moves(new)
+            result[np.ix_(each.rows, each.masks)] += self._redrawn(new, each) * share
+        return result
 
-    def moves(self, news: Int64Array) -> Iterator[Moves]:
-        """Yield P(b, b* | a*) of some masks of the root, before the redraw. Each is valid until the next one."""
-        room = np.empty(self.order.size * int(np.diff(self.couplings.target_offsets).max()), np.float32)
-        for new in news.tolist():
-            chances, some = self.root[:, new] / self.root[:, new].sum(), self._entries(new)
-            likely = np.argsort(-chances)
-            likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
-            kept = np.zeros_like(chances)
-            kept[likely] = chances[likely] / chances[likely].sum()
-            joint, prior = joint_given(self.couplings, kept, new, room)
-            share, neglected = float(self.root[:, new].sum()), max(1.0 - float(chances[likely].sum()), 0.0)
-            masks, chance = self.couplings.target[some], self.couplings.chances[some]
-            yield Moves(new, share, neglected, masks, chance, prior, joint)
-
-    def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
+    def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
         """Return the joint law of the attribute's value and its record's masks, a block (k_B, m) for each mask of the
         root, or for ``DRAWN`` masks of it, which are drawn with ``DRAWN_GIVEN`` of the value by their chance; and
-        whether they are drawn. ``which``: 1."""
-        news, shares, drawn = self._some
-        return self._blocks(news, shares, DRAWN_GIVEN if drawn else None), drawn
+        whether they are drawn."""
+        some, drawn = self._some
+        return (self._block(new, share, drawn) for new, share in some), drawn
 
-    def _blocks(self, news: Int64Array, shares: Float64Array, count: int | None) -> Iterator[Float64Matrix]:
-        back = np.argsort(self.order)
-        for each, share in zip(self.moves(news), shares.tolist(), strict=True):
-            picked, weights = np.arange(each.masks.size), each.chance
-            if count is not None:
-                picked = np.searchsorted(np.cumsum(weights), (np.arange(count) + 0.5) / count * weights.sum())
-                weights = np.full(count, 1.0 / count)
-            joint = self._redrawn(each)[:, picked] * (share * weights / each.chance[picked])
-            yield joint[back]
+    def _block(self, new: int, share: float, drawn: bool) -> Float64Matrix:
+        each = self.moves(new)
+        picked, weights = np.arange(each.masks.size), each.chance
+        if drawn:
+            picked, weights = systematic(weights, DRAWN_GIVEN), np.full(DRAWN_GIVEN, 1.0 / DRAWN_GIVEN)
+        block = np.zeros((len(self.values), picked.size))
+        block[each.rows] = self._redrawn(new, each)[:, picked] * (share * weights / each.chance[picked])
+        return block
 
-    def joint(self, which: int) -> Float64Matrix:
-        """Return (k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more; ``which``: 1."""
-        return self._joint
-
-    @cached_property
-    def _joint(self) -> Float64Matrix:
-        news, shares, _ = self._some
-        result = np.zeros((self.order.size,) * 2)
-        for each, share in zip(self.moves(news), shares.tolist(), strict=True):
-            result[:, each.masks] += self._redrawn(each) * share
-        back = np.argsort(self.order)
-        return result[np.ix_(back, back)]
-
-    @cached_property
-    def _some(self) -> tuple[Int64Array, Float64Array, bool]:
-        """All masks of the root, with their chances, or some that are drawn by them; whether they are drawn."""
-        news, chances = self._news, self.root.sum(axis=0)
-        if news.size <= DRAWN:
-            return news, chances[news], False
-        steps = np.cumsum(chances)
-        return np.searchsorted(steps, (np.arange(DRAWN) + 0.5) / DRAWN * steps[-1]), np.full(DRAWN, 1.0 / DRAWN), True
-
-    def _redrawn(self, moves: Moves) -> Float64Matrix:
-        """Return P(b, b* | a*) with the redraw."""
-        joint, eta = moves.joint.astype(np.float64), self.couplings.eta[self._entries(moves.new)]
-        if not eta.any():
-            return joint
+    def _redrawn(self, new: int, moves: Moves) -> Float64Matrix:
+        """Return (r, n) float64 P(b, b* | a*) with the redraw."""
+        joint, eta = moves.joint.astype(np.float64), self.eta[new, moves.masks].astype(np.float64)
         weights = eta * moves.chance
-        return np.asarray(joint * (1.0 - eta) + np.outer(joint @ eta, weights / weights.sum()))
+        return np.asarray(joint * (1.0 - eta) + np.outer(joint @ eta, weights / max(weights.sum(), 1e-300)))
 
-    def _entries(self, new: int) -> slice:
-        """Return which entries of the couplings are those of a mask of the root."""
-        return slice(*self.couplings.target_offsets[new : new + 2].tolist())
+    @cached_property
+    def _some(self) -> tuple[list[tuple[int, float]], bool]:
+        """All masks of the root, with their chances, or some that are drawn by them; whether they are drawn."""
+        chances = self.root.sum(axis=0)
+        news = np.flatnonzero(chances > 0.0)
+        if news.size <= DRAWN:
+            return list(zip(news.tolist(), chances[news].tolist(), strict=True)), False
+        return [(new, 1.0 / DRAWN) for new in systematic(chances, DRAWN).tolist()], True
 
-    def _floor(self, squares: Float32Matrix, any_mask: Float32Matrix) -> float:
-        """Return the η of all masks by which values move as far as is asked for; 0 where they move so anyway.
+    def _floor(self) -> float:
+        """Return the η of all masks by which values move as far as is asked for; 0 where they move so anyway."""
+        near = far = 0.0
+        for new in systematic(self.root.sum(axis=0), TRIED).tolist():
+            each = self.moves(new)
+            between = self.values.squares[np.ix_(each.rows, each.masks)]
+            near += float((each.joint * between).sum()) / TRIED
+            far += float(each.prior @ between @ each.chance) / TRIED
+        return float(np.clip((self.wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
 
-        ``any_mask``: (k_B, k_A) float32 E[d²] of each value and any mask of each a*.
+    def groups(self, limits: Limits) -> list[tuple[Float64Array, float]]:
+        """Return the groups by which the root's mask tells of the attribute: the chance of each value given the root.
+
+        ``limits``: of the attribute. What cannot exceed its limit is left out.
         """
-        chances = self.root.sum(axis=0)[self._news]
-        some = np.unique(np.searchsorted(np.cumsum(chances), (np.arange(TRIED) + 0.5) / TRIED * chances.sum()))
-        near = far = total = 0.0
-        for each in self.moves(self._news[some]):
-            near += each.share * float(column_costs(each.joint, each.prior, squares, each.masks).sum())
-            far += each.share * float(each.prior @ any_mask[:, each.new])
-            total += each.share
-        return float(np.clip((self.wanted * total - near) / max(far - near, 1e-12), 0.0, 1.0))
+        weights = np.concatenate([self.source.T, limits.groups @ self.source.T])
+        over = weights.max(axis=1) > limits.greatest
+        return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
 
 
-def _rows(law: Float32Matrix) -> tuple[Int64Array, Int32Array, Float64Array]:
-    """Return P(b | a) as compressed rows; that of all rows for a row without any."""
+def systematic(chances: Float64Array, count: int) -> Int64Array:
+    """Return (count,) indices that are drawn in proportion to their chances, at equal steps."""
+    steps = np.cumsum(chances)
+    return np.asarray(np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.int64)
+
+
+def _conditional(law: Float32Matrix) -> Float64Matrix:
+    """Return P(b | a); that of all rows for a row without any."""
     wide = law.astype(np.float64)
     sums = wide.sum(axis=1, keepdims=True)
-    table = np.where(sums > 0.0, wide / np.where(sums > 0.0, sums, 1.0), wide.sum(axis=0) / wide.sum())
-    rows, columns = np.nonzero(table)
-    lengths = np.bincount(rows, minlength=len(table))
-    return offsets_from_lengths(lengths), columns.astype(np.int32), table[rows, columns]
-
-
-def given_groups(source: Float64Matrix, limits: Limits) -> list[tuple[Float32Array, float]]:
-    """Return the groups by which the root's mask tells of an attribute: the chance of each value given the root.
-
-    ``source``: (k_A, k_B) P(b | a). ``limits``: of the attribute. What cannot exceed its limit is left out.
-    """
-    weights = limits.masses(source.T).astype(np.float32)
-    over = weights.max(axis=1) > limits.greatest
-    return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
+    return np.where(sums > 0.0, wide / np.where(sums > 0.0, sums, 1.0), wide.sum(axis=0) / wide.sum())

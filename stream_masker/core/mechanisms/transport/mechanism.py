@@ -12,11 +12,10 @@ from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
 from stream_masker.core.mechanisms.options import MAX_ALPHA, MIN_ALPHA, Parameters, checked_alpha, parameter
-from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw, Maps, PairLaw
-from stream_masker.core.mechanisms.transport.published import FORMAT, read_maps
+from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, AttributeLaw, Maps, PairLaw
 from stream_masker.core.mechanisms.transport.strata import Settings, Strata
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
@@ -151,7 +150,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):
-            if column.is_array and any(len(m.attributes) == 2 for each in maps.strata for m in each.maps or ()):
+            if column.is_array and any(len(m.attributes) == 2 for each in maps.strata for m in each.maps):
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )
@@ -166,7 +165,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         positions = np.unique(np.concatenate([side.values.positions for side in sides]))
         rows, unseen = np.zeros((2, values.size, positions.size))
         for side in sides:
-            own, joint = side.values.indices(values), side.made.joint(side.which)
+            own, joint = side.values.indices(values), side.joint()
             prior = joint.sum(axis=1)
             given = np.where(prior[own, None] > 0.0, joint[own], joint.sum(axis=0))
             given /= given.sum(axis=1, keepdims=True)
@@ -180,7 +179,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
-        (found,) = self._prepared_statistics().own(EVERY, 0) or (None,)
+        (found,) = self._prepared_statistics().maps(EVERY, 0) or (None,)
         if self.context or found is None or found.attributes != tuples.attributes:
             return None
         rows, columns = (v.indices(codes) for v, codes in zip(found.values, tuples.codes, strict=True))
@@ -197,33 +196,20 @@ class SemanticTransport(WindowedMechanism[Maps]):
         for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
             law = AttributeLaw.of(maps.sides(j))
             joint, positions = law.joint, law.positions
-            factors = self._factors(joint.sum(axis=1), positions, j)
-            joint = joint * factors
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
             blocks, drawn = law.blocks()
-            weighted = (block * factors for block in blocks)
-            record[name] = disclosure(distance.taxonomy, positions, prior, weighted, 0.0, drawn, law.greatest)
+            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, 0.0, drawn, law.greatest)
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
         return Risk(value, record, unchanged, maps.unchanged, rmse)
 
-    def _factors(self, prior: Float64Array, positions: Int32Array, j: int) -> Float64Matrix:
-        """Return (k, 1) the share of each value in the window divided by that in its maps, which do not have the law of
-        records that are too few for one; 1 if the counts are not known, or have a record more than once."""
-        if self._counts is None or self._counts.lengths:
-            return np.ones((prior.size, 1))
-        column = self._counts.values[j]
-        place, known = located(positions, column.keys)
-        share = np.bincount(place, column.counts, positions.size) / column.rows
-        return np.where(known.all(), share / np.maximum(prior, 1e-300), 1.0)[:, None]
-
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return Strata(self._settings, counts, np.diag(statistics.covariance), self._prepared).model()
+        return Strata(self._settings, counts, np.diag(statistics.covariance)).model()
 
     def _prepare(self, statistics: Statistics) -> Maps:
         noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
-        return read_maps(statistics.model, self.context.to_list(), self._distances, noise)
+        return Maps.read(statistics.model, self.context.to_list(), self._distances, noise)
 
     def learn_many(
         self,

@@ -8,7 +8,6 @@ first present one that is no array is the root: it has a map, and the other ones
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,22 +15,21 @@ import numpy as np
 from stream_masker.core.arrays import located
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
-from stream_masker.core.mechanisms.transport.fit import Kernel, Map, Tuples, Values, greatest_distance, levelled
-from stream_masker.core.mechanisms.transport.given import Given, given_groups
-from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Maps, Transport
-from stream_masker.core.mechanisms.transport.published import packed, packed_tuples
+from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
+from stream_masker.core.mechanisms.transport.given import Given
+from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Stratum, Transport, packed_law
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
-from stream_masker.core.statistics.packing import pack_array
 from stream_masker.errors import StatisticsError
 
-ENOUGH = 200
+ENOUGH, ENOUGH_SHARE = 200, 100
 """The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
-ENOUGH_SHARE = 100
 FEWEST_CODES = 2
 """The number of codes of enough patients that a context needs for the maps of all contexts to be restricted to them."""
+MOST_DISTANCE = 0.99
+"""The greatest E[d²] that is asked for, as a share of that of independent masks."""
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
 """Of each sensitive group, by name: its members among the concepts, and its limit."""
@@ -47,13 +45,6 @@ class Settings(NamedTuple):
     groups: tuple[Groups, ...]
     least: int
     context: Context
-
-    def limits(
-        self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float32Array, float]] = ()
-    ) -> Limits:
-        """Return the limits of the values of an attribute with these priors, of its sensitive groups, and of others."""
-        own = [(inside[values.positions].astype(np.float32), limit) for inside, limit in self.groups[j].values()]
-        return Limits.of(prior, self.certainty, [*(each for each in own if each[0].any()), *others])
 
 
 class Part(NamedTuple):
@@ -71,29 +62,17 @@ class Part(NamedTuple):
         return min(column.rows for column in self.values.values())
 
 
-def parts_of(counts: Counts, sizes: Sequence[int]) -> Iterator[tuple[int, Part]]:
-    """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
-    split = {key: dict(_split(column, len(sizes))) for key, column in counts.lacking.items()}
-    every: dict[Attributes, SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
-    for j, column in enumerate(counts.values):
-        every[j,] = _with_bits(counts.events.get((j,)), column)
-    whole = {key: _remainder(column, list(split.get(key, {}).values())) for key, column in every.items()}
-    for pattern in sorted({0, *(each for found in split.values() for each in found)}):
-        own = whole if pattern == 0 else {key: found[pattern] for key, found in split.items() if pattern in found}
-        own = {key: column for key, column in own.items() if column.keys.size}
-        values = {key[0]: column for key, column in own.items() if len(key) == 1}
-        if values:
-            yield pattern, Part(values, {key: column for key, column in own.items() if len(key) == 2})
-
-
 class Strata:
-    """The maps of the records of a window."""
+    """The maps of the records of a window.
 
-    def __init__(self, settings: Settings, counts: Counts, spread: Float64Array, before: Maps | None) -> None:
-        """``spread``: (p,) sdVar. ``before``: the maps in force; None before the first ones."""
-        self._settings, self._counts, self._before = settings, counts, before
+    ``spread``: (p,) sdVar.
+    """
+
+    def __init__(self, settings: Settings, counts: Counts, spread: Float64Array) -> None:
+        self._settings, self._counts = settings, counts
         self._sizes = [len(d.taxonomy) for d in settings.distances]
         self._wanted = np.array(settings.alpha) * spread
+        self._pooled = dict(self._parts(counts))
 
     def model(self) -> dict[str, Any]:
         """Return the model of the window. Raises StatisticsError if nothing can be masked."""
@@ -103,51 +82,55 @@ class Strata:
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        contexts = {EVERY: self._counts, **self._counts.contexts} if self._settings.context else {EVERY: self._counts}
-        strata = [
-            {"context": number, "pattern": pattern, "records": part.records, "maps": self._maps(number, pattern, part)}
-            for number, counts in contexts.items()
-            for pattern, part in parts_of(counts, self._sizes)
-        ]
+        contexts = {EVERY: self._counts} | (dict(self._counts.contexts) if self._settings.context else {})
+        hidden = [self._law((j,), column) for j, column in enumerate(self._counts.values)]
         return {
             "context": self._settings.context.to_list(),
-            "hidden": [self._hidden(j, column) for j, column in enumerate(self._counts.values)],
-            "strata": strata,
+            "hidden": [packed_law(law) for law in hidden if law.target.size],
+            "strata": [
+                Stratum(number, pattern, part.records, self._maps(number, pattern, part)).packed()
+                for number, counts in contexts.items()
+                for pattern, part in self._parts(counts)
+            ],
         }
 
-    def _hidden(self, j: int, column: SparseCounts) -> dict[str, Any]:
-        """Return the law of masks of records of which there are too few for maps."""
-        values = Values.most_frequent(self._settings.distances[j], column)
-        tuples = Tuples.of(column, (values,), self._settings.least)
-        tuples.law((values,))
-        return {"values": pack_array(values.positions), "tuples": packed_tuples(tuples)}
+    def _parts(self, counts: Counts) -> Iterator[tuple[int, Part]]:
+        """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
+        split = {key: dict(_split(column, len(self._sizes))) for key, column in counts.lacking.items()}
+        every: dict[Attributes, SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
+        for j, column in enumerate(counts.values):
+            every[j,] = _with_bits(counts.events.get((j,)), column)
+        whole = {key: _remainder(column, list(split.get(key, {}).values())) for key, column in every.items()}
+        for pattern in sorted({0, *(each for found in split.values() for each in found)}):
+            own = whole if pattern == 0 else {key: found[pattern] for key, found in split.items() if pattern in found}
+            own = {key: column for key, column in own.items() if column.keys.size}
+            if values := {key[0]: column for key, column in own.items() if len(key) == 1}:
+                yield pattern, Part(values, {key: column for key, column in own.items() if len(key) == 2})
 
-    def _maps(self, number: int, pattern: int, part: Part) -> list[dict[str, Any]] | None:
-        """Return the maps of the records of a pattern, and a context if that is not all; None for too few of them."""
-        least = self._settings.least
+    def _maps(self, number: int, pattern: int, part: Part) -> tuple[Transport, ...]:
+        """Return the maps of the records of a pattern, and a context if that is not all; none for too few of them."""
         if not self._enough(part):
             every = self._pooled.get(pattern)
             if number == EVERY or every is None:
-                return None
+                return ()
             part = self._restricted(every, part)
             if part.records == every.records or not self._enough(part):
-                return None
-        lines = self._lines(part)
-        sides = [side for key in lines for side in self._sides(key, part)]
-        if not all((side.units >= least).any() for side in sides):
-            return None
-        before = self._before.own(number, pattern) if self._before else ()
-        maps = {each.attributes: each for each in before or ()}
-        return [packed(self._fitted(key, part, maps.get(key))) for key in lines]
+                return ()
+        scalars = tuple(j for j in part.values if j not in self._counts.lengths)
+        pair = len(scalars) == len(part.values) == 2
+        keys = [scalars] if pair else [(j,) for j in scalars[:1] or part.values]
+        laws = [self._law(key, part.pairs[scalars] if pair else part.values[key[0]]) for key in keys]
+        if not all(some.any() for law in laws for some in law.frequent):
+            return ()
+        others = [
+            list(self._links(key[0], law, part)) if scalars and not pair else []
+            for key, law in zip(keys, laws, strict=True)
+        ]
+        return tuple(map(self._fitted, keys, laws, others))
 
     def _enough(self, part: Part) -> bool:
         records = self._counts.records
         return part.records >= max(min(ENOUGH, records / 10), records / ENOUGH_SHARE)
-
-    @cached_property
-    def _pooled(self) -> dict[int, Part]:
-        """The counts of the records of all contexts, by pattern."""
-        return dict(parts_of(self._counts, self._sizes))
 
     def _restricted(self, every: Part, own: Part) -> Part:
         """Return the counts of all contexts with the codes that occur in one; those of an attribute of which it has too
@@ -162,55 +145,49 @@ class Strata:
         values = {j: select(column, (j,)) for j, column in every.values.items()}
         return Part(values, {key: select(pair, key) for key, pair in every.pairs.items()})
 
-    def _lines(self, part: Part) -> list[Attributes]:
-        """Return the attributes of the maps of records: a pair, the root, or each array."""
-        scalars = tuple(j for j in part.values if j not in self._counts.lengths)
-        if len(scalars) == len(part.values) == 2:
-            return [scalars]
-        return [scalars[:1]] if scalars else [(j,) for j in part.values]
+    def _law(self, key: Attributes, column: SparseCounts) -> Law:
+        """Return the law of one attribute, or of a pair, from its counts."""
+        sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
+        distances = [self._settings.distances[j] for j in key]
+        values = [Values.most_frequent(d, side) for d, side in zip(distances, sides, strict=True)]
+        return Law.of(column, values, self._settings.least)
 
-    def _sides(self, key: Attributes, part: Part) -> tuple[SparseCounts, ...]:
-        return marginals(part.pairs[key], self._sizes[key[1]]) if len(key) == 2 else (part.values[key[0]],)
-
-    def _fitted(self, key: Attributes, part: Part, before: Transport | None) -> Transport:
-        """Return a map, and what is masked given it; ``before``: the map in force."""
-        settings, column = self._settings, part.pairs[key] if len(key) == 2 else part.values[key[0]]
-        sides = zip(key, self._sides(key, part), strict=True)
-        values = [Values.most_frequent(settings.distances[j], side) for j, side in sides]
-        tuples = Tuples.of(column, values, settings.least)
-        law = tuples.law(values)
-        goals, kernels = [], []
-        for j, (v, attribute) in enumerate(zip(values, key, strict=True)):
-            goals.append(min(float(self._wanted[attribute]), greatest_distance(law, v.squares, j)))
-            start = before.started(v, law, j) if before else Kernel.started(v.squares, law.share_of(j), goals[j])
-            kernels.append(levelled(start, law, j, None if before else goals[j]))
-        own = Map.started(law, (kernels[0], kernels[1] if len(kernels) == 2 else Kernel.flat()))
-        own = before.continued(own, values) if before else own
-        links = list(self._links(key, values[0], part))
-        others = [
-            group for each in links for group in given_groups(each.source, self._limits_of(each, law.share_of(0)))
-        ]
-        limits = [
-            settings.limits(a, v, law.share_of(j), others) for j, (a, v) in enumerate(zip(key, values, strict=True))
-        ]
-        found, again, moved = certain(own, limits, goals)
-        joint = redrawn_joint(found, again, 0)
-        given = (each.of_root(joint).fitted(self._limits_of(each, joint.sum(axis=1))) for each in links)
-        return Transport(key, tuple(values), tuples, found, again, tuple(goals), moved, tuple(given))
-
-    def _limits_of(self, given: Given, root: Float64Array) -> Limits:
-        return self._settings.limits(given.attribute, given.values[1], root @ given.source)
-
-    def _links(self, key: Attributes, root: Values, part: Part) -> Iterator[Given]:
+    def _links(self, root: int, law: Law, part: Part) -> Iterator[Given]:
         """Yield the masking of each other attribute of a root."""
-        for j in part.values if len(key) == 1 and key[0] not in self._counts.lengths else ():
-            if j == key[0]:
+        for j in part.values:
+            if j == root:
                 continue
-            pair = part.pairs[min(j, key[0]), max(j, key[0])]
-            pair = pair if key[0] < j else _swapped(pair, self._sizes[key[0]], self._sizes[j])
+            pair = part.pairs[min(j, root), max(j, root)]
+            pair = pair if root < j else _swapped(pair, self._sizes[root], self._sizes[j])
             values = Values.most_frequent(self._settings.distances[j], marginals(pair, self._sizes[j])[1])
-            tuples = Tuples.of(pair, (root, values), self._settings.least)
-            yield Given.of(j, (root, values), tuples, float(self._wanted[j]))
+            pairs = Law.of(pair, (law.values[0], values), self._settings.least)
+            yield Given.of(j, pairs, float(self._wanted[j]))
+
+    def _fitted(self, key: Attributes, law: Law, links: Sequence[Given]) -> Transport:
+        """Return a map, and what is masked given it."""
+        goals, kernels, told = [], [], []
+        for j, (values, attribute) in enumerate(zip(law.values, key, strict=True)):
+            share = law.marginal(j)
+            most = MOST_DISTANCE * float(share @ values.squares @ law.target.sum(axis=1 - j))
+            goals.append(min(float(self._wanted[attribute]), most))
+            kernels.append(levelled(Kernel.started(values, share, goals[j]), law, j, goals[j]))
+        for each in links:
+            told += each.groups(self._limits(each.attribute, each.values, law.marginal(0) @ each.source))
+        limits = [
+            self._limits(a, v, law.marginal(j), told) for j, (a, v) in enumerate(zip(key, law.values, strict=True))
+        ]
+        found, again, moved = certain(Map.started(law, tuple(kernels)), limits, goals)
+        root = redrawn_joint(found, again, 0)
+        given = [g.fitted(root, self._limits(g.attribute, g.values, root.sum(axis=1) @ g.source)) for g in links]
+        return Transport(key, found, again, tuple(goals), moved, tuple(given))
+
+    def _limits(
+        self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float64Array, float]] = ()
+    ) -> Limits:
+        """Return the limits of the values of an attribute with these priors, of its sensitive groups, and of others."""
+        groups = self._settings.groups[j].values()
+        own = [(inside[values.positions].astype(np.float64), limit) for inside, limit in groups]
+        return Limits.of(prior, self._settings.certainty, [*(each for each in own if each[0].any()), *others])
 
 
 def _split(column: SparseCounts, p: int) -> Iterator[tuple[int, SparseCounts]]:
@@ -224,10 +201,9 @@ def _split(column: SparseCounts, p: int) -> Iterator[tuple[int, SparseCounts]]:
 def _swapped(pair: SparseCounts, first: int, second: int) -> SparseCounts:
     """Return the counts of pairs (b, a) as those of (a, b); ``first``, ``second``: the numbers of concepts of a, b."""
     b, a = np.divmod(pair.keys, first)
-    order = np.argsort(a * second + b)
-    return SparseCounts(
-        (a * second + b)[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order]
-    )
+    keys = a * second + b
+    order = np.argsort(keys)
+    return SparseCounts(keys[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order])
 
 
 def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:

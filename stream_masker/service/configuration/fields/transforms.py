@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.dates import date_pattern_problem
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.paths import Path
@@ -21,6 +20,7 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
+    date_pattern_problem,
 )
 from stream_masker.service.configuration.errors import Problem
 from stream_masker.service.configuration.field_paths import POSITION, field_path, key_path, type_paths

@@ -23,16 +23,15 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
     section, attributes = data.get("mechanism", {}), _mappings(data.get("attributes"))
     if not isinstance(section, Mapping):
         return dict(data), None
-    nominal = {name: attribute for name, attribute in attributes.items() if "numeric" not in attribute}
     reason = None
     if "name" not in section:
-        default = default_mechanism(section, numeric=[name for name in attributes if name not in nominal])
+        default = default_mechanism(section)
         section, reason = {"name": default.name, **section}, default.reason
-    if section["name"] != "semantic_noise" or not nominal:
+    if section["name"] != "semantic_noise" or not attributes:
         return {**data, "mechanism": section}, reason
-    taxonomies = {name: (str(a.get("ontology")), str(a.get("root"))) for name, a in nominal.items()}
-    chosen = noise_defaults(taxonomies, _arrays(nominal), section)
-    levels = {name: {"alpha": chosen["alpha"], **attribute} for name, attribute in nominal.items()}
+    taxonomies = {name: (str(a.get("ontology")), str(a.get("root"))) for name, a in attributes.items()}
+    chosen = noise_defaults(taxonomies, _arrays(attributes), section)
+    levels = {name: {"alpha": chosen["alpha"], **attribute} for name, attribute in attributes.items()}
     section = {**section, **{name: value for name, value in chosen.items() if name != "alpha"}}
     return {**data, "attributes": {**data["attributes"], **levels}, "mechanism": section}, reason
 
@@ -77,7 +76,7 @@ def _shown(value: object) -> str:
 
 def _alphas(configuration: Configuration) -> str:
     """Return the noise level of all attributes or of each."""
-    levels = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
+    levels = {name: attribute.alpha for name, attribute in configuration.attributes.items()}
     if len(set(levels.values())) == 1:
         return f"{next(iter(levels.values())):g}"
     return ", ".join(f"{level:g} of {name}" for name, level in levels.items())

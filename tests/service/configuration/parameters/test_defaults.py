@@ -25,12 +25,11 @@ ANOTHER = {"path": "side", "ontology": "flat"}
 THIRD = {"path": "third", "ontology": "other"}
 ARRAY = {"path": "others[*]", "ontology": "flat"}
 SECOND_ARRAY = {"path": "more[*]", "ontology": "flat"}
-NUMBER = {"path": "age", "numeric": {"integer": True}}
 
 
 def data(*attributes, **sections):
     named = {f"a{i}": attribute for i, attribute in enumerate(attributes)}
-    used = {attribute["ontology"] for attribute in attributes if "ontology" in attribute}
+    used = {attribute["ontology"] for attribute in attributes}
     return {
         "ontologies": {name: ONTOLOGIES[name] for name in used},
         "attributes": named,
@@ -94,13 +93,6 @@ def test_parameters_of_semantic_transport_ask_for_it():
 def test_ceil_is_refused_with_observed_candidates(section):
     with pytest.raises(ConfigurationError, match="'ceil' is not allowed with candidates='observed': few concepts"):
         build_mechanism(parse(SCALAR, mechanism={"name": "semantic_noise", **section}), SECRET)
-
-
-def test_numbers_get_microaggregation():
-    configuration = parse(SCALAR, NUMBER)
-    assert configuration.mechanism.name == "microaggregation"
-    assert configuration.default_reason == "no other masks numbers, and a1 has them"
-    assert build_mechanism(configuration, SECRET).name == "microaggregation"
 
 
 def test_the_alpha_is_that_of_each_attribute():

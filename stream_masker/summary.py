@@ -71,19 +71,16 @@ NOTABLE = 0.05
 """How much lower another mechanism's chance of the best guess is when it is named."""
 
 
-def guessed_line(risk: Risk, other: tuple[str, Risk] | str | None) -> str:
+def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
     """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable.
 
-    ``other``: that mechanism's name and risk; a text says why they are not known.
+    ``chances``: the chance of the best guess by mechanism, that of the one that runs first. ``unknown``: why that of
+    another mechanism is not known.
     """
-    own = max(guess.vulnerability for guess in code_guesses(risk).values())
-    if isinstance(other, str):
-        return f"Guessed right: {own:.0%}; not compared with another mechanism: {other}."
-    if other is not None:
-        beside = max(guess.vulnerability for guess in code_guesses(other[1]).values())
-        if own - beside > NOTABLE:
-            return f"Guessed right: {own:.0%}; with {other[0]} {beside:.0%}."
-    return f"Guessed right: {own:.0%}."
+    (_, own), *others = chances.items()
+    notable = [f"with {name} {chance:.0%}" for name, chance in others if own - chance > NOTABLE]
+    reason = [f"not compared with another mechanism: {unknown}"] if unknown else []
+    return "; ".join([f"Guessed right: {own:.0%}", *notable, *reason]) + "."
 
 
 def code_guesses(risk: Risk) -> dict[str, Guess]:

@@ -27,6 +27,9 @@ from stream_masker.pipeline.risk import VersionRisk
 COARSEST: Final = 0.01
 """The coarsest rounding. It applies to windows of fewer than 100 · ``min_records`` records."""
 
+COMPARISONS: Final = 3
+"""The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
+
 Figures = TypeVar("Figures")
 
 
@@ -73,12 +76,12 @@ class Publication:
         )
 
     def drift(self, before: Statistics, now: Statistics, distances: Sequence[Distance], counts: Counts | None) -> Drift:
-        """Return the rounded drift between statistics, one of two comparisons of a version.
+        """Return the rounded drift between statistics, one of the comparisons of a version.
 
         Blocks and codes with few values are counted together, and not named, and the novel share is rounded down.
         ``counts``: of the newer window.
         """
-        drift = drift_between(before, now, distances, counts, comparisons=2, shown=self.min_records)
+        drift = drift_between(before, now, distances, counts, comparisons=COMPARISONS, shown=self.min_records)
         attributes = {name: self._without_few(each, now, name) for name, each in drift.attributes.items()}
         return self.coarsened(replace(drift, attributes=attributes), now.records)
 

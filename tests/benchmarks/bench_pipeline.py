@@ -28,7 +28,7 @@ from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret, topic_seal
-from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.events.synthetic import SyntheticDischarges
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
@@ -41,7 +41,7 @@ class Parts:
 
     def __init__(self, configuration: Configuration, sample: int = SAMPLE) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
-        events = synthetic_discharges(configuration, seed=1).events(max(BATCH * BATCHES, sample))
+        events = SyntheticDischarges(configuration, seed=1).events(max(BATCH * BATCHES, sample))
         values = [orjson.dumps(event) for event in events]
         self.values = values[: BATCH * BATCHES]
         self.masking = Masking(configuration)

@@ -115,7 +115,7 @@ def write_configuration(folder: Path) -> Configuration:
         folder,
         rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
         attributes={name: {"path": name, "ontology": "small"} for name in ATTRIBUTES},
-        internal_topics={"encryption": False},
+        secret=b"0123456789abcdef",
         publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 STANDBY = "standby: another calibrator is active"
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 0.25
 """The time between two ticks, and between two heartbeats of the process."""
 
 SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
@@ -150,8 +150,7 @@ class Driver:
 
         self.is_computing = True
         try:
-            with self._health.computing():
-                await asyncio.wrap_future(in_background(run, name="computing", niceness=NICENESS))
+            await asyncio.wrap_future(in_background(run, name="computing", niceness=NICENESS))
         finally:
             self.is_computing = False
 

@@ -16,7 +16,6 @@ from stream_masker.service.calibrator.application import Driver, build_app
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.kafka.clients import await_brokers, watched_brokers
 from stream_masker.service.kafka.reader import require_topics
 from stream_masker.service.observability.health import Health
@@ -53,7 +52,6 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     registry = process_registry("calibrator", health)
     with HttpServer(configuration, health, registry, port=http_port), unexpected_errors_hidden():
         limit_client_logs()
-        warn_about_plain_topics(configuration)
         metrics = Metrics(registry, "calibrator")
         metrics.forget_gauges()
         initialise_counters(metrics)

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.demo.processes import START_SECONDS, ChildProcesses, embedded_broker
 from stream_masker.service.demo.view import DemoEvent, DemoView, Progress, print_plain, summary_lines
-from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_discharges
+from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 
@@ -141,7 +141,7 @@ class EventStream:
             {"bootstrap.servers": self.configuration.kafka.bootstrap_servers},
         )
         sample = self.records // 4
-        discharges = synthetic_discharges(self.configuration, outbreak_after=sample + self.records // 2, seed=SEED)
+        discharges = SyntheticDischarges(self.configuration, outbreak_after=sample + self.records // 2, seed=SEED)
         self._sample, self._events = sample, discharges.events(sample + self.records)
         self._before: dict[str, DemoEvent] = {}
         self._progressed, self._finished = time.monotonic(), 0.0
@@ -156,8 +156,10 @@ class EventStream:
         self._consumer.assign([TopicPartition(name, n, 0) for name in self._handlers for n in found[name].partitions])
 
     def earlier(self) -> Iterator[FileEvent]:
-        """Return the events before those that are sent."""
-        return map(FileEvent, count(1), map(orjson.dumps, islice(self._events, self._sample)))
+        """Yield the events before those that are sent, with their numbers."""
+        return (
+            FileEvent(k, orjson.dumps(event)) for k, event in enumerate(islice(self._events, self._sample), start=1)
+        )
 
     def turn(self) -> None:
         """Send the next events, and read what has come."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.coverage import written_columns
 from stream_masker.service.files.inputs import FileEvent, FileKind, InputFile, open_input, read_errors
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output

@@ -6,26 +6,24 @@ import hashlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, cast
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.mechanisms.defaults import MOST_COMPARED, alternative
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError, ServiceError, StatisticsError
+from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection, fingerprints
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
-from stream_masker.pipeline.risk import assess_version
+from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
@@ -52,9 +50,6 @@ CONTENT_ID_BYTES: Final = 16
 
 MAX_GROWTH: Final = 10
 """A group that is too small grows at most to this multiple of ``groups.records``."""
-
-GUESSES: Final = 500
-"""The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
 
 
 @dataclass(slots=True)
@@ -151,12 +146,14 @@ def rejections_text(causes: Counter[RejectionCause]) -> str:
 class Assessment:
     """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were.
 
-    ``guessed``: how often a code is guessed right; empty if that is not known.
+    ``guessed``: how often a code is guessed right, in a line, and ``chances`` of it by mechanism (``guess_chances``);
+    empty if it is not known.
     """
 
     sentences: tuple[str, str, str]
     warnings: tuple[str, ...]
     guessed: str = ""
+    chances: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,21 +267,10 @@ class FileMasking:
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
         warnings = (*self._mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
-        guessed = "" if risk is None or window is None else self._guessed(risk, window.counts, quick=totals is not None)
-        return Assessment(sentences, warnings, guessed)
-
-    def _guessed(self, risk: Risk, counts: Counts, *, quick: bool) -> str:
-        """Return how often a code is guessed right, and how often with another mechanism.
-
-        ``quick``: whether to leave that out for windows of many different pairs.
-        """
-        if quick and max((pair.keys.size for pair in counts.pairs.values()), default=0) > MOST_COMPARED:
-            return guessed_line(risk, f"more than {MOST_COMPARED:,} different pairs of codes; `calibrate` compares it")
-        try:
-            other = alternative(self._mechanism, counts, quick=quick)
-            return guessed_line(risk, None if other is None else (other.name, other.risk(draws=GUESSES)))
-        except (StatisticsError, ParameterError) as error:
-            return guessed_line(risk, str(error).rstrip("."))
+        if risk is None or window is None:
+            return Assessment(sentences, warnings)
+        chances, unknown = guess_chances(mechanism, window.counts, risk, quick=totals is not None)
+        return Assessment(sentences, warnings, guessed_line(chances, unknown), chances)
 
     def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.

@@ -15,7 +15,7 @@ import orjson
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.pipeline.reasons import Reason, RejectionCause
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.inputs import FileEvent, InputFile, table_start
 from stream_masker.service.files.outputs import WriteLine
 

@@ -20,7 +20,7 @@ from stream_masker.pipeline.formats import EncodeRecord, FormatUnavailableError,
 from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.secret import read_registry_secret
+from stream_masker.service.configuration.secret import read_source
 from stream_masker.service.formats.serdes import PROTOBUF, SERDES, Serde, schema_id
 
 MessagePart: TypeAlias = Literal["key", "value"]
@@ -60,26 +60,24 @@ def connect_registry(configuration: Configuration) -> Any:
             f"format: the schema registry needs {error.name}: {installation_of('registry')}"
         ) from None
     section = configuration.format.registry
-    files = {"ca": section.ca, "certificate": section.certificate, "key": section.certificate_key}
     properties: dict[str, Any] = {
         "url": section.url,
         "timeout": REGISTRY_TIMEOUT_SECONDS,
         "max.retries": 0,
         "cache.capacity": CACHED_SCHEMAS,
         "cache.latest.ttl.sec": LATEST_SECONDS,
-        **{f"ssl.{key}.location": str(configuration.resolve(name)) for key, name in files.items() if name is not None},
+        "bearer.auth.logical.cluster": "",
+        **section.properties,
     }
     if section.credentials is not None:
-        credentials = read_registry_secret(configuration, section.credentials, "credentials")
-        if ":" not in credentials:
+        credentials = read_source(configuration, section.credentials, "format.registry.credentials", least=0)
+        if b":" not in credentials:
             raise ConfigurationError("format.registry.credentials: use the form user:password")
-        properties["basic.auth.user.info"] = credentials
+        properties["basic.auth.user.info"] = credentials.decode(errors="replace")
     if section.token is not None:
-        properties |= {
-            "bearer.auth.credentials.source": "STATIC_TOKEN",
-            "bearer.auth.token": read_registry_secret(configuration, section.token, "token"),
-            "bearer.auth.logical.cluster": section.logical_cluster,
-        }
+        token = read_source(configuration, section.token, "format.registry.token", least=0)
+        properties["bearer.auth.credentials.source"] = "STATIC_TOKEN"
+        properties["bearer.auth.token"] = token.decode(errors="replace")
     try:
         return SchemaRegistryClient.new_client(properties)
     except (OSError, ValueError) as error:

@@ -16,8 +16,8 @@ from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.errors import did_you_mean
-from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_discharges
+from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
@@ -52,7 +52,7 @@ def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
 
 def simulated_sample(size: int) -> EventSample:
     """Return generated events."""
-    discharges = synthetic_discharges(parse_configuration(NESTED_EVENTS))
+    discharges = SyntheticDischarges(parse_configuration(NESTED_EVENTS))
     return EventSample([orjson.dumps(event) for event in discharges.events(size)])
 
 

@@ -93,8 +93,8 @@ class TransactionCounts:
     on the masks of a record.
 
     ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
-    of ``fields`` could not treat and removed. ``suppressed``, ``generalized``: the unknown codes that were
-    removed, or masked as the concept that they begin with, by attribute.
+    of ``fields`` could not treat and removed. ``suppressed``, ``generalized``: the unknown codes that were removed, or
+    masked as the concept that they begin with, by attribute.
     """
 
     records: int = 0
@@ -112,8 +112,8 @@ class TransactionCounts:
     def of(cls, result: Result) -> TransactionCounts:
         size, causes = len(result.offsets), Counter((one.reason, one.field) for one in result.rejected.values())
         masked = sum(result.values[index] is not None for index in range(size) if index not in result.rejected)
-        emptied, codes = sum(result.emptied.values()), (Counter(result.suppressed), Counter(result.generalized))
-        return cls(size, masked, causes, 0, emptied, *codes)
+        unknown = Counter(result.suppressed), Counter(result.generalized)
+        return cls(size, masked, causes, 0, sum(result.emptied.values()), *unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.publishing import file_events, key_getter
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.text import json_events

@@ -162,6 +162,17 @@ def test_the_first_version_is_logged_with_what_is_promised(
     assert "An attacker" not in caplog.text
 
 
+def test_the_chance_of_an_attacker_is_logged_once_it_is_known(
+    active: ActiveStatistics, caplog: pytest.LogCaptureFixture
+) -> None:
+    chances = {"semantic_noise": 0.48, "semantic_transport": 0.33}
+    with caplog.at_level("INFO"):
+        for version, guessed in ((3, None), (4, chances), (5, chances)):
+            active.consider(published(message(version, guessed=guessed)))
+    said = [record.getMessage() for record in caplog.records if "Guessed right" in record.getMessage()]
+    assert said == ["Guessed right: 48%; with semantic_transport 33%."]
+
+
 def test_an_older_or_equal_version_never_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
     active.consider(published(message(3)))
     active.consider(published(message(2), message(3)))

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Int64Array
-from stream_masker.pipeline.paths import Document, FilterStep, Path
+from stream_masker.pipeline.paths import Document, Path
 from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy_trie, strictest_action
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
@@ -162,7 +162,10 @@ class Node:
 
     def _prepare_lists(self) -> None:
         tries = self._tries
-        self._filters = [step for trie in tries for step in trie.filters]
+        self._filters = list(dict.fromkeys(step for trie in tries for step in trie.filters))
+        self._filters_by_field: dict[tuple[str, ...], list[int]] = {}
+        for number, step in enumerate(self._filters):
+            self._filters_by_field.setdefault(step.field, []).append(number)
         self._indices = {position for trie in tries for position in trie.indices}
         filtered = [child for trie in tries for child in trie.filters.values()]
         each = [trie.each for trie in tries if trie.each is not None]
@@ -271,34 +274,28 @@ class Node:
 
     def _cases(self, elements: Slots) -> Iterator[tuple[Slots, tuple[PolicyTrie, ...]]]:
         """Yield the elements of lists by the tries that select them."""
-        matches = _matches(self._filters, elements.values)
-        cases: list[tuple[int, ...]] = [(-1,)] * len(elements.values)
-        if self._filters or self._indices:
-            positions = (position if position in self._indices else -1 for position in elements.keys)
-            cases = list(zip(positions, *matches.values(), strict=True))
-        different = sorted(set(cases))
-        for case in different:
-            some = elements if len(different) == 1 else elements.where(one == case for one in cases)
-            chosen = {step for step, is_match in zip(matches, case[1:], strict=True) if is_match}
-            yield some, tuple(child for trie in self._tries for child in trie.element(case[0], chosen.__contains__))
+        columns = [self._selecting(numbers, elements.values) for numbers in self._filters_by_field.values()]
+        if self._indices:
+            columns.append([(position if position in self._indices else -1,) for position in elements.keys])
+        cases = list(zip(*columns, strict=True)) if columns else [()] * len(elements.values)
+        numbers = {case: number for number, case in enumerate(dict.fromkeys(cases))}
+        numbered = np.fromiter(map(numbers.__getitem__, cases), np.int64, len(cases))
+        for case, number in numbers.items():
+            some = elements if len(numbers) == 1 else elements.where(numbered == number)
+            chosen = {self._filters[k] for selecting in case[: len(self._filters_by_field)] for k in selecting}
+            position = case[-1][0] if self._indices else -1
+            yield some, tuple(child for trie in self._tries for child in trie.element(position, chosen.__contains__))
 
-
-def _matches(filters: Iterable[FilterStep], values: Sequence[Any]) -> dict[FilterStep, list[bool]]:
-    """Return which values each filter selects. Of filters that compare one field, the field is read once."""
-    texts: dict[tuple[str, ...], Sequence[Any]] = {}
-    matches: dict[FilterStep, list[bool]] = {}
-    for step in filters:
-        if step.field not in texts:
-            found = values
-            for name in step.field:
-                found = [value.get(name) if type(value) is dict else None for value in found]
-            texts[step.field] = found
-        compared = texts[step.field]
-        if set(map(type, compared)) <= {str, type(None)}:
-            matches[step] = [text == step.value for text in compared]
-        else:
-            matches[step] = list(map(step.matches, values))
-    return matches
+    def _selecting(self, numbers: Sequence[int], values: Sequence[Any]) -> list[tuple[int, ...]]:
+        """Return the numbers of the filters that select each value. ``numbers``: of filters of one field."""
+        filters, found = self._filters, values
+        for name in filters[numbers[0]].field:
+            found = [value.get(name) if type(value) is dict else None for value in found]
+        if set(map(type, found)) <= {str, type(None)}:
+            texts = {filters[k].value for k in numbers}
+            by_text = {text: tuple(k for k in numbers if filters[k].value == text) for text in texts}
+            return [by_text.get(text, ()) for text in found]
+        return [tuple(k for k in numbers if filters[k].matches(value)) for value in values]
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

@@ -77,8 +77,8 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
     for (first, second), pair in utility.pairs.items():
         metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
     if utility.verdict is not None:
-        figures = {(name, kind): figure for name, each in utility.figures.items() for kind, figure in each.items()}
-        _set_figures(metrics, utility.verdict, figures, "expected")
+        judged = {(name, kind): figure for name, each in utility.figures.items() for kind, figure in each.items()}
+        _set_figures(metrics, utility.verdict, judged, "expected")
 
 
 def set_effect_metrics(metrics: Metrics, effect: MaskingEffect) -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
     from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
-    from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology
     from stream_masker.core.statistics import (
         distance_correlation,
@@ -31,7 +30,6 @@ __version__ = "0.1.0"
 __all__ = [
     "FrameMasker",
     "LogTaxonomic",
-    "Numeric",
     "Ontology",
     "SemanticNoise",
     "SemanticTransport",
@@ -49,7 +47,6 @@ __all__ = [
 _MODULES = {
     "FrameMasker": "frames",
     "LogTaxonomic": "distances",
-    "Numeric": "mechanisms",
     "Ontology": "ontologies",
     "SemanticNoise": "mechanisms",
     "SemanticTransport": "mechanisms",

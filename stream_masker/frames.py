@@ -15,7 +15,6 @@ from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
 from stream_masker.core.mechanisms import SemanticNoise, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
@@ -66,7 +65,6 @@ def mask_frame(
     *,
     keep: Sequence[str],
     mechanism: str | None = None,
-    numeric: Mapping[str, Numeric] | None = None,
     key: str | None = None,
     context: FrameContext = (),
     unknown: UnknownPolicy = "reject",
@@ -87,9 +85,8 @@ def mask_frame(
       DataFrame stays if it consists of numbers and has no name, or if its name is in ``keep`` (``index`` for an index
       without a name); otherwise the result has row numbers, with IndexWarning.
     * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``alpha``. By
-      default the same mechanism as in a configuration: semantic noise with the reference that the columns allow;
-      microaggregation for numbers, and semantic transport for parameters that only it has.
-    * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
+      default the same mechanism as in a configuration: semantic noise with the reference that the columns allow, and
+      semantic transport for parameters that only it has.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
       one key count as one where rare values and pairs are counted.
     * ``context``: columns of ``keep`` whose relation to the codes is preserved, and which the promise takes as known,
@@ -111,7 +108,6 @@ def mask_frame(
         attributes,
         keep=keep,
         mechanism=mechanism,
-        numeric=numeric,
         key=key,
         context=context,
         unknown=unknown,
@@ -122,7 +118,7 @@ def mask_frame(
     return (masked, masker.report(cast(DataFrame, frame), cast(DataFrame, masked))) if report else masked
 
 
-OWN_PARAMETERS = ("taxonomies", "parameters", "numeric", "window", "seed")
+OWN_PARAMETERS = ("taxonomies", "parameters", "window", "seed")
 """The parameters of a mechanism that are not options of ``mask_frame``."""
 
 
@@ -144,7 +140,6 @@ class FrameMasker:
         *,
         keep: Sequence[str],
         mechanism: str | None = None,
-        numeric: Mapping[str, Numeric] | None = None,
         key: str | None = None,
         context: FrameContext = (),
         unknown: UnknownPolicy = "reject",
@@ -152,21 +147,20 @@ class FrameMasker:
         **options: Any,
     ) -> None:
         """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
-        _check_arguments(attributes, keep, numeric, key)
+        _check_arguments(attributes, keep, key)
         _check_context(context, keep)
         checked_seed(seed)
         self._given = {
             "attributes": attributes,
             "keep": keep,
             "mechanism": mechanism,
-            "numeric": numeric,
             "key": key,
             **({"context": context} if context else {}),
             "unknown": unknown,
             "seed": seed,
             **options,
         }
-        self._attributes, self._keep, self._key, self._numeric = attributes, keep, key, numeric
+        self._attributes, self._keep, self._key = attributes, keep, key
         self._mechanism, self._seed, self._options, self._context = mechanism, seed, options, context
         self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
 
@@ -222,12 +216,12 @@ class FrameMasker:
 
     @property
     def _columns(self) -> list[str]:
-        return [*self._attributes, *(self._numeric or {})]
+        return list(self._attributes)
 
     def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
         """Return the rows of a table as records, with their keys if they are needed."""
         _check_columns(table.columns, self._columns, [name for name in self._keep if name not in table.index_names])
-        columns = {name: _ids(name, table.values(name), self._concepts.get(name)) for name in self._columns}
+        columns = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
         given = {**columns, **{name: table.values(name) for name in self._context}}
         records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
         return _Rows(table, columns, records, _keys(table, self._key) if keyed else [])
@@ -236,14 +230,13 @@ class FrameMasker:
         """Choose the mechanism, and let it learn the rows."""
         taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
-        numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
-        mechanism = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
+        options = {**self._options, **self._contexts(rows)}
+        mechanism = self._mechanism or default_mechanism(options).name
         kind = mechanism_type(mechanism)
         completed = _completed(mechanism, options, taxonomies, arrays)
         require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
         masker = kind(
             taxonomies,
-            **({"numeric": numeric} if numeric else {}),
             **completed,
             window=max(1, rows.table.size),
             seed=self._seed,
@@ -300,13 +293,9 @@ def _completed(
     return {**options, **noise_defaults(taxonomies, arrays, options)} if mechanism == SemanticNoise.name else options
 
 
-def _check_arguments(
-    attributes: Mapping[str, Vocabulary], keep: Sequence[str], numeric: Mapping[str, Numeric] | None, key: str | None
-) -> None:
+def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], key: str | None) -> None:
     """Raise ParameterError for arguments of another kind; the message says what is allowed."""
     require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
-    if numeric is not None:
-        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
     if key is not None:
         require_type("key", key, str)
     if isinstance(keep, str):
@@ -344,10 +333,8 @@ def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMa
     return ConceptMap(ontology.taxonomy(), unknown=unknown, ontology=ontology)
 
 
-def _ids(name: str, values: Sequence[Any], concepts: ConceptMap | None) -> list[Value]:
-    """Return the concept ids of a column of codes; a column of numbers unchanged (``concepts`` is None)."""
-    if concepts is None:
-        return list(values)
+def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:
+    """Return the concept ids of a column of codes."""
     return [_id(name, row, value, concepts) for row, value in enumerate(values)]
 
 

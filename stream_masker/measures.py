@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.base import Record, distortion_of
-from stream_masker.core.statistics import Statistics, compute_statistics
+from stream_masker.core.random import PositionKeys
+from stream_masker.core.risk.law import SECRET
+from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.utility import Utility, utility
-from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError
 from stream_masker.summary import MaskingReport
 
@@ -25,19 +29,26 @@ def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked
 
     * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
     * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
-      as tables. Masked numbers are not compared unless both have them.
+      as tables.
 
-    ``rmse_target`` of the result is 0, because masked records do not tell the noise that was drawn. Raises
+    ``verdict`` compares them with what the statistics in force make of the same records once more: ``none``, ``watch``
+    beyond chance, ``act`` far beyond; None for mechanisms that mask groups. ``figures`` has the metrics with their null
+    bands. ``rmse_target`` is 0, because masked records do not tell the noise that was drawn. Raises
     ParameterError for different numbers of records, UnknownConceptError for a value that is no concept, and
     StatisticsError if an attribute has no value.
     """
     before, after = _encoded(mechanism, original, masked)
+    counts = _counts(mechanism, after)
     return utility(
-        _statistics(mechanism, before),
-        _statistics(mechanism, after),
+        _statistics(mechanism, _counts(mechanism, before)),
+        _statistics(mechanism, counts),
         _distortions(mechanism, before, after),
         getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
         mechanism.distances,
+        expected=None
+        if mechanism.needs_group
+        else _statistics(mechanism, _counts(mechanism, _again(mechanism, before))),
+        counts=counts,
     )
 
 
@@ -67,14 +78,14 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
     """
     before, after = _encoded(mechanism, original, masked)
     distortions = _distortions(mechanism, before, after)
-    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions), after.numeric))
+    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions)))
     return MaskingReport(
         mechanism.name,
         mechanism.risk(),
         {a: d.share(d.unchanged) for a, d in zip(mechanism.attributes, distortions, strict=True)},
         float(same.mean()),
-        _statistics(mechanism, before),
-        _statistics(mechanism, after),
+        _statistics(mechanism, _counts(mechanism, before)),
+        _statistics(mechanism, _counts(mechanism, after)),
         mechanism.promise,
         before.lacks_codes,
     )
@@ -98,9 +109,15 @@ def _sequence(records: Records) -> Any:
     return records if hasattr(records, "columns") else list(records)
 
 
-def _statistics(mechanism: WindowedMechanism[Any], batch: Batch) -> Statistics:
-    numeric = mechanism.numeric_attributes
-    sizes = [len(d.taxonomy) for d in mechanism.distances]
-    window = SlidingWindow(sizes, records=max(1, batch.size), age=None, numeric=len(numeric))
-    window.add(batch)
-    return compute_statistics(window.counts(), mechanism.attributes, mechanism.distances, version=1, numeric=numeric)
+def _again(mechanism: WindowedMechanism[Any], batch: Batch) -> Batch:
+    """Return other masks of the same records."""
+    masked = mechanism.mask_batch(batch, PositionKeys(SECRET, "", 0, np.arange(batch.size)))
+    return replace(batch, columns=masked.columns)
+
+
+def _counts(mechanism: WindowedMechanism[Any], batch: Batch) -> Counts:
+    return count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
+
+
+def _statistics(mechanism: WindowedMechanism[Any], counts: Counts) -> Statistics:
+    return compute_statistics(counts, mechanism.attributes, mechanism.distances, version=1)

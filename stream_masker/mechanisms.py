@@ -9,13 +9,11 @@ from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
-from stream_masker.core.numeric import Numeric
 
 __all__ = [
     "Exponential",
     "Microaggregation",
     "NaiveDistortion",
-    "Numeric",
     "Pram",
     "ProbabilisticDistortion",
     "RandomTransitions",

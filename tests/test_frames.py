@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, mask_frame
+from stream_masker import FrameMasker, Ontology, SemanticNoise, mask_frame
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 from stream_masker.frames import UnchangedWarning
 
@@ -84,7 +84,6 @@ def test_the_masks_are_those_of_the_mechanism(kind):
         ({"principal": TAU}, {"certainty": 0.4}, "semantic_transport"),
         (BOTH, {"alpha": 0.5}, "semantic_noise"),
         ({"principal": TAU}, {"candidates": "leaves"}, "semantic_noise"),
-        (BOTH, {"numeric": {"age": Numeric(integer=True)}}, "microaggregation"),
     ],
 )
 def test_the_default_is_that_of_a_configuration(attributes, options, name):
@@ -199,8 +198,7 @@ def types_of(frame):
 @pytest.mark.parametrize("kind", TYPED)
 def test_types_survive(kind):
     frame = TYPED[kind]()
-    numeric = {"n": Numeric(integer=True)}
-    masked = mask_frame(frame, {"a": TAU, "b": TAU}, keep=["kept"], numeric=numeric, seed=SEED)
+    masked = mask_frame(frame, {"a": TAU, "b": TAU}, keep=["kept", "n"], seed=SEED)
     assert types_of(masked) == types_of(frame)
     assert "unused" not in str(masked["a"].dtype if kind == "pandas" else masked.schema)
     assert contents(masked)["b"][0] is None

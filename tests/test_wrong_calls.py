@@ -8,7 +8,6 @@ import pytest
 
 from stream_masker import Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.mechanisms import Microaggregation
 from stream_masker.ontologies import ConceptMap
 from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
 
@@ -62,10 +61,6 @@ CREATED = {
     "an age of text": (
         lambda: made(window_age="1h"),
         r"^window_age='1h' is not allowed: use a number of 0.001 or more",
-    ),
-    "a list of numbers": (
-        lambda: Microaggregation({}, numeric=["age"], seed=SEED),
-        r"^numeric is of type list: use a mapping, such as \{'age': ",
     ),
     "the distance of an ontology": (lambda: WuPalmer(ONTOLOGY), r"^taxonomy is of type Ontology: use a Taxonomy"),
     "the concepts of an ontology": (lambda: ConceptMap(ONTOLOGY), r"^taxonomy is of type Ontology: use a Taxonomy"),
@@ -154,11 +149,6 @@ FRAMES = {
     "nothing kept": (lambda: framed(keep=None), r"^keep is of type NoneType: use a list of texts$"),
     "a number kept": (lambda: framed(keep=[0]), r"^keep has the element 0: use texts$"),
     "a list of keys": (lambda: framed(key=["b"]), r"^key is of type list: use a str$"),
-    "a list of numbers": (lambda: framed(numeric=["b"]), r"^numeric is of type list: use a mapping, such as \{'age': "),
-    "a number of text": (
-        lambda: framed(numeric={"b": 5}),
-        r"^the numeric attribute 'b' is of type int: use a Numeric$",
-    ),
     "a class": (
         lambda: framed(mechanism=SemanticNoise),
         r"^mechanism is a class or an object: use its name, such as 's",

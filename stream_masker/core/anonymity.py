@@ -14,8 +14,7 @@ def class_sizes(batch: Batch) -> Int64Array:
     """Return (n,) int64: for each record the number of units that have a record with the same values, including its
     own.
 
-    Without units, every record counts. Scalar and numeric values are compared; absent values are equal to each other.
-    Array attributes are ignored.
+    Without units, every record counts. Scalars are compared; absent values are equal to each other. Arrays are ignored.
     """
     if not batch.size:
         return np.zeros(0, np.int64)
@@ -26,7 +25,7 @@ def class_sizes(batch: Batch) -> Int64Array:
 
 
 def least_class(batch: Batch) -> int:
-    """Return the k of the k-anonymity of a batch, by its scalar and numeric values; 0 for an empty batch."""
+    """Return the k of the k-anonymity of a batch, by its scalars; 0 for an empty batch."""
     return int(class_sizes(batch).min(initial=batch.size))
 
 
@@ -41,8 +40,6 @@ def unique_share(counts: Counts) -> float:
 
 
 def _rows(batch: Batch) -> NDArray[np.int64]:
-    """Return (n, 1 + p + q) int64: equal rows are equal records. Numbers are compared by their bits; −0 equals 0."""
+    """Return (n, 1 + p) int64: equal rows are equal records."""
     scalars = [column.codes.astype(np.int64) for column in batch.columns if not column.is_array]
-    numbers = [] if batch.numeric is None else list(batch.numeric.T)
-    bits = [np.where(np.isnan(column), np.nan, column + 0.0).view(np.int64) for column in numbers]
-    return np.column_stack([np.zeros(batch.size, np.int64), *scalars, *bits])
+    return np.column_stack([np.zeros(batch.size, np.int64), *scalars])

@@ -83,9 +83,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """n records with p nominal and q numeric attributes, in the order of the attributes of the mechanism.
+    """n records with p attributes, in the order of those of the mechanism.
 
-    numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
     units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
     is a unit of its own.
     slots: (n,) int64, the slot of each record's noise key (``core.statistics.counts``), by which counts tell how many
@@ -95,7 +94,6 @@ class Batch:
 
     size: int
     columns: tuple[Column, ...]
-    numeric: NDArray[np.float64] | None = None
     units: NDArray[np.int64] | None = None
     slots: NDArray[np.int64] | None = None
     context: NDArray[np.int64] | None = None
@@ -136,11 +134,10 @@ class Batch:
 
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Return the records with these indices, in their order, without their units."""
-        numbers = None if self.numeric is None else self.numeric[rows]
         slots = None if self.slots is None else self.slots[rows]
         context = None if self.context is None else self.context[rows]
         columns = tuple(column.take(rows) for column in self.columns)
-        return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context)
+        return Batch(rows.size, columns, slots=slots, context=context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +173,10 @@ class Distortion:
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    """A masked batch: ``columns`` and ``numeric`` have the input's shapes; each column has a ``Distortion``."""
+    """A masked batch: ``columns`` have the input's shapes, and each has a ``Distortion``."""
 
     columns: tuple[Column, ...]
     distortions: tuple[Distortion, ...]
-    numeric: NDArray[np.float64] | None = None
 
 
 def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
@@ -189,10 +185,6 @@ def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
     for before, after in zip(batch.columns, masked.columns, strict=True):
         present += _per_record(before.codes != ABSENT, before.offsets)
         changed += _per_record(before.codes != after.codes, before.offsets)
-    if batch.numeric is not None and masked.numeric is not None:
-        there = ~np.isnan(batch.numeric)
-        present += there.sum(axis=1)
-        changed += (there & (batch.numeric != masked.numeric)).sum(axis=1)
     result: NDArray[np.bool_] = (present > 0) & (changed == 0)
     return result
 

@@ -126,8 +126,6 @@ class WrappedTable:
             return series.cast(narwhals.Enum(sorted({value for value in values if value is not None})))
         if dtype in (narwhals.Categorical, narwhals.Enum):
             return series.cast(narwhals.Categorical)
-        if dtype.is_integer() and not _are_within(str(dtype).lower(), values):
-            return series
         given, native = original.to_native(), series.to_native()
         try:
             if self.frame.implementation.is_pandas_like():
@@ -142,23 +140,12 @@ class WrappedTable:
         if list in kinds:
             pandas = self.frame.implementation.is_pandas_like()
             return None if pandas else self.narwhals.List(self.narwhals.String)
-        if float in kinds:
-            return self.narwhals.Float64
-        return self.narwhals.Int64 if int in kinds and type(None) not in kinds else self._nullable(kinds)
-
-    def _nullable(self, kinds: set[type]) -> Any:
-        return self.narwhals.Float64 if int in kinds else self.narwhals.String
+        return self.narwhals.String
 
 
 def _cast(native: Any, given: Any) -> Any:
     """Return a polars or pyarrow column as one of the type of another."""
     return native.cast(given.type if hasattr(given, "type") else given.dtype)
-
-
-def _are_within(dtype: str, values: Sequence[Any]) -> bool:
-    """Return whether values are whole numbers that a type of integers, such as ``int16``, can hold."""
-    limits = np.iinfo(dtype)
-    return all(value is None or (isinstance(value, int) and limits.min <= value <= limits.max) for value in values)
 
 
 def _is_nan(value: object) -> bool:

@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from stream_masker.core.arrays import slices
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ParameterError
 
@@ -170,11 +170,11 @@ VALUES: Final = WordLayout(width=4, first=0)
 EXPONENTIALS: Final = WordLayout(width=1, first=4)
 """One more word for each value, for the exponential variate of Laplace noise."""
 
-_NOMINAL, _NUMERIC, _KEY = (np.uint64(kind << 48) for kind in range(3))
-"""What a layout is of: a concept, a number, the record's key alone."""
+_KEY_ALONE = np.uint64(2 << 48)
+"""The mark of a layout that is of a record's key alone, and of no value."""
 
 _ATTRIBUTE_BIT: Final = np.uint64(32)
-"""The bits of the second word of a layout: 0 … 31 the counter, 32 … 47 the attribute, from 48 on the kind."""
+"""The bits of the second word of a layout: 0 … 31 the counter, 32 … 47 the attribute, from 48 on ``_KEY_ALONE``."""
 
 
 def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinct: bool = False) -> list[UInt64Matrix]:
@@ -193,32 +193,23 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
             indices = np.arange(message.size) - np.repeat(column.offsets[:-1], column.lengths)
             message |= indices.astype(np.uint64) << np.uint64(32)
         messages.append(message)
-    return _column_words(keys, _NOMINAL, digests, messages, layout)
-
-
-def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Matrix]:
-    """Return the words ``VALUES`` of each column of (n, q) float64 numbers: (n, 4) uint64 per column.
-
-    An absent number, NaN, has words of its own that depend on the first number of its record.
-    """
-    messages = _number_messages(numbers)
-    return _column_words(keys, _NUMERIC, [keys.digests] * len(messages), messages, VALUES)
+    return _column_words(keys, digests, messages, layout)
 
 
 def key_words(keys: Keys) -> UInt64Array:
     """Return (n,) uint64: a word of each record that depends on its key alone."""
-    return keys.words(keys.digests ^ np.array([0, _KEY], np.uint64))[:, 0].copy()
+    return keys.words(keys.digests ^ np.array([0, _KEY_ALONE], np.uint64))[:, 0].copy()
 
 
 def _column_words(
-    keys: Keys, kind: np.uint64, digests: Sequence[UInt64Matrix], messages: Sequence[UInt64Array], layout: WordLayout
+    keys: Keys, digests: Sequence[UInt64Matrix], messages: Sequence[UInt64Array], layout: WordLayout
 ) -> list[UInt64Matrix]:
     """Return the words of each column. ``digests``: (k, 2), ``messages``: (k,) of its values."""
     if not messages:
         return []
     sizes = [message.size for message in messages]
     attributes = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
-    upper = kind | attributes << _ATTRIBUTE_BIT
+    upper = attributes << _ATTRIBUTE_BIT
     words = _words(keys, np.concatenate(digests), np.concatenate(messages), upper, layout)
     return slices(words, sizes)
 
@@ -237,18 +228,6 @@ def _words(
 
 def _code_messages(codes: Int32Array) -> UInt64Array:
     return codes.astype(np.uint32).astype(np.uint64)
-
-
-def _number_messages(numbers: Float64Matrix) -> list[UInt64Array]:
-    """Return the bits of each column of (n, q) numbers: (n,) uint64 per column. 0 and -0 have equal bits.
-
-    An absent number has the bits of the first number of its record.
-    """
-    if not numbers.shape[1]:
-        return []
-    absent = np.isnan(numbers)
-    first = numbers[np.arange(len(numbers)), absent.argmin(axis=1)]
-    return [np.where(absent[:, j], first, numbers[:, j] + 0.0).view(np.uint64) for j in range(numbers.shape[1])]
 
 
 def uniforms(words: UInt64Array) -> Float64Array:

@@ -25,15 +25,14 @@ class SlidingWindow:
     excludes older records only as long as its record is among the last ``records``.
     """
 
-    def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None, numeric: int = 0) -> None:
+    def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None) -> None:
         """``sizes``: the number of concepts in the taxonomy of each attribute. ``records``, ``age`` (in seconds): None
-        for no limit. ``numeric``: the number of numeric attributes.
+        for no limit.
         """
         self._sizes = tuple(sizes)
         self._records = records
         self._age = age
-        numbers = np.zeros((0, numeric)) if numeric else None
-        self._batches = [Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)]
+        self._batches = [Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes))]
         self._times: list[Float64Array] = [np.zeros(0)]
         self._pending = 0
         self._counts: Counts | None = None
@@ -95,12 +94,10 @@ def _last(
 def joined(batches: Sequence[Batch]) -> Batch:
     """Return the records of several batches as one, without their units, and without fields."""
     columns = zip(*(batch.columns for batch in batches), strict=True)
-    numbers = [batch.numeric for batch in batches if batch.numeric is not None]
     contexts = [batch.context for batch in batches if batch.context is not None]
     return Batch(
         sum(batch.size for batch in batches),
         tuple(_concatenate_columns(parts) for parts in columns),
-        numeric=np.concatenate(numbers) if numbers else None,
         slots=_joined_slots(batches),
         context=np.concatenate(contexts) if contexts else None,
     )

@@ -73,8 +73,6 @@ class Candidate:
         """
         kind = MECHANISMS[self.mechanism]
         options = dict(self.options)
-        if kind.method_card.numeric and data.numeric:
-            options["numeric"] = data.numeric
         if kind.needs_group:
             options["group_records"] = min(batch.size for batch in data.batches)
         built = kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=data.secret)

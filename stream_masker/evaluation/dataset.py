@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,6 @@ from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distance_on
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
@@ -33,7 +32,7 @@ class DataSet:
     """Records to evaluate mechanisms on.
 
     * ``batches``: the records in groups, which mechanisms that need groups mask one by one.
-    * ``taxonomies``, ``numeric``: the attributes, in the order of the columns.
+    * ``taxonomies``: the attributes, in the order of the columns.
     * ``secret``: the secret of the masks.
     * ``distance``: the name of the semantic distance that the measures use.
     * ``available``: the number of records of the source, of which these are a random sample; None if they are all.
@@ -43,30 +42,24 @@ class DataSet:
     batches: tuple[Batch, ...]
     taxonomies: Mapping[str, Taxonomy]
     secret: bytes
-    numeric: Mapping[str, Numeric] = field(default_factory=dict)
     distance: str = "wu_palmer"
     available: int | None = None
     left_out: int = 0
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names of the nominal attributes."""
+        """The names of the attributes."""
         return tuple(self.taxonomies)
 
     @cached_property
     def distances(self) -> tuple[Distance, ...]:
-        """The semantic distance of each nominal attribute."""
+        """The semantic distance of each attribute."""
         return tuple(distance_on(tau, self.distance) for tau in self.taxonomies.values())
 
     @cached_property
     def whole(self) -> Batch:
         """All records as one batch."""
         return joined(self.batches)
-
-    @cached_property
-    def nominal(self) -> DataSet:
-        """All records as one batch without their numbers."""
-        return DataSet((replace(self.whole, numeric=None),), self.taxonomies, self.secret, distance=self.distance)
 
     @cached_property
     def channel_cells(self) -> int:
@@ -79,45 +72,31 @@ class DataSet:
         """The statistics of the original records."""
         return self.statistics_of(self.whole)
 
-    @cached_property
-    def nominal_statistics(self) -> Statistics:
-        """The statistics of the original records without their numbers."""
-        return self.statistics if self.whole.numeric is None else self.nominal.statistics
-
     def statistics_of(self, batch: Batch) -> Statistics:
-        """Return the statistics of these or of masked records; numeric ones only if the batch has numbers."""
-        names = () if batch.numeric is None else tuple(self.numeric)
-        return compute_statistics(self._counts([batch]), self.attributes, self.distances, version=1, numeric=names)
+        """Return the statistics of these or of masked records."""
+        return compute_statistics(self._counts([batch]), self.attributes, self.distances, version=1)
 
     def calibrated(self, mechanism: WindowedMechanism[Any]) -> WindowedMechanism[Any]:
         """Return the mechanism with the statistics of the records in force.
 
         Raises StatisticsError if it cannot use them.
         """
-        counts = self._counts(self._batches(mechanism))
+        counts = self._counts(self.batches)
         if [d.name for d in mechanism.distances] == [d.name for d in self.distances]:
-            known = self.statistics if mechanism.numeric_attributes else self.nominal_statistics
-            return mechanism.with_statistics(mechanism.completed(known, counts), counts)
+            return mechanism.with_statistics(mechanism.completed(self.statistics, counts), counts)
         return mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
 
     def mask(self, mechanism: WindowedMechanism[Any], secret: bytes | None = None) -> MaskedBatch:
         """Mask all records with a calibrated mechanism, under the data set's secret or another one."""
-        batches = self._batches(mechanism)
-        starts = np.cumsum([0, *(batch.size for batch in batches)]).tolist()
+        starts = np.cumsum([0, *(batch.size for batch in self.batches)]).tolist()
         keys = [
             keys_of(self.secret if secret is None else secret, start, batch.size)
-            for batch, start in zip(batches, starts, strict=False)
+            for batch, start in zip(self.batches, starts, strict=False)
         ]
-        done = [mechanism.mask_batch(batch, of_batch) for batch, of_batch in zip(batches, keys, strict=True)]
-        after = joined([Batch(b.size, m.columns, numeric=m.numeric) for b, m in zip(batches, done, strict=True)])
+        done = [mechanism.mask_batch(batch, of_batch) for batch, of_batch in zip(self.batches, keys, strict=True)]
+        after = joined([Batch(b.size, m.columns) for b, m in zip(self.batches, done, strict=True)])
         distortions = [sum(column, Distortion()) for column in zip(*(m.distortions for m in done), strict=True)]
-        return MaskedBatch(after.columns, tuple(distortions), after.numeric)
-
-    def _batches(self, mechanism: WindowedMechanism[Any]) -> Sequence[Batch]:
-        """Return the batches, without the numbers if the mechanism does not mask them."""
-        if mechanism.numeric_attributes:
-            return self.batches
-        return [replace(batch, numeric=None) for batch in self.batches]
+        return MaskedBatch(after.columns, tuple(distortions))
 
     def _counts(self, batches: Iterable[Batch]) -> Counts:
         return merge(count_batch(batch, [len(tau) for tau in self.taxonomies.values()]) for batch in batches)
@@ -144,30 +123,25 @@ def utility_of(
 ) -> Utility:
     """Return the utility of masked records by the metrics of 2017. ``after``: their statistics, if they are known."""
     if after is None:
-        after = data.statistics_of(Batch(data.whole.size, masked.columns, numeric=masked.numeric))
-    original = data.statistics if masked.numeric is not None else data.nominal_statistics
+        after = data.statistics_of(Batch(data.whole.size, masked.columns))
     alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
     errors = zip(masked.distortions, semantic_errors(data.whole, masked, data.distances), strict=True)
     distortions = [replace(of_mechanism, squared_distance=error) for of_mechanism, error in errors]
-    return utility(original, after, distortions, alpha, data.distances)
+    return utility(data.statistics, after, distortions, alpha, data.distances)
 
 
 def sum_of_squared_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
-    """SSE(X) = Σ dist(x, x')² for each nominal attribute, then for each numeric attribute (2013: section 3.3).
+    """SSE(X) = Σ dist(x, x')² for each attribute (2013: section 3.3).
 
-    ``distances``: those of the nominal attributes; the paper uses ``LogTaxonomic``. The distance of numbers is their
-    difference. All elements of arrays are included; absent values have no error. Raises ParameterError if the batches
-    have different records.
+    ``distances``: the paper uses ``LogTaxonomic``. All elements of arrays are included; absent values have no error.
+    Raises ParameterError if the batches have different records.
     """
     if [c.codes.shape for c in original.columns] != [c.codes.shape for c in masked.columns]:
         raise ParameterError("the masked batch does not have the records of the original one")
-    errors = semantic_errors(original, masked, distances)
-    if original.numeric is None or masked.numeric is None:
-        return errors
-    return [*errors, *np.nansum((original.numeric - masked.numeric) ** 2, axis=0).tolist()]
+    return semantic_errors(original, masked, distances)
 
 
 def semantic_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
-    """Return Σ sd(a, a*)² of each nominal attribute."""
+    """Return Σ sd(a, a*)² of each attribute."""
     columns = zip(original.columns, masked.columns, distances, strict=True)
     return [distortion_of(before.codes, after.codes, d).squared_distance for before, after, d in columns]

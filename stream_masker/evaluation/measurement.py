@@ -217,7 +217,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
     """
     mechanism = candidate.build(data)
     masked = data.mask(mechanism)
-    released = Batch(data.whole.size, masked.columns, numeric=masked.numeric)
+    released = Batch(data.whole.size, masked.columns)
     statistics = data.statistics_of(released)
     risk = _risk(mechanism, data, masked, repeats)
     return Measurement(

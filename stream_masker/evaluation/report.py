@@ -130,8 +130,7 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
 
 def _described(evaluation: Evaluation) -> Iterator[str]:
     data = evaluation.data
-    numeric = f" and the numbers {', '.join(data.numeric)}" if data.numeric else ""
-    yield f"{data.whole.size:,} records with the nominal attributes {', '.join(data.attributes)}{numeric}."
+    yield f"{data.whole.size:,} records with the attributes {', '.join(data.attributes)}."
     if data.available is not None:
         yield f"They are a random sample of {data.available:,}, always the same one."
     if data.left_out:
@@ -232,7 +231,6 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
                 "available": data.available,
                 "left_out": data.left_out,
                 "attributes": list(data.attributes),
-                "numeric": list(data.numeric),
                 "statistics": {name: statistics[name] for name in ("mean", "variance", "covariance", "correlation")},
                 "measurements": [measured.to_dict() for measured in evaluation.measurements],
                 "rejected": [asdict(rejection) for rejection in evaluation.rejected],

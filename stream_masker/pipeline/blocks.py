@@ -16,7 +16,7 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.codec import DecodedBatch
@@ -90,13 +90,12 @@ class CountedRecords:
         decoded, masked = [part.decoded for part in parts], [part.masked for part in parts]
         contexts = [one.batch.context for one in decoded if one.batch.context is not None]
         columns = _joined_columns([one.batch.columns for one in decoded])
-        size, numeric = sum(one.batch.size for one in decoded), _joined_numbers([one.batch.numeric for one in decoded])
+        size = sum(one.batch.size for one in decoded)
         return cls(
-            Batch(size, columns, numeric=numeric, context=np.concatenate(contexts) if contexts else None),
+            Batch(size, columns, context=np.concatenate(contexts) if contexts else None),
             MaskedBatch(
                 _joined_columns([one.columns for one in masked]),
                 tuple(sum(each, Distortion()) for each in zip(*(one.distortions for one in masked), strict=True)),
-                _joined_numbers([one.numeric for one in masked]),
             ),
             np.concatenate([one.indices + start for one, start in zip(decoded, starts, strict=False)]),
             {start + k: one for start, part in zip(starts, decoded, strict=False) for k, one in part.rejected.items()},
@@ -114,11 +113,10 @@ class CountedRecords:
         """
         first, last = np.searchsorted(self.indices, [start, end]).tolist()
         rows, zeros, whole = np.arange(first, last), [0] * len(self.unknown), start == 0
-        numbers = None if self.masked.numeric is None else self.masked.numeric[rows]
         distortions = self.masked.distortions if whole else (Distortion(),) * len(self.unknown)
         return CountedRecords(
             self.batch.take(rows),
-            MaskedBatch(tuple(column.take(rows) for column in self.masked.columns), distortions, numbers),
+            MaskedBatch(tuple(column.take(rows) for column in self.masked.columns), distortions),
             self.indices[first:last] - start,
             {index - start: one for index, one in self.rejected.items() if start <= index < end},
             self.unknown if whole else zeros,
@@ -138,11 +136,6 @@ def _joined(columns: Sequence[Column]) -> Column:
     if columns[0].offsets is None:
         return Column(codes)
     return Column(codes, np.cumsum([0, *np.concatenate([column.lengths for column in columns])]))
-
-
-def _joined_numbers(parts: Sequence[Float64Array | None]) -> Float64Array | None:
-    present = [part for part in parts if part is not None]
-    return np.concatenate(present) if present else None
 
 
 def limited(column: Column) -> Column:
@@ -209,9 +202,7 @@ class BlockCounter:
                 timestamp=max(records.timestamps[start:end]),
                 statistics_version=statistics_version,
                 original=count_batch(self._slotted(part.batch, part.noise_keys), self._sizes, part.unknown, part.lost),
-                masked=count_batch(
-                    Batch(part.batch.size, part.masked.columns, numeric=part.masked.numeric), self._sizes
-                ),
+                masked=count_batch(Batch(part.batch.size, part.masked.columns), self._sizes),
                 distortions=part.masked.distortions,
                 rejected=dict(Counter(one.reason for one in part.rejected.values())),
                 unchanged=int(np.count_nonzero(unchanged_records(part.batch, part.masked))),

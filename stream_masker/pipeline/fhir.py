@@ -17,14 +17,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-import orjson
-
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.formats import Form, Write
 from stream_masker.pipeline.paths import Document, FilterStep, JsonValue, NameStep, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
+from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms, text_of
 
 _NAMES: Final = """
 Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse AuditEvent Basic Binary
@@ -125,23 +123,15 @@ def _masked_parameter(part: str, pseudonym: Callable[[bytes], str]) -> str:
 class ReferencePseudonym(FieldTransform):
     """The masked reference of a text. Of a Reference object, the masked ``reference`` and the ``type`` are left."""
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        if isinstance(value, str):
-            return masked_reference(value, context.pseudonym)
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
+        if isinstance(value, dict):
+            text, kind = value.get("reference"), value.get("type")
+            left = {"reference": masked_reference(text, pseudonyms.of_bytes)} if isinstance(text, str) else {}
+            return left | ({"type": kind} if isinstance(kind, str) and kind in R4_TYPES else {}) or DROPPED
         if isinstance(value, list):
-            masked = [self.of_value(element, context) for element in value]
+            masked = [self.of_value(element, pseudonyms) for element in value]
             return [element for element in masked if element is not DROPPED]
-        if not isinstance(value, dict):
-            return masked_reference(orjson.dumps(value).decode(), context.pseudonym)
-        return self._of_object(value, context) or DROPPED
-
-    def _of_object(self, value: dict[str, Any], context: TransformContext) -> dict[str, Any]:
-        left = {}
-        if isinstance(reference := value.get("reference"), str):
-            left["reference"] = masked_reference(reference, context.pseudonym)
-        if isinstance(kind := value.get("type"), str) and kind in R4_TYPES:
-            left["type"] = kind
-        return left
+        return masked_reference(value if isinstance(value, str) else text_of(value).decode(), pseudonyms.of_bytes)
 
 
 BUNDLE: Final = "Bundle"

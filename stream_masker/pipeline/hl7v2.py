@@ -12,18 +12,26 @@ component without subcomponents is its first subcomponent, and a field without c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.formats import ValueFormat
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step
+from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 HEADER: Final = "MSH"
 PLACE: Final = "#"
 """The member of a segment that holds its place in the message."""
+
+LINE: Final = "line"
+"""The member of a segment that no path names: the segment as it came."""
+
+EVERY: Final = "every"
+"""Stands for all fields of a segment."""
 
 CONTROL_ID: Final = "MSH.10"
 HEADER_FIELDS: Final = ("9", "11", "12", "18")
@@ -102,19 +110,13 @@ def kept_paths(segments: Sequence[str]) -> Iterator[Path]:
 
 _DELETED: Final = '""'
 _CHARACTER_SETS: Final = {
-    "": "utf-8",
-    "ASCII": "utf-8",
-    "UNICODE": "utf-8",
-    "UNICODE UTF-8": "utf-8",
-    "UTF-8": "utf-8",
     "8859/1": "latin-1",
     "8859/15": "iso8859-15",
     "8859/2": "iso8859-2",
     "WINDOWS-1252": "cp1252",
 }
-_FALLBACK: Final = "cp1252"
+"""The character sets of MSH-18 that are not UTF-8 or a part of it."""
 _CHARSET_FIELD: Final = 18
-_OTHER_ESCAPES: Final = r"(?:\.[A-Za-z]{2}[^{0}]*|[HN]|[CMZX][^{0}]*)"
 
 
 class Delimiters:
@@ -126,8 +128,8 @@ class Delimiters:
         escape = re.escape(self.escape)
         self._characters = dict(zip("FSRET", marks, strict=True))
         self._escapes = {mark: f"{self.escape}{letter}{self.escape}" for letter, mark in self._characters.items()}
-        others = _OTHER_ESCAPES.replace("{0}", escape)
         self._escaped = re.compile(f"{escape}([FSRET]){escape}")
+        others = rf"(?:\.[A-Za-z]{{2}}[^{escape}]*|[HN]|[CMZX][^{escape}]*)"
         self._special = re.compile(f"{escape}{others}{escape}|[\r\n]+|[{re.escape(marks)}]")
 
     def unescaped(self, text: str) -> str:
@@ -143,35 +145,122 @@ class Delimiters:
     def _replacement(self, match: re.Match[str]) -> str:
         return " " if match[0][0] in "\r\n" else self._escapes.get(match[0], match[0])
 
+    def parsed(self, field: str) -> list[Document]:
+        """Return the components of each repetition of a field; those without a value are left out."""
+        return [
+            {str(k): self._subcomponents(part) for k, part in enumerate(repetition.split(self.component), 1) if part}
+            for repetition in field.split(self.repetition)
+        ]
 
-_delimiters = cache(Delimiters)
+    def _subcomponents(self, component: str) -> Document:
+        parts = enumerate(component.split(self.subcomponent), start=1)
+        return {str(k): None if part == _DELETED else self.unescaped(part) for k, part in parts if part}
+
+    def joined(self, field: Any) -> str:
+        """Return the text of a field that ``parsed`` returned; a field that is a text stays as it is."""
+        if isinstance(field, str):
+            return field
+        texts = (_numbered(self.component, map(self._component, (repetition or {}).items())) for repetition in field)
+        return self.repetition.join(filter(None, texts))
+
+    def _component(self, numbered: tuple[str, Any]) -> tuple[str, str]:
+        number, component = numbered
+        if not isinstance(component, dict):
+            return number, self._text(component)
+        return number, _numbered(self.subcomponent, ((key, self._text(value)) for key, value in component.items()))
+
+    def _text(self, value: Any) -> str:
+        return _DELETED if value is None else self.written(value if isinstance(value, str) else str(value))
 
 
-def _delimiters_of(text: str) -> Delimiters:
-    """Return those of a message. Raises RecordRejectedError unless it starts with a header."""
-    marks = text[3:8]
+def _numbered(separator: str, texts: Iterable[tuple[str, str]]) -> str:
+    """Return texts with ascending numbers from 1 on, up to the last one that is not empty, as one text."""
+    parts: list[str] = []
+    for number, text in texts:
+        if text:
+            parts += [""] * (int(number) - 1 - len(parts))
+            parts.append(text)
+    return separator.join(parts)
+
+
+@cache
+def _delimiters(marks: str) -> Delimiters | None:
+    """Return delimiters; None if characters cannot be delimiters."""
     is_valid = len(set(marks)) == 5 and not any(mark.isalnum() or mark.isspace() for mark in marks)
-    if not (text.startswith(HEADER) and is_valid):
-        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-    return _delimiters(marks)
+    return Delimiters(marks) if is_valid else None
 
 
 class Hl7Format(ValueFormat):
-    """The format of records that are HL7 v2 messages. Keys are bytes."""
+    """The format of records that are HL7 v2 messages. Keys are bytes.
+
+    Only what the paths of a plan name is parsed. All other segments and fields stay texts, and are not even opened if
+    the plan drops what is not listed. Without a plan, everything is parsed.
+    """
 
     records: ClassVar[str] = "HL7 v2 messages"
+
+    def __init__(self, plan: Plan | None = None) -> None:
+        self._is_whole = plan is None
+        self._drops_others = plan is not None and plan.fields.unlisted == "drop"
+        self._fields = {} if plan is None else _named_fields(plan)
 
     def decode(self, value: bytes) -> tuple[Document, Callable[[Document], bytes]]:
         """Return the document of a message, and what writes a document as a message like it."""
         text, charset = _decoded(value.strip(b"\x0b\x1c\r\n"))
-        by = _delimiters_of(text)
+        by = _delimiters(text[3:8]) if text.startswith(HEADER) else None
+        if by is None:
+            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
         line_end = next((end for end in ("\r\n", "\r", "\n") if end in text), "\r")
         last = line_end if value.rstrip(b"\x1c").endswith((b"\r", b"\n")) else ""
 
         def encode(document: Document) -> bytes:
-            return (line_end.join(_segments(document, by)) + last).encode(charset, errors="replace")
+            return (line_end.join(_lines(document, by)) + last).encode(charset, errors="replace")
 
-        return _document(text, by), encode
+        return self._document(text, by), encode
+
+    def _document(self, text: str, by: Delimiters) -> Document:
+        document: Document = {}
+        lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
+        for place, line in enumerate(lines):
+            name, _, rest = line.partition(by.field)
+            if not is_segment(name) or (name == HEADER and place):
+                raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+            if self._is_whole or name in self._fields:
+                document.setdefault(name, []).append({PLACE: place, **self._parsed(name, rest.split(by.field), by)})
+            elif not self._drops_others:
+                document.setdefault(name, []).append({PLACE: place, LINE: line})
+        return document
+
+    def _parsed(self, name: str, fields: list[str], by: Delimiters) -> Document:
+        """Return the fields of a segment that have a value: parsed where paths continue into them."""
+        first = 2 if name == HEADER else 1  # the separator of fields is the first field of the header
+        fields = ["", *fields[1:]] if name == HEADER else fields
+        if self._is_whole:
+            return {str(k): by.parsed(field) for k, field in enumerate(fields, first) if field}
+        named = self._fields[name]
+        if named.get(EVERY) or not self._drops_others:
+            parsed = ((str(k), field) for k, field in enumerate(fields, first) if field)
+            return {key: by.parsed(field) if named.get(key) else field for key, field in parsed}
+        size = len(fields) + first
+        return {
+            key: by.parsed(fields[int(key) - first]) if is_parsed else fields[int(key) - first]
+            for key, is_parsed in named.items()
+            if key != EVERY and first <= int(key) < size and fields[int(key) - first]
+        }
+
+
+def _named_fields(plan: Plan) -> dict[str, dict[str, bool]]:
+    """Return the fields of segments that the paths of a plan name, and whether paths continue into them; ``EVERY``
+    if a path ends at the segment."""
+    named: dict[str, dict[str, bool]] = {HEADER: {}}
+    for path in plan.paths:
+        segment, field = path.steps[0], path.steps[2] if len(path.steps) > 2 else NameStep(EVERY)
+        if isinstance(segment, NameStep) and isinstance(field, NameStep) and field.key != PLACE:
+            fields = named.setdefault(segment.key, {})
+            fields[field.key] = fields.get(field.key, field.key == EVERY) or len(path.steps) > 3
+    return {
+        name: dict(sorted(fields.items(), key=lambda item: (len(item[0]), item[0]))) for name, fields in named.items()
+    }
 
 
 def _decoded(value: bytes) -> tuple[str, str]:
@@ -179,78 +268,24 @@ def _decoded(value: bytes) -> tuple[str, str]:
     fields = value.split(b"\r", 1)[0].split(b"\n", 1)[0].split(value[3:4] or b"|")
     named = fields[_CHARSET_FIELD - 1] if len(fields) >= _CHARSET_FIELD else b""
     name = named.split(value[5:6] or b"~")[0].decode("ascii", errors="replace").strip().upper()
-    charsets = [_CHARACTER_SETS[name]] if _CHARACTER_SETS.get(name, "utf-8") != "utf-8" else ["utf-8", _FALLBACK]
-    for charset in charsets:
+    charset = _CHARACTER_SETS.get(name, "utf-8")
+    for each in (charset,) if charset != "utf-8" else ("utf-8", "cp1252"):
         try:
-            return value.decode(charset), charset
+            return value.decode(each), each
         except UnicodeDecodeError:
             continue
     raise RecordRejectedError(Reason.NOT_UTF8)
 
 
-def _document(text: str, by: Delimiters) -> Document:
-    document: Document = {}
-    lines = (line for line in re.split(r"[\r\n]+", text) if line.strip())
-    for place, line in enumerate(lines):
-        name, *fields = line.split(by.field)
-        if not is_segment(name) or (name == HEADER and place):
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-        if name == HEADER:
-            fields = ["", "", *fields[1:]]
-        numbered = {str(k): _repetitions(field, by) for k, field in enumerate(fields, start=1) if field}
-        document.setdefault(name, []).append({PLACE: place, **numbered})
-    return document
-
-
-def _repetitions(field: str, by: Delimiters) -> list[Document]:
-    """Return the components of each repetition; those without a value are left out."""
-    return [
-        {str(k): _subcomponents(part, by) for k, part in enumerate(repetition.split(by.component), 1) if part}
-        for repetition in field.split(by.repetition)
-    ]
-
-
-def _subcomponents(component: str, by: Delimiters) -> dict[str, str | None]:
-    if by.subcomponent not in component:
-        return {"1": None if component == _DELETED else by.unescaped(component)}
-    parts = enumerate(component.split(by.subcomponent), start=1)
-    return {str(k): None if part == _DELETED else by.unescaped(part) for k, part in parts if part}
-
-
-def _segments(document: Document, by: Delimiters) -> list[str]:
-    """Return the segments of a masked message in their order; those of which nothing is left are left out."""
+def _lines(document: Document, by: Delimiters) -> Iterator[str]:
+    """Yield the segments of a masked message in their order; those of which nothing is left are left out."""
     placed = [(segment[PLACE], name, segment) for name, segments in document.items() for segment in segments]
-    placed.sort(key=lambda entry: entry[0])
-    written = [(name, _segment(name, segment, by)) for _, name, segment in placed]
-    return [text for name, text in written if text != name]
-
-
-def _segment(name: str, segment: Mapping[str, Any], by: Delimiters) -> str:
-    fields = {key: _joined_repetitions(value, by) for key, value in segment.items() if key != PLACE}
-    if name == HEADER:
-        return by.field.join((name, by.header, *_numbered(fields)[2:]))
-    return by.field.join((name, *_numbered(fields)))
-
-
-def _joined_repetitions(repetitions: Sequence[Any], by: Delimiters) -> str:
-    texts = [_joined(repetition or {}, by.component, by) for repetition in repetitions]
-    return by.repetition.join(text for text in texts if text)
-
-
-def _joined(parts: Mapping[str, Any], separator: str, by: Delimiters) -> str:
-    """Return numbered parts as one text; empty texts stand for those that are not there."""
-    if len(parts) == 1 and "1" in parts:
-        return _part(parts["1"], by)
-    return separator.join(_numbered({key: _part(value, by) for key, value in parts.items()}))
-
-
-def _numbered(texts: Mapping[str, str]) -> list[str]:
-    """Return texts by their numbers from 1 on, up to the last one that is not empty."""
-    by_number = {int(key): text for key, text in texts.items() if text}
-    return [by_number.get(k, "") for k in range(1, max(by_number, default=0) + 1)]
-
-
-def _part(value: Any, by: Delimiters) -> str:
-    if isinstance(value, dict):
-        return _joined(value, by.subcomponent, by)
-    return _DELETED if value is None else by.written(value if isinstance(value, str) else str(value))
+    for place, name, segment in sorted(placed, key=itemgetter(0)):
+        if LINE in segment:
+            yield segment[LINE]
+            continue
+        texts = [(key, by.joined(field)) for key, field in segment.items() if key != PLACE]
+        if place == 0:
+            texts = [("1", by.header), *((str(int(key) - 1), text) for key, text in texts)]
+        if text := _numbered(by.field, texts):
+            yield f"{name}{by.field}{text}"

@@ -18,7 +18,6 @@ import orjson
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -49,15 +48,12 @@ def block_key(block: Block) -> bytes:
     return f"{block.topic}:{block.partition}:{block.first_offset}".encode()
 
 
-def encode_block(
-    block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = (), context: str = ""
-) -> bytes:
+def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, context: str = "") -> bytes:
     """Return a calibration block as JSON.
 
-    configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
-    attributes; context: the fingerprint of the context, empty if there is none. The attributes are those of
-    ``taxonomies``, in that order. A pair's key is ``position of the first * size of the second's taxonomy + position of
-    the second``.
+    configuration: the hash of the configuration under which the records were masked; context: the fingerprint of the
+    context, empty if there is none. The attributes are those of ``taxonomies``, in that order. A pair's key is
+    ``position of the first * size of the second's taxonomy + position of the second``.
     """
     return _dumps(
         {
@@ -70,7 +66,6 @@ def encode_block(
             "configuration": configuration,
             "secret_id": block.secret_id,
             "taxonomies": fingerprints(taxonomies),
-            "numeric": list(numeric),
             "context": context,
             "rejected": dict(block.rejected),
             "unchanged": block.unchanged,
@@ -93,7 +88,6 @@ def _counts(counts: Counts) -> JsonObject:
         "events": {",".join(map(str, js)): _sparse(events) for js, events in counts.events.items()},
         "lacking": {",".join(map(str, js)): _sparse(lacking) for js, lacking in counts.lacking.items()},
         "contexts": {str(number): _counts(part) for number, part in counts.contexts.items()},
-        "moments": None if counts.numeric is None else counts.numeric.to_dict(),
     }
 
 
@@ -102,19 +96,16 @@ def _sparse(counts: SparseCounts) -> JsonObject:
     return {"keys": counts.keys, "counts": counts.counts, **bits}
 
 
-def decode_block(
-    raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = (), context: Context = NO_CONTEXT
-) -> Block:
+def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> Block:
     """Decode what ``encode_block`` returns; ``context``: that of the records.
 
-    Raises StatisticsError unless the message is a block over these taxonomies, numeric attributes and context, with
+    Raises StatisticsError unless the message is a block over these taxonomies and this context, with
     counts in their bounds.
     """
     sizes = [len(taxonomy) for taxonomy in taxonomies.values()]
     with _decoding("block"):
         data = _object(raw)
         _require(data["taxonomies"] == fingerprints(taxonomies), "taxonomies")
-        _require(data["numeric"] == list(numeric), "numeric")
         _require(data["context"] == (context.fingerprint if context else ""), "context")
         records = data["last_offset"] - data["first_offset"] + 1
         _require(records > 0 and data["unchanged"] <= records, "last_offset")
@@ -156,7 +147,6 @@ def _read_counts(data: JsonObject, sizes: Sequence[int], records: int) -> Counts
         pairs=cast(Any, pairs),
         given=tuple(data["given"]),
         unknown=tuple(data["unknown"]),
-        numeric=None if data["moments"] is None else Moments.from_dict(data["moments"]),
         lengths={int(j): _read_sparse(each, MAX_COUNTED_ELEMENTS + 1) for j, each in data["lengths"].items()},
         events={key: _read_sparse(each, bounds[key]) for key, each in events.items()},
         lacking={key: _read_sparse(each, bounds[key] << len(sizes)) for key, each in lacking.items()},
@@ -195,7 +185,8 @@ class StatisticsMessage:
     published: milliseconds since the epoch; blocks: the blocks that it was computed from, None for a bootstrap sample
     or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
     of the mechanism, for ``Mechanism.restore``; styles: the learned styles of attributes, from which a reader's
-    configured ones may differ; secret_id: of the masking secret that workers must have, None if it is not known.
+    configured ones may differ; secret_id: of the masking secret that workers must have, None if it is not known;
+    guessed: the chance of the best guess of a code, by mechanism (``guess_chances``), None if it is not known yet.
     """
 
     version: int
@@ -209,6 +200,7 @@ class StatisticsMessage:
     snapshot: Mapping[str, Any]
     styles: Mapping[str, Style] = field(default_factory=dict)
     secret_id: str | None = None
+    guessed: Mapping[str, float] | None = None
 
     @property
     def key(self) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from stream_masker.core.context import Context, ContextAttribute
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import NOTHING, EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
+from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
 from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import (
@@ -20,11 +20,10 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
-    TransformContext,
+    Pseudonyms,
 )
 
 if TYPE_CHECKING:
-    from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
     from stream_masker.pipeline.fhir import FhirTypes
 
@@ -107,32 +106,13 @@ class AttributePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumericPlan:
-    """A numeric attribute to mask.
-
-    path: of the number, without ``[*]``. A filter selects the first element that matches; further matches get the same
-    masked number. kind: the numbers that the attribute admits. missing: as in ``AttributePlan``.
-    """
-
-    name: str
-    path: Path
-    kind: Numeric
-    missing: Missing = "reject"
-
-    def __post_init__(self) -> None:
-        _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
-        _single(f"attributes.{self.name}", self.path)
-        _field_at_end(f"attributes.{self.name}", self.path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPolicy:
     """What happens to every value that is not an attribute. The longest path that selects the value decides.
 
     Among paths of equal length, drop takes precedence over a transform, a transform over pseudonymize, and pseudonymize
     over keep. Paths may have any number of ``[*]``, and a filter selects every element that matches. unlisted: for
-    values that no path selects. transforms: a transform for each path, by its key in the configuration. Codes, labels,
-    copies and numbers of attributes are always kept, because they are masked.
+    values that no path selects. transforms: a transform for each path, by its key in the configuration. Codes, labels
+    and copies of attributes are always kept, because they are masked.
     """
 
     unlisted: Keeping
@@ -190,7 +170,7 @@ class RecordLimits:
 GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
-_UNKEYED: Final = TransformContext(lambda _: "", lambda _: b"")
+_UNKEYED: Final = Pseudonyms(b"no secret: these transforms are functions of the value alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +186,9 @@ class ContextField:
     transform: FieldTransform | None = None
 
     def kind_of(self, value: JsonValue) -> int:
-        """Return the kind of a field's value, as it is released. Of a band of numbers, its least number counts.
-
-        ``value``: ``NOTHING`` for a record without the field.
+        """Return the kind of a field's value, as it is released; None is of no listed kind. Of a band of numbers, its
+        least number counts.
         """
-        if value is NOTHING:
-            return self.attribute.size - 1
         if self.transform is None:
             return self.attribute.kind_of(value)
         released = self.transform.of_value(value, _UNKEYED)
@@ -268,7 +245,7 @@ def _covers(step: Step, selected: Step) -> bool:
 class Plan:
     """Everything that the record masker needs, except for the mechanism and the secret.
 
-    attributes, numeric: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
+    attributes: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
     the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
     records; configuration: the configuration's hash, for a header; fhir: the listed types of resources if messages are
     FHIR resources and Bundles, whose paths are those of ``pipeline.fhir``; context: the fields of the mechanism's
@@ -281,7 +258,6 @@ class Plan:
     message: MessagePolicy = field(default_factory=MessagePolicy)
     noise_key: Path | None = None
     limits: RecordLimits = field(default_factory=RecordLimits)
-    numeric: tuple[NumericPlan, ...] = ()
     unit: Path | None = None
     fhir: FhirTypes | None = None
     context: tuple[ContextField, ...] = ()
@@ -305,7 +281,15 @@ class Plan:
     def written(self) -> Iterator[tuple[str, Path]]:
         """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
-        yield from ((number.name, number.path) for number in self.numeric)
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """Every path of the plan."""
+        yield from (path for _, path in self.written)
+        yield from (*chain.from_iterable(self.fields.lists().values()), *(field.path for field in self.context))
+        for key in self.keys:
+            yield key
+            yield from () if key.alternative is None else (key.alternative,)
 
     @property
     def keys(self) -> Iterator[Path]:
@@ -348,7 +332,7 @@ class Action(IntEnum):
     """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
     DROP = 4
     MASKED = 5
-    """The value is a code, label, copy or number of an attribute: masking replaces it."""
+    """The value is a code, label or copy of an attribute: masking replaces it."""
 
 
 PolicyTrie: TypeAlias = PathTrie[Action]

@@ -16,7 +16,6 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.risk import Disclosure
 from stream_masker.core.statistics.counts import Counts
@@ -27,6 +26,9 @@ from stream_masker.pipeline.risk import VersionRisk
 
 COARSEST: Final = 0.01
 """The coarsest rounding. It applies to windows of fewer than 100 · ``min_records`` records."""
+
+COMPARISONS: Final = 3
+"""The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
 
 Figures = TypeVar("Figures")
 
@@ -71,16 +73,15 @@ class Publication:
             unknown={name: self._share(exact.unknown[name], n) for name, n in values.items()},
             novel={name: self._share(exact.novel[name], n) for name, n in values.items()},
             values={},
-            numeric=None if exact.numeric is None else _rounded_numbers(exact.numeric, step),
         )
 
     def drift(self, before: Statistics, now: Statistics, distances: Sequence[Distance], counts: Counts | None) -> Drift:
-        """Return the rounded drift between statistics, one of two comparisons of a version.
+        """Return the rounded drift between statistics, one of the comparisons of a version.
 
         Blocks and codes with few values are counted together, and not named, and the novel share is rounded down.
         ``counts``: of the newer window.
         """
-        drift = drift_between(before, now, distances, counts, comparisons=2, shown=self.min_records)
+        drift = drift_between(before, now, distances, counts, comparisons=COMPARISONS, shown=self.min_records)
         attributes = {name: self._without_few(each, now, name) for name, each in drift.attributes.items()}
         return self.coarsened(replace(drift, attributes=attributes), now.records)
 
@@ -178,16 +179,3 @@ def _coarsened(figures: Any, step: float) -> Any:
     if is_dataclass(figures) and not isinstance(figures, type):
         return replace(figures, **{f.name: _coarsened(getattr(figures, f.name), step) for f in fields(figures)})
     return figures
-
-
-def _rounded_numbers(exact: NumericStatistics, step: float) -> NumericStatistics:
-    """Round means and covariances by steps relative to the standard deviations."""
-    units = [_power_of_two(math.sqrt(variance)) for variance in np.diag(exact.covariance).tolist()]
-    mean = [_rounded(value, step * unit) for value, unit in zip(exact.mean.tolist(), units, strict=True)]
-    scales = np.outer(units, units)
-    return replace(exact, mean=np.array(mean), covariance=_rounded_array(exact.covariance / scales, step) * scales)
-
-
-def _power_of_two(value: float) -> float:
-    """Return the greatest power of two that is not above a value; 1 for 0."""
-    return 2.0 ** math.floor(math.log2(value)) if value > 0 else 1.0

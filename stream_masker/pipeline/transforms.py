@@ -1,19 +1,20 @@
 """What replaces the values of fields: keyed pseudonyms, and generalized, shifted and constant values.
 
-A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
-as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
+A transform is a function of the value, the secret's pseudonyms and, for dates, a key of the record. A value that it
+cannot transform, such as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
 """
 
 from __future__ import annotations
 
 import datetime
 import math
+import re
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -22,7 +23,6 @@ from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.ontology.taxonomy import NO_POSITION, to_level
 from stream_masker.core.random import Secret
 from stream_masker.core.risk.risk import LEVELS
-from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.paths import JsonValue, Path
 
 PSEUDONYM_DIGITS: Final = 32
@@ -117,22 +117,6 @@ def key_text(value: JsonValue) -> bytes:
 DROPPED: Final = object()
 """The result for a value that is dropped."""
 
-KeyedHash: TypeAlias = Callable[[bytes], bytes]
-"""A keyed hash of at least 16 bytes."""
-
-
-@dataclass(slots=True)
-class TransformContext:
-    """What transforms know besides the value: keyed hashes, and the keys of the record by their paths.
-
-    emptied: the number of values that no transform could treat, by configured path.
-    """
-
-    pseudonym: Callable[[bytes], str]
-    offset_hash: KeyedHash
-    keys: Mapping[Path, bytes | None] = field(default_factory=dict)
-    emptied: Counter[str] = field(default_factory=Counter)
-
 
 class FieldTransform(ABC):
     """A transform of the values at a path."""
@@ -142,12 +126,12 @@ class FieldTransform(ABC):
         """The path of the record's key that the transform needs; None if it needs none."""
         return None
 
-    def of_value(self, value: JsonValue, context: TransformContext) -> Any:
-        """Return the transformed value; ``DROPPED`` for a value that cannot be transformed."""
-        return None if value is None else self.transform(value, context)
+    def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
+        """Return the transformed value; ``DROPPED`` for a value that cannot be transformed. ``key``: the record's."""
+        return None if value is None else self.transform(value, pseudonyms, key)
 
     @abstractmethod
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         """Return the transformed value of one that is not null; ``DROPPED`` if there is none."""
 
 
@@ -161,7 +145,7 @@ class NumberBands(FieldTransform):
     width: int
     top: int | None = None
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         number = _number(value)
         if number is None or number < 0:
             return DROPPED
@@ -183,35 +167,99 @@ def _number(value: JsonValue) -> float | None:
     return number if math.isfinite(number) else None
 
 
+_ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?", re.ASCII | re.DOTALL)
+ISO_DATE_LENGTH: Final = len("1980-03-14")
+_DIRECTIVES: Final = frozenset("YymdHIMSfpz")
+_ADJACENT: Final = re.compile("%.%")
+
+
+class FoundDate(NamedTuple):
+    """A date in a value. pattern: that of the text, empty for ISO 8601; has_month: whether the text has a month."""
+
+    date: datetime.date
+    pattern: str = ""
+    has_month: bool = True
+
+    def moved(self, value: JsonValue, days: int) -> JsonValue:
+        """Return the value with a date that is ``days`` later, in the same form. Raises OverflowError."""
+        if isinstance(value, datetime.date):
+            return value + datetime.timedelta(days)
+        date = self.date + datetime.timedelta(days)
+        if not self.pattern:
+            return date.isoformat() + value[ISO_DATE_LENGTH:]
+        text = date.strftime(self.pattern.replace("%Y", f"{date.year:04d}"))
+        return int(text) if isinstance(value, int) else text
+
+
+def find_date(value: JsonValue, patterns: tuple[str, ...] = ()) -> FoundDate | None:
+    """Return the date of a value: a text in ISO 8601 or in one of the patterns (``strptime``); None if it has none.
+
+    With patterns, a whole number is read as its digits, such as 20240131. The date of a month or a year is its first
+    day.
+    """
+    if isinstance(value, datetime.date):
+        return FoundDate(value)
+    if type(value) is int and patterns:
+        value = str(value)
+    return _parsed(value, patterns) if type(value) is str and len(value) <= LONGEST_CACHED else None
+
+
+@lru_cache(maxsize=1 << 16)
+def _parsed(text: str, patterns: tuple[str, ...]) -> FoundDate | None:
+    try:
+        if _ISO.fullmatch(text):
+            datetime.datetime.fromisoformat(text)
+            return FoundDate(datetime.date.fromisoformat(text[:ISO_DATE_LENGTH]))
+    except ValueError:
+        return None
+    for pattern in patterns:
+        try:
+            date = datetime.datetime.strptime(text, pattern)
+        except ValueError:
+            continue
+        if not _ADJACENT.search(pattern) or _digits(date.strftime(pattern)) == _digits(text):
+            return FoundDate(date, pattern, "%m" in pattern)
+    return None
+
+
+def _digits(text: str) -> str:
+    """Return the digits at the start of a text: numbers that nothing separates must have all their digits."""
+    return text[: len(text) - len(text.lstrip("0123456789"))]
+
+
+def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
+    """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives.
+
+    partial: whether the day, or the month and the day, may be left out.
+    """
+    directives = re.findall("%(.)", pattern)
+    year, month, day = (sum(directive in kind for directive in directives) for kind in ("Yy", "m", "d"))
+    whole = (month, day) == (1, 1) or (partial and (month, day) in {(1, 0), (0, 0)})
+    if year == 1 and whole and len(set(directives)) == len(directives) and set(directives) <= _DIRECTIVES:
+        return None
+    return (
+        f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
+        "%M, %S, %f, %p, %z" + ("; %d, or %m and %d, may be left out" if partial else "")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
     """The month, year or decade of a date or time: ``1980-03``, ``1980`` or ``1980-1989`` for ``1980-03-14``.
 
-    formats: the patterns of dates that are not in ISO 8601 (``pipeline.dates``). A year has no month, so it stays one.
+    formats: the patterns of dates that are not in ISO 8601, as in ``strptime``. A year has no month, so it stays one.
     """
 
     unit: Literal["month", "year", "decade"]
     formats: tuple[str, ...] = ()
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        date = find_date(value, self.formats)
-        if date is None:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
+        found = find_date(value, self.formats)
+        if found is None:
             return DROPPED
         if self.unit == "decade":
-            return NumberBands(10).transform(date.date.year, context)
-        return date.date.isoformat()[: 4 if self.unit == "year" or len(date.spans) == 1 else 7]
-
-
-@dataclass(frozen=True, slots=True)
-class LeadingCharacters(FieldTransform):
-    """The first characters of a text or a number, such as the first three digits of a postcode."""
-
-    characters: int
-
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        return value[: self.characters] if isinstance(value, str) else DROPPED
+            return NumberBands(10).transform(found.date.year, pseudonyms, key)
+        return found.date.isoformat()[: 4 if self.unit == "year" or not found.has_month else 7]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,19 +278,31 @@ class DateShift(FieldTransform):
     def key(self) -> Path | None:
         return self.path
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        date, key = find_date(value, self.formats), context.keys[self.path]
-        if date is None or key is None:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
+        found = find_date(value, self.formats)
+        if found is None or not key:
             return DROPPED
         try:
-            return date.moved(self.offset(key, context.offset_hash))
+            return found.moved(value, self.offset(key, pseudonyms))
         except OverflowError:
             return DROPPED
 
-    def offset(self, key: bytes, keyed_hash: KeyedHash) -> int:
+    def offset(self, key: bytes, pseudonyms: Pseudonyms) -> int:
         """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""
-        number = int.from_bytes(keyed_hash(key)[:8]) % (2 * self.days)
+        number = int.from_bytes(pseudonyms.offset_hash(key)[:8]) % (2 * self.days)
         return number - self.days if number < self.days else number - self.days + 1
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingCharacters(FieldTransform):
+    """The first characters of a text or a number, such as the first three digits of a postcode."""
+
+    characters: int
+
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        return value[: self.characters] if isinstance(value, str) else DROPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +311,10 @@ class Constant(FieldTransform):
 
     value: str | int | float | bool | None
 
-    def of_value(self, value: JsonValue, context: TransformContext) -> Any:
+    def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
         return self.value
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         return self.value
 
 
@@ -268,11 +328,11 @@ class FormattedPseudonym(FieldTransform):
     prefix: str
     digits: int
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         if isinstance(value, dict | list):
             return DROPPED
         text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else text_of(value)
-        return self.prefix + context.pseudonym(text)[: self.digits]
+        return self.prefix + pseudonyms.of_bytes(text)[: self.digits]
 
 
 NAMED_LEVELS: Final = {**LEVELS, "category": 4}
@@ -290,7 +350,7 @@ class LevelAncestor(FieldTransform):
     depth: int
     load: Callable[[], ConceptMap] = field(compare=False)
 
-    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         concepts = self.load()

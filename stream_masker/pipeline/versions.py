@@ -11,6 +11,7 @@ from stream_masker.core.anonymity import unique_share
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift
@@ -24,8 +25,15 @@ from stream_masker.pipeline.messages import (
     Taxonomies,
     fingerprints,
 )
-from stream_masker.pipeline.publication import LabelledConcept, Publication
-from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, check_floor
+from stream_masker.pipeline.publication import COMPARISONS, LabelledConcept, Publication
+from stream_masker.pipeline.risk import (
+    RiskLimits,
+    VersionRisk,
+    assess_version,
+    best_guess,
+    check_floor,
+    guess_chances,
+)
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import CalibrationSettings, MaskingEffect, Window
 
@@ -51,9 +59,8 @@ def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
 class Subject:
     """What is calibrated: a mechanism by name, and each attribute's taxonomy, distance and noise level.
 
-    All mappings have the same attributes in the same order. configuration: the hash in published versions; numeric: the
-    names of the numeric attributes; secret_id: of the masking secret that workers must have, None if the calibrator
-    does not know it; context: that of the records.
+    All mappings have the same attributes in the same order. configuration: the hash in published versions; secret_id:
+    of the masking secret that workers must have, None if the calibrator does not know it; context: that of the records.
     """
 
     mechanism: str
@@ -61,7 +68,6 @@ class Subject:
     taxonomies: Taxonomies
     distances: Mapping[str, Distance]
     alpha: Mapping[str, float]
-    numeric: tuple[str, ...] = ()
     secret_id: str | None = None
     context: Context = NO_CONTEXT
 
@@ -174,6 +180,7 @@ class VersionPlanner:
         self._mechanism = mechanism
         self._computed: tuple[Statistics, Counts, Counts | None] | None = None
         self._worker_secret_id: str | None = None
+        self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if not self._is_usable(history.baseline):
             history.baseline = None
         if not self._is_usable(history.latest):
@@ -199,7 +206,16 @@ class VersionPlanner:
         original, masked = self._compute(window.original, window.masked), self._masked(window.masked)
         kept = None
         if masked is not None:
-            exact = utility(original, masked, window.distortions, self.subject.alpha, self._distances)
+            exact = utility(
+                original,
+                masked,
+                window.distortions,
+                self.subject.alpha,
+                self._distances,
+                expected=self._expected(original, window.original),
+                counts=window.masked,
+                comparisons=COMPARISONS,
+            )
             kept = self._publication.coarsened(exact, window.records)
         styles = self._learned(window.styles)
         publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
@@ -217,13 +233,16 @@ class VersionPlanner:
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
         *,
+        guessed: Mapping[str, float] | None = None,
         baseline: bool = False,
     ) -> Publish:
         """Return the next version, from a mechanism's snapshot and its styles; ``baseline``: whether it is a new one.
+        ``guessed``: see ``StatisticsMessage``.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
         self._mechanism.restore(snapshot)
+        self._guessed = guessed
         statistics = self._mechanism.statistics.with_version(self._next)
         return self._publish(statistics, now, source, styles or {}, renewed=baseline)
 
@@ -262,7 +281,11 @@ class VersionPlanner:
         unique = {"original": unique_share(counts)}
         if masked is not None:
             unique["masked"] = unique_share(masked)
-        return self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        shown = self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        if shown.risk is not None:
+            known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
+            self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
+        return shown
 
     @property
     def withholds(self) -> bool:
@@ -311,8 +334,13 @@ class VersionPlanner:
             self._distances,
             version=self._next,
             rollup_depth=self._settings.rollup_depth,
-            numeric=self.subject.numeric,
         )
+
+    def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
+        """Return the statistics of masks that the statistics of the window make of its records, where that is known."""
+        mechanism = self._mechanism.with_statistics(original, counts)
+        masks = expected_masks(mechanism, counts, [len(tau) for tau in self.subject.taxonomies.values()])
+        return None if masks is None else self._masked(masks)
 
     @property
     def _next(self) -> int:
@@ -350,6 +378,7 @@ class VersionPlanner:
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
             secret_id=self.secret_id,
+            guessed=self._guessed,
         )
         report = DriftReport(
             version=statistics.version,

@@ -7,7 +7,6 @@ record are used: they name the statistics version and the configuration. No valu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -24,13 +23,13 @@ from stream_masker.pipeline.records import (
     RecordOutcome,
     Rejected,
 )
-from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.topic_reader import (
+from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
+    Versions,
     connect_reader,
     partition_counts,
     read_to_end,
@@ -158,7 +157,10 @@ class Auditor:
 
     def _read_versions(self) -> dict[int, bytes]:
         topic = self._topics.statistics
-        return authentic_versions(self._read(topic, SINGLE_PARTITION), topic_seal(self._configuration, topic))
+        versions = Versions(topic_seal(self._configuration, topic))
+        for message in self._read(topic, SINGLE_PARTITION):
+            versions.add(message.key(), message.value())
+        return versions.found
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""
@@ -178,19 +180,6 @@ def as_record(message: Message) -> InputRecord:
     """Convert a message to the record masker's input."""
     headers = list(message.headers() or ())
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
-
-
-def authentic_versions(messages: Iterable[Message], seal: TopicSeal) -> dict[int, bytes]:
-    """Return the authentic versions among the messages of the statistics topic, without those that were removed."""
-    versions: dict[int, bytes] = {}
-    for message in messages:
-        key, value = message.key() or b"", message.value()
-        if key.isdigit() and value is None:
-            versions.pop(int(key), None)
-        elif key.isdigit():
-            with suppress(SealError):
-                versions[int(key)] = seal.open(key, value)
-    return versions
 
 
 def _number(text: bytes | None) -> int:

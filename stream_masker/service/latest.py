@@ -17,13 +17,14 @@ from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.publication import Publication
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import MECHANISM_HEADER, VERSION_HEADER
-from stream_masker.service.audit import authentic_versions
+from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.topic_reader import (
+from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
+    Versions,
     connect_reader,
     partition_counts,
     read_to_end,
@@ -98,9 +99,11 @@ def latest_records(
         newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
         latest = [_record(message, record_format) for message in newest]
         seal = topic_seal(configuration, topics.statistics)
-        versions = authentic_versions(read_to_end(consumer, topics.statistics, patience=POLL_TIMEOUT_SECONDS), seal)
+        versions = Versions(seal)
+        for message in read_to_end(consumer, topics.statistics, patience=POLL_TIMEOUT_SECONDS):
+            versions.add(message.key(), message.value())
     named = {record.version for record in latest}
-    return latest, _published(configuration, {n: value for n, value in versions.items() if n in named})
+    return latest, _published(configuration, {n: value for n, value in versions.found.items() if n in named})
 
 
 def latest_lines(records: Sequence[LatestRecord], versions: Mapping[int, PublishedVersion]) -> Iterator[str]:
@@ -137,7 +140,7 @@ def _record(message: Message, record_format: RecordFormat | None) -> LatestRecor
 
 def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> dict[int, PublishedVersion]:
     """Return versions as they may be published."""
-    depth, least = configuration.calibration.rollup_depth, configuration.publication.min_records
+    depth, least = CalibrationSettings().rollup_depth, configuration.publication.min_records
     publication = Publication(build_taxonomies(configuration), depth, least)
     shown = {}
     for number, value in sorted(versions.items()):

@@ -30,7 +30,7 @@ from support.small_configuration import write_secret
 
 from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.events.synthetic import SyntheticDischarges
 from stream_masker.service.kafka.topics import prepare_topics
 
 PARTITIONS = 4
@@ -131,7 +131,7 @@ class Stream:
 
     def fill(self, records: int) -> float:
         """Write synthetic events to the input and return their mean size in bytes."""
-        values = [orjson.dumps(event) for event in synthetic_discharges(self.configuration, seed=1).events(records)]
+        values = [orjson.dumps(event) for event in SyntheticDischarges(self.configuration, seed=1).events(records)]
         rows = ({"value": value, "key": str(k % 997), "partition": k % PARTITIONS} for k, value in enumerate(values))
         write(self.bootstrap, self.configuration.topics.input, rows)
         return sum(map(len, values)) / len(values)

@@ -17,7 +17,7 @@ from support.small_configuration import write_secret
 from support.stream_attack import Deployment, LawAttack, ListAttack
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.events.synthetic import SyntheticDischarges
 
 SAID = re.compile(r"at most (\d+)% sure of a code.*? a code is right in (\d+)% of the cases")
 SUREST = 0.04
@@ -38,7 +38,7 @@ CONFIGURATION: dict[str, Any] = {
 def generated(records):
     """The events of the README."""
     configuration = {**CONFIGURATION, "ontologies": {"icd": {"source": "icd10cm"}}}
-    discharges = synthetic_discharges(parse_configuration(configuration), seed=17)
+    discharges = SyntheticDischarges(parse_configuration(configuration), seed=17)
     return configuration, list(discharges.events(records))
 
 

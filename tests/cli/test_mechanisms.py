@@ -1,4 +1,4 @@
-"""Every mechanism on files, with numeric attributes if the mechanism supports them."""
+"""Every mechanism on files."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ def configure(folder, name, **sections):
         "smell": {"path": "smell", "ontology": "flat"},
         "taste": {"path": "tastes[*]", "ontology": "flat"},
     }
-    if MECHANISMS[name].method_card.numeric:
-        attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
     content = {
         "ontologies": {"flat": {"source": "flat.csv"}},
         "attributes": attributes,

@@ -20,11 +20,11 @@ from stream_masker.service.worker import run as worker
 TREE = "tree.csv"
 SHORT = ("--mechanisms", "pram", "--alpha", "0.3", "--records", "60", "--repeats", "1", "--processes", "1")
 RESULTS = {
-    "demo": (("--records", "100"), {"masked"}),
+    "demo": (("--records", "1000"), {"masked"}),
     "mask": (("-c", "CONFIG", "EVENTS", "out.jsonl"), {"masked", "rejected", "sentences"}),
     "calibrate": (("-c", "CONFIG", "EVENTS", "-o", "snapshot.json"), {"records", "sentences"}),
     "evaluate": (("-c", "CONFIG", *SHORT, "EVENTS"), {"measurements", "records"}),
-    "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
+    "topics": (("-c", "CONFIG", "--acls"), {"access"}),
     "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
     "produce": (("-c", "CONFIG", "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
@@ -68,7 +68,7 @@ def here(tmp_path, config, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(worker, "run_worker", logging_process)
     monkeypatch.setattr(process, "run_calibrator", logging_process)
-    monkeypatch.setattr(demonstration, "run_demo", lambda options, console: demonstrated(console))
+    monkeypatch.setattr(demonstration, "run_demo", lambda console, **_: demonstrated(console))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield tmp_path
     for number, handler in handlers.items():
@@ -82,7 +82,7 @@ def logging_process(*_, **__):
 
 def demonstrated(console):
     console.print("progress")
-    return demonstration.DemoSummary("100 masked", {"masked": 100})
+    return "1,000 masked", {"masked": 1_000}
 
 
 def arguments(path):

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from stream_masker.core.dataframes import WrappedTable, as_records
-from stream_masker.core.mechanisms import MECHANISMS, Microaggregation, SemanticNoise, mechanism
-from stream_masker.core.numeric import Numeric
+from stream_masker.core.mechanisms import MECHANISMS, Exponential, SemanticNoise, mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
 
@@ -31,7 +30,7 @@ def test_learning_and_masking_a_table_is_that_of_its_records(frame):
     keys = [b"%d" % row for row in range(120)]
     results = []
     for records in (RECORDS, frame):
-        noise = Microaggregation({"a": TAU, "b": TAU}, numeric={"age": Numeric()}, seed=SEED)
+        noise = Exponential({"a": TAU, "b": TAU}, seed=SEED)
         noise.learn_many(records)
         noise.calibrate()
         results.append((noise.mask_many(records, keys=keys), noise.statistics.to_dict()))

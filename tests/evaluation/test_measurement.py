@@ -36,7 +36,7 @@ def test_the_measures_equal_those_of_the_mechanism_itself():
     noise = data.calibrated(noise)
     masked = data.mask(noise)
     after = data.statistics_of(joined([type(data.whole)(240, masked.columns)]))
-    expected = utility(data.nominal_statistics, after, masked.distortions, noise.alpha, data.distances)
+    expected = utility(data.statistics, after, masked.distortions, noise.alpha, data.distances)
     assert replace(found.utility, attributes={}) == replace(expected, attributes={})
     for name, one in expected.attributes.items():
         assert asdict(found.utility.attributes[name]) == pytest.approx(asdict(one))
@@ -59,7 +59,7 @@ def test_every_mechanism_is_measured(name):
 
 def test_the_statistics_of_a_data_set_are_computed_once(monkeypatch):
     """Those of the original records for all candidates, and for each one those of the masked records."""
-    data, computed = dataset(numeric=False), []
+    data, computed = dataset(), []
 
     def counted(*given, **more):
         computed.append(given)
@@ -90,8 +90,8 @@ def test_samples_are_whole_records_of_the_data():
     parts = sampled(whole, 100, 40)
     assert [part.size for part in parts] == [50, 50]
     sample = joined(parts)
-    records = set(zip(whole.columns[0].codes, whole.columns[1].codes[::2], whole.numeric[:, 0], strict=True))
-    assert set(zip(sample.columns[0].codes, sample.columns[1].codes[::2], sample.numeric[:, 0], strict=True)) <= records
+    records = set(zip(whole.columns[0].codes, whole.columns[1].codes[::2], strict=True))
+    assert set(zip(sample.columns[0].codes, sample.columns[1].codes[::2], strict=True)) <= records
     assert sampled(whole, 0, 1000)[0].size == 240
 
 

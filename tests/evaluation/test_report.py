@@ -24,7 +24,7 @@ COMPARED = [
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluate(dataset(150, numeric=False), COMPARED, repeats=1)
+    return evaluate(dataset(150), COMPARED, repeats=1)
 
 
 def test_the_verdict_is_in_plain_sentences(evaluation):
@@ -70,7 +70,7 @@ def test_all_forms_have_the_same_figures(evaluation):
 
 
 def test_equal_data_give_equal_bytes_in_one_process_or_in_two(evaluation):
-    again = evaluate(dataset(150, numeric=False), COMPARED, processes=2, repeats=1)
+    again = evaluate(dataset(150), COMPARED, processes=2, repeats=1)
     for write in (report_html, report_data):
         assert write(evaluation) == write(again)
 

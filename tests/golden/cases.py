@@ -59,13 +59,6 @@ def nested(**sections: Any) -> Json:
     }
 
 
-NUMBERS: Json = {
-    "attributes": {
-        "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 99, "integer": True}},
-        "stay": {"path": "stay", "numeric": {"minimum": 0}, "missing": "keep"},
-    }
-}
-
 CASES: Mapping[str, Json] = {
     "noise": flat("tree", "semantic_noise"),
     "noise-paper": flat("graph", "semantic_noise", preset="paper", distribution="laplace"),
@@ -79,7 +72,7 @@ CASES: Mapping[str, Json] = {
     "vicus": flat("tree", "vicus", more={"calibration": {**WINDOW, "window_records": 60}}),
     "random": flat("tree", "random", more={"calibration": {**WINDOW, "window_records": 60}}),
     "rank-swapping": flat("tree", "rank_swapping", k=6),
-    "microaggregation": flat("tree", "microaggregation", k=4, more=NUMBERS),
+    "microaggregation": flat("tree", "microaggregation", k=4),
 }
 
 

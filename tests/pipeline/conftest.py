@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
@@ -19,7 +18,6 @@ from stream_masker.pipeline.plan import (
     AttributePlan,
     FieldPolicy,
     MessagePolicy,
-    NumericPlan,
     Place,
     Plan,
     RecordLimits,
@@ -78,7 +76,7 @@ DEFAULT_TABLE = {
 
 
 class FixedMechanism:
-    """Masks by a table of concept ids; other concepts become the root. Adds 1 to numbers.
+    """Masks by a table of concept ids; other concepts become the root.
 
     ``seen``: the batches and keys of all calls.
     """
@@ -86,11 +84,8 @@ class FixedMechanism:
     name = "fixed"
     needs_group = False
 
-    def __init__(
-        self, tables: Mapping[str, Mapping[str, str]], taxonomies: Mapping[str, Any], numeric: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, tables: Mapping[str, Mapping[str, str]], taxonomies: Mapping[str, Any]) -> None:
         self.attributes = tuple(taxonomies)
-        self.numeric_attributes = numeric
         self.seen: list[tuple[Batch, Any]] = []
         self.ready = True
         self._tables = [_table(tables.get(name, {}), taxonomies[name]) for name in taxonomies]
@@ -101,8 +96,7 @@ class FixedMechanism:
         self.seen.append((batch, keys))
         assert len(keys) == batch.size
         columns = tuple(_masked(column, table) for column, table in zip(batch.columns, self._tables, strict=True))
-        numbers = None if batch.numeric is None else batch.numeric + 1
-        return MaskedBatch(columns, tuple(Distortion(values=int((c.codes >= 0).sum())) for c in columns), numbers)
+        return MaskedBatch(columns, tuple(Distortion(values=int((c.codes >= 0).sum())) for c in columns))
 
 
 def _table(pairs: Mapping[str, str], taxonomy: Any) -> np.ndarray:
@@ -136,7 +130,6 @@ class Bench:
         message: Mapping[str, Any] | None = None,
         noise_key: str | None = None,
         limits: Mapping[str, int] | None = None,
-        numeric: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.ontology = Ontology.from_edges(edges, labels=labels, synonyms=synonyms)
         self.taxonomy = self.ontology.taxonomy()
@@ -151,10 +144,9 @@ class Bench:
             message=MessagePolicy(**(message or {})),
             noise_key=compile_path(noise_key) if noise_key else None,
             limits=RecordLimits(**(limits or {})),
-            numeric=tuple(_number(name, **given) for name, given in (numeric or {}).items()),
         )
         tables = tables or dict.fromkeys(attributes, DEFAULT_TABLE)
-        self.mechanism = FixedMechanism(tables, dict.fromkeys(attributes, self.taxonomy), tuple(numeric or ()))
+        self.mechanism = FixedMechanism(tables, dict.fromkeys(attributes, self.taxonomy))
         self.masker = RecordMasker(self.plan, self.mechanism, SECRET)
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
@@ -189,10 +181,6 @@ class Bench:
             concepts=concepts,
             **given,
         )
-
-
-def _number(name: str, path: str, missing: str = "reject", **kind: Any) -> NumericPlan:
-    return NumericPlan(name=name, path=compile_path(path), kind=Numeric(**kind), missing=missing)
 
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:

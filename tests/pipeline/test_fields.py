@@ -7,7 +7,7 @@ import re
 import orjson
 import pytest
 
-from stream_masker.pipeline.transforms import Pseudonyms, TransformContext
+from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.pipeline.walk import Reading, Tree
 
 PSEUDONYMS = Pseudonyms(b"secret")
@@ -20,11 +20,8 @@ def p(value):
 
 def treated_by(plan, record):
     """Treat a copy of a record by the field policy alone: values that masking replaces stay."""
-    context, document = (
-        TransformContext(PSEUDONYMS.of_bytes, PSEUDONYMS.offset_hash),
-        orjson.loads(orjson.dumps(record)),
-    )
-    Tree(plan, PSEUDONYMS, context).walk([document], Reading([]))
+    document = orjson.loads(orjson.dumps(record))
+    Tree(plan, PSEUDONYMS).walk([document], Reading({}))
     return document
 
 

@@ -129,7 +129,7 @@ class LeastGroup:
     name, needs_group, group_minimum = "grouping", True, 3
 
     def __init__(self, mechanism) -> None:
-        self.attributes, self.numeric_attributes = mechanism.attributes, mechanism.numeric_attributes
+        self.attributes = mechanism.attributes
         self.mechanism, self.sizes = mechanism, []
 
     def mask_batch(self, batch, keys):

@@ -14,7 +14,6 @@ from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.records import InputRecord
 
 CODE = {"a": {"path": "code"}}
-NUMBER = {"n": {"path": "n"}}
 
 
 class GroupMechanism:
@@ -24,7 +23,7 @@ class GroupMechanism:
 
     def __init__(self, mechanism, least):
         self.mechanism, self.group_minimum = mechanism, least
-        self.attributes, self.numeric_attributes = mechanism.attributes, mechanism.numeric_attributes
+        self.attributes = mechanism.attributes
         self.error = None
         self.sizes = []
 
@@ -38,7 +37,7 @@ class GroupMechanism:
 @pytest.fixture
 def grouped(bench):
     """A bench with a mechanism that needs groups of three records or more."""
-    on_bench = bench(CODE, numeric=NUMBER)
+    on_bench = bench(CODE)
     on_bench.mechanism = GroupMechanism(on_bench.mechanism, 3)
     on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"secret")
     return on_bench
@@ -131,7 +130,7 @@ def test_without_statistics_nothing_is_masked(grouped):
 @pytest.fixture
 def by_patient(bench):
     """A bench whose groups need records of three different patients."""
-    on_bench = bench(CODE, numeric=NUMBER)
+    on_bench = bench(CODE)
     on_bench.mechanism = GroupMechanism(on_bench.mechanism, 3)
     plan = replace(on_bench.plan, unit=compile_path("patient.id"))
     on_bench.masker = RecordMasker(plan, on_bench.mechanism, b"secret")

@@ -226,7 +226,7 @@ def test_plan_and_mechanism_must_agree(bench):
 class FaultyMechanism:
     """Applies ``defect`` to the result of every batch that contains the code ``fault``."""
 
-    name, attributes, numeric_attributes, needs_group = "faulty", ("a",), (), False
+    name, attributes, needs_group = "faulty", ("a",), False
 
     def __init__(self, mechanism, fault, defect):
         self.mechanism, self.fault, self.defect = mechanism, fault, defect

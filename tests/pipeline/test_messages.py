@@ -11,7 +11,6 @@ import pytest
 from calibration_bench import array_block, block
 
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import SparseCounts, same_counts
 from stream_masker.errors import StatisticsError
@@ -35,7 +34,6 @@ from stream_masker.pipeline.style import Style, StyleCounts
 TAU = Ontology.from_edges([(c, "a") for c in "bcdefg"]).taxonomy()
 TAXONOMIES = {"one": TAU, "two": TAU}
 CONTEXT = Context.of({"sex": ["f", "m"]})
-NUMBERS = np.array([[1.0, 2.0], [3.0, np.nan]])
 
 
 def encoded(one: Block, **options: Any) -> bytes:
@@ -47,11 +45,6 @@ def bits(one: Block) -> Block:
     return replace(one, original=replace(one.original, values=values))
 
 
-def numeric(one: Block) -> Block:
-    moments = Moments.of(NUMBERS)
-    return replace(one, original=replace(one.original, numeric=moments), masked=replace(one.masked, numeric=moments))
-
-
 def contextual(one: Block) -> Block:
     return replace(one, original=replace(one.original, contexts={1: one.original}))
 
@@ -61,7 +54,6 @@ KINDS: dict[str, tuple[Block, dict[str, Any], dict[str, Any]]] = {
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}, {}),
     "styles": (replace(block(0), styles=(StyleCounts(codes=3), StyleCounts(dotless=1))), {}, {}),
     "noise keys": (bits(block(0)), {}, {}),
-    "numbers": (numeric(block(0)), {"numeric": ("age", "los")}, {"numeric": ("age", "los")}),
     "contexts": (contextual(block(0)), {"context": CONTEXT.fingerprint}, {"context": CONTEXT}),
     "no records": (replace(block(0, []), rejected={"not_json": 1}), {}, {}),
 }
@@ -91,7 +83,6 @@ BROKEN: list[tuple[tuple[str | int, ...], object]] = [
     (("last_offset",), 29),
     (("taxonomies", "one"), "another build"),
     (("taxonomies",), {}),
-    (("numeric",), ["age"]),
     (("context",), "another"),
     (("rejected",), {"missing": -1}),
     (("unchanged",), 11),
@@ -115,7 +106,6 @@ BROKEN: list[tuple[tuple[str | int, ...], object]] = [
     (("original", "pairs", "0,1", "keys"), [49]),
     (("original", "events"), {"0,1,2": {}}),
     (("original", "contexts"), {"0": {}}),
-    (("original", "moments"), {"count": [[1]]}),
     (("masked",), REMOVED),
     (("masked", "records"), 2**62),
 ]

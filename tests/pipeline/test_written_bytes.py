@@ -112,7 +112,6 @@ class PlacedMechanism:
 
     name = "placed"
     needs_group = False
-    numeric_attributes = ()
     targets: Sequence[int] = (0,)
 
     def __init__(self, attributes: Sequence[str]) -> None:
@@ -120,7 +119,7 @@ class PlacedMechanism:
 
     def mask_batch(self, batch: Batch, keys: Any) -> MaskedBatch:
         columns = tuple(Column(self._placed(column.codes), column.offsets) for column in batch.columns)
-        return MaskedBatch(columns, (Distortion(),) * len(columns), batch.numeric)
+        return MaskedBatch(columns, (Distortion(),) * len(columns))
 
     def _placed(self, codes: np.ndarray) -> np.ndarray:
         return np.where(codes >= 0, np.resize(np.array(self.targets, np.int32), len(codes)), codes)

@@ -15,11 +15,11 @@ from stream_masker.pipeline.paths import (
     Path,
     PathTrie,
     Step,
-    reader,
+    first_values,
     selects,
 )
 from stream_masker.pipeline.plan import Action, policy_trie
-from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, TransformContext, key_text
+from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, key_text
 from tests.pipeline.conftest import SECRET
 
 Place: TypeAlias = tuple[Any, ...]
@@ -52,19 +52,14 @@ class Twin:
     def __init__(self, on_bench: Any, document: dict[str, Any]) -> None:
         self.plan, self.mechanism, self.document = on_bench.plan, on_bench.mechanism, document
         self.pseudonyms = Pseudonyms(SECRET)
-        self.context = TransformContext(self.pseudonyms.of_bytes, self.pseudonyms.offset_hash)
         self.actions = list(paths_of(policy_trie(self.plan)))
         self.causes: set[tuple[str, str | None]] = set()
         self.written: dict[Place, Any] = {}
         self.masked: Any = None
-        keys = (transform.key for transform in self.plan.fields.transformed.values())
-        self.context.keys = {key: key_text(reader(key)(document)) or None for key in keys if key is not None}
-        if self.plan.noise_key is not None and not key_text(reader(self.plan.noise_key)(document)):
+        if self.plan.noise_key is not None and not key_text(*first_values([document], self.plan.noise_key)):
             self.causes.add(("missing_noise_key", self.plan.noise_key.text))
         for number, attribute in enumerate(self.plan.attributes):
             self.mask_codes(number, attribute)
-        for number in self.plan.numeric:
-            self.mask_number(number)
         if not self.causes:
             self.masked = self.treated(
                 document, (), Action.KEEP if self.plan.fields.unlisted == "keep" else Action.DROP
@@ -107,27 +102,6 @@ class Twin:
             return None, None
         mask = int(self.mechanism._tables[number][position])
         return concepts.taxonomy.ids[mask], concepts.taxonomy.labels[mask] or None
-
-    def mask_number(self, number: Any) -> None:
-        try:
-            places = [place for _, found in self.elements(number.path.steps) for place in found]
-        except Misshapen:
-            self.causes.add(("wrong_shape", None))
-            return
-        values = [value_at(self.document, place) for place in places]
-        if number.missing == "keep":
-            values = [value for value in values if value is not None]
-        if not values:
-            self.reject_missing(number, number.path)
-            self.written |= dict.fromkeys(places)
-            return
-        if type(values[0]) not in (int, float):
-            self.causes.add(("not_a_number", number.path.text))
-        elif number.kind.integer and not float(values[0]).is_integer():
-            self.causes.add(("number_out_of_range", number.path.text))
-        else:
-            for place in places:
-                self.written[place] = None if value_at(self.document, place) is None else values[0] + 1
 
     def reject_missing(self, attribute: Any, path: Path) -> None:
         if attribute.missing == "reject":
@@ -200,7 +174,7 @@ class Twin:
 
     def leaf(self, value: Any, action: Action, transformed: list[Path]) -> Any:
         if action is Action.TRANSFORM and len(transformed) == 1:
-            return self.plan.fields.transformed[transformed[0]].of_value(value, self.context)
+            return self.plan.fields.transformed[transformed[0]].of_value(value, self.pseudonyms)
         if action is Action.PSEUDONYMIZE:
             return self.pseudonyms.of_value(value)
         return value if action is Action.KEEP else DROPPED

@@ -15,12 +15,12 @@ from support.small_configuration import write_small
 from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
 from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
 from stream_masker.pipeline.versions import StatisticsMessage
-from stream_masker.service.audit import authentic_versions
 from stream_masker.service.calibrator.bootstrap import history_of
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.statistics import ActiveStatistics, VersionBuffer
+from stream_masker.service.worker.statistics import ActiveStatistics
 
 SECRET = b"the secret of all processes"
 HUGE = 999_999_999_999_999_999
@@ -117,7 +117,7 @@ def test_a_forged_version_changes_nothing_in_a_worker(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refused: Counter[str] = Counter()
-    buffer = VersionBuffer(seal, lambda cause: refused.update([cause]))
+    buffer = Versions(seal, lambda cause: refused.update([cause]))
     active = ActiveStatistics(Masking(configuration), None)
     forged = forgeries(genuine[-1], configuration, seal)[kind]
     for message in genuine:
@@ -169,16 +169,6 @@ def test_a_forged_version_changes_nothing_in_a_calibrator(
     assert (history.newest, history.versions, history.refused) == (before.newest, before.versions, 0)
     assert (history.latest, history.windowed) == (before.latest, before.windowed)
     assert history.expired(2) == before.expired(2), "no genuine version is deleted because of a forged one"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_forged_version_changes_nothing_in_an_audit(
-    kind: str, configuration: Configuration, genuine: list[StatisticsMessage], seal: TopicSeal
-) -> None:
-    written: list[Any] = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
-    forged = Message(*forgeries(genuine[-1], configuration, seal)[kind])
-    versions = authentic_versions([*written, forged], seal)
-    assert versions == {message.version: encode_statistics(message) for message in genuine}
 
 
 def test_a_forged_block_is_refused_and_the_session_goes_on(

@@ -65,16 +65,17 @@ class CalibrationBench:
         configuration, key, written = self.components.configuration, b"", 0
         if isinstance(block, Block):
             key, written, subject = block_key(block), block.timestamp, self.components.subject
-            raw = encode_block(block, subject.taxonomies, configuration="0", numeric=subject.numeric)
+            raw = encode_block(block, subject.taxonomies, configuration="0")
             block = topic_seal(configuration, configuration.topics.calibration).seal(key, raw)
         self.calibration.merge(offset, written, key, block)
 
     def advance(self, now: float) -> int:
-        """Compute and publish all that is due at a time, in seconds; return the number of tasks."""
+        """Compute and publish all that is due at a time, in seconds; return the number of tasks, without
+        those of the risk."""
         tasks = 0
         while (task := self.calibration.next_task(now)) is not None:
             task()
-            tasks += 1
+            tasks += task != self.calibration.assess
         return tasks
 
     @property

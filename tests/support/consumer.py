@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.worker.groups import BatchLimits
 from stream_masker.service.worker.source import Source
 
@@ -128,23 +127,8 @@ class FakeClient:
 def source_of(client: FakeClient, **more: Any) -> Source:
     """Return a source that reads from the client, with the client's clock, and has joined the group."""
     nothing = lambda *_: None  # noqa: E731
-    hooks = {"running": lambda: True, "has_place": lambda _: True, "before_revoke": nothing, "forget": nothing}
+    hooks = {"running": lambda: True, "places": 100, "before_revoke": nothing, "forget": nothing}
     limits = more.pop("limits", BatchLimits(records=4, size=10_000, delay=1.0))
     source = Source(client, TOPIC, limits, clock=lambda: client.now, **{**hooks, **more})
     source.join()
     return source
-
-
-def part(number: int) -> Partition:
-    """A partition of the input topic."""
-    return Partition(TOPIC, number)
-
-
-def parts(*numbers: int) -> set[Partition]:
-    """Partitions of the input topic."""
-    return set(map(part, numbers))
-
-
-def offsets(by_number: Mapping[int, int]) -> dict[Partition, int]:
-    """Offsets by partition of the input topic."""
-    return {part(number): offset for number, offset in by_number.items()}

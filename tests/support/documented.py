@@ -11,7 +11,7 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Masked
 from stream_masker.service.configuration import configuration_schema, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.kafka.names import consumer_group_id
+from stream_masker.service.kafka.access import consumer_group_id
 from stream_masker.service.observability.metrics import ALL_METRICS
 
 __all__ = [

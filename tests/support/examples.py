@@ -21,7 +21,7 @@ from support.documentation import ROOT, blocks
 
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.events.synthetic import SyntheticDischarges
 
 FOLDER = ROOT / "examples"
 HEADINGS = {
@@ -61,7 +61,7 @@ def events(name: str) -> Iterator[dict[str, Any]]:
         yield from synthea.bundles(RECORDS[name] - 1)
         return
     nested = parse_configuration(documented_configuration("nested"))
-    generated = synthetic_discharges(nested, seed=17).events(RECORDS[name] - 1)
+    generated = SyntheticDischarges(nested, seed=17).events(RECORDS[name] - 1)
     yield from map({"flat": _flat, "nested": dict, "fhir": _encounter}[name], generated)
 
 

@@ -23,20 +23,19 @@ from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics, ProcessName, process_registry
-from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
+from stream_masker.service.worker.transactions import TransactionCounts
 
-NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
+ATTRIBUTES = ("one", "two")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
 """Concept ids, one of which is sensitive; none of them may appear in a label."""
 
 LABEL = "A disease"
 """The label of all concepts."""
 
-PARTITIONS = (Partition("discharges", 0), Partition("admissions", 3))
+PARTITIONS = (0, 3)
 RECORDS = 10
 
 
@@ -78,9 +77,10 @@ def worker_metrics() -> RecordingMetrics:
     active = SimpleNamespace(version=3, refusals=1, refused="version 4")
     report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
     source = {
-        "unreadable": dict,
+        "topic": "discharges",
+        "unreadable": {},
         "take_skipped": lambda: 2,
-        "waiting": frozenset(),
+        "waiting": set(),
         "lag": lambda: dict.fromkeys(PARTITIONS, 7),
     }
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
@@ -89,7 +89,8 @@ def worker_metrics() -> RecordingMetrics:
         records=10,
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
-        suppressed=Counter({NOMINAL[0]: 2}),
+        suppressed=Counter({ATTRIBUTES[0]: 2}),
+        generalized=Counter({ATTRIBUTES[0]: 1}),
         blocks_left_out=1,
     )
     report.committed(counts, 0.3)
@@ -110,13 +111,11 @@ def write_configuration(folder: Path) -> Configuration:
     root, *children = CONCEPTS
     links = [*((child, root) for child in children[:2]), *((child, children[0]) for child in children[2:])]
     rows = [f"{child},{parent},{LABEL}" for child, parent in links]
-    nominal = {name: {"path": name, "ontology": "small"} for name in NOMINAL}
-    numeric = {name: {"path": name, "numeric": {}} for name in NUMERIC}
     path = write_small(
         folder,
         rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
-        attributes={**nominal, **numeric},
-        internal_topics={"encryption": False},
+        attributes={name: {"path": name, "ontology": "small"} for name in ATTRIBUTES},
+        secret=b"0123456789abcdef",
         publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )
@@ -124,11 +123,11 @@ def write_configuration(folder: Path) -> Configuration:
 
 
 def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None:
-    """Set the metrics of the risk that only transport has, which takes no numeric attributes."""
-    taxonomies = {name: components.subject.taxonomies[name] for name in NOMINAL}
+    """Set the metrics of the risk that only transport has."""
+    taxonomies = {name: components.subject.taxonomies[name] for name in ATTRIBUTES}
     transport = SemanticTransport(taxonomies, alpha=0.3, certainty=1.0, least=1, seed=b"a seed of sixteen bytes")
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
-    transport.learn_many([dict.fromkeys(NOMINAL, code) for code in codes])
+    transport.learn_many([dict.fromkeys(ATTRIBUTES, code) for code in codes])
     transport.calibrate()
     set_risk_metrics(metrics, VersionRisk(transport.risk(), 0.0, 0.0, (), promise=transport.promise))
 
@@ -157,6 +156,5 @@ def block(offset: int) -> Block:
 
 def counts(seed: int) -> Counts:
     rng = np.random.default_rng(seed)
-    columns = tuple(Column(rng.integers(0, len(CONCEPTS), RECORDS).astype(np.int32)) for _ in NOMINAL)
-    numbers = rng.normal(size=(RECORDS, len(NUMERIC)))
-    return count_batch(Batch(RECORDS, columns, numeric=numbers), [len(CONCEPTS)] * len(NOMINAL))
+    columns = tuple(Column(rng.integers(0, len(CONCEPTS), RECORDS).astype(np.int32)) for _ in ATTRIBUTES)
+    return count_batch(Batch(RECORDS, columns), [len(CONCEPTS)] * len(ATTRIBUTES))

@@ -73,8 +73,5 @@ TAXONOMIES: Mapping[str, Callable[[], Taxonomy]] = {
 @cache
 def snomed_shaped(concepts: int) -> Taxonomy:
     """A generated hierarchy with the shape of SNOMED CT."""
-    links = hierarchy(concepts, np.random.default_rng(1))
-    parents: dict[str, list[str]] = {str(concept): [] for concept in range(concepts)}
-    for child, parent in zip(links.children.tolist(), links.parents.tolist(), strict=True):
-        parents[str(child)].append(str(parent))
-    return Ontology.from_parents(parents).taxonomy()
+    links = (map(str, ends.tolist()) for ends in hierarchy(concepts, np.random.default_rng(1)))
+    return Ontology.from_edges(zip(*links, strict=True)).taxonomy()

@@ -89,10 +89,6 @@ def plans(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     """The attributes and the other arguments of a ``Bench``. A few plans are not valid."""
     some, more = _Paths(draw), dict[str, Any]()
     attributes = {f"x{number}": _attribute(draw, some) for number in range(draw(st.integers(1, 3)))}
-    if one_in(draw, 3):
-        (path,) = some.masked(least=1)
-        missing = draw(st.sampled_from(["keep", "reject"]))
-        more["numeric"] = {"y": {"path": path, "missing": missing, "integer": draw(st.booleans())}}
     if one_in(draw, 5):
         more["noise_key"] = draw(paths())
     more["unlisted"] = draw(st.sampled_from(["keep", "drop"]))
@@ -106,7 +102,6 @@ def documents(draw: st.DrawFn, plan: Any) -> dict[str, Any]:
     """A document in which most paths of a plan select values."""
     policy = plan.fields
     read = [path for a in plan.attributes for path in a.written if path == a.path or not one_in(draw, 3)]
-    read += [number.path for number in plan.numeric]
     read += [path for path in (plan.noise_key,) if path is not None]
     kept = [path for path in (*policy.keep, *policy.drop, *policy.pseudonymize, *policy.transformed) if one_in(draw, 2)]
     document: Any = {"a": 1} if one_in(draw, 10) else {}

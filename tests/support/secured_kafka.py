@@ -9,11 +9,9 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -37,7 +35,7 @@ from polling import wait
 
 SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
 USERS = (*SERVICE_USERS, "ada", "eve")
-"""The principals of ``topics --acls``, and two users without any access."""
+"""A user for each role of ``topics --acls``, and two users without any access."""
 
 EVERY = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
@@ -78,9 +76,9 @@ class SecuredKafka:
             "ssl.key.location": str(self.folder / f"{user}.key"),
         }
 
-    def allow(self, commands: Iterable[str]) -> None:
-        """Add the access rules of ``kafka-acls.sh`` commands."""
-        self.add(binding for command in commands for binding in acl_bindings(command))
+    def allow(self, lines: Iterable[str]) -> None:
+        """Add the access rules of the lines that ``topics --acls`` prints."""
+        self.add(binding for line in lines for binding in acl_bindings(line))
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
         """Add access rules, and wait until the broker applies them."""
@@ -90,21 +88,16 @@ class SecuredKafka:
         wait(lambda: added <= set(admin.describe_acls(EVERY).result(20)), "the access rules")
 
 
-def acl_bindings(command: str) -> Iterator[AclBinding]:
-    """The rules that a ``kafka-acls.sh --add`` command would add."""
-    words = shlex.split(command)
-    values = dict(zip(words, [*words[1:], ""], strict=True))
-    operations = [value for name, value in pairwise(words) if name == "--operation"]
-    (kind,) = {"--topic", "--group", "--transactional-id"} & set(words)
-    prefixed = values.get("--resource-pattern-type") == "prefixed"
-    assert words[0] == "kafka-acls.sh"
-    assert "--add" in words
+def acl_bindings(line: str) -> Iterator[AclBinding]:
+    """The rules of a line: the user of the role may do each operation."""
+    role, kind, name, *operations = line.split()
+    pattern = ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
     for operation in operations:
         yield AclBinding(
-            ResourceType[kind.removeprefix("--").replace("-", "_").upper()],
-            values[kind],
-            ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
-            values["--allow-principal"],
+            ResourceType[kind.replace("-", "_").upper()],
+            name.removesuffix("*"),
+            pattern,
+            f"User:stream-masker-{role}",
             "*",
             AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()],
             AclPermissionType.ALLOW,

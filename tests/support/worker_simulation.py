@@ -21,14 +21,12 @@ from results import result_of
 
 from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
-from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
-from stream_masker.service.worker.outcomes import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.transactions import AbortedError, SessionLostError
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError, TransactionCounts
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
 PARTITIONS = 3
@@ -269,12 +267,12 @@ class SimulatedTransactions:
         self.broker.resolve()
         self.opened = True
 
-    def write(self, results: Mapping[Partition, Result], group: object) -> Future[TransactionCounts]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[TransactionCounts]:
         assert self.opened
         assert not self.lost, "written on a lost producer"
         assert self.simulation.pending is None, "two transactions at a time"
-        records = [(p.number, offset) for p, result in results.items() for offset in result.offsets]
-        offsets = {p.number: result.offsets[-1] + 1 for p, result in results.items()}
+        records = [(partition, offset) for partition, result in results.items() for offset in result.offsets]
+        offsets = {partition: result.offsets[-1] + 1 for partition, result in results.items()}
         transaction = Transaction(records, offsets, group)
         self.simulation.pending, self.stuck = transaction, self.fails(0.05)
         return transaction.future
@@ -298,7 +296,7 @@ class SimulatedTransactions:
         else:
             transaction.future.set_result(TransactionCounts(masked=len(transaction.records)))
 
-    def is_stuck(self, waited: float, limit: float) -> bool:
+    def is_stuck(self) -> bool:
         """A transaction that is given up may still end in the brokers."""
         self.progress()
         if not self.stuck:
@@ -386,7 +384,7 @@ class Simulation:
             "in",
             BatchLimits(records=6, size=1_000, delay=0.2),
             running=self.liveness.beat,
-            has_place=lambda _: True,
+            places=PARTITIONS,
             before_revoke=before_revoke,
             forget=forget,
             clock=lambda: self.now,

@@ -2,7 +2,7 @@
 
 * ``base``: the contract that every mechanism meets. ``windowed``: the common implementation over a sliding window.
 * ``options``: validation of parameters that several mechanisms share.
-* ``encoding``: records to columns of positions and numbers, and back.
+* ``encoding``: records to columns of positions, and back.
 
 The mechanisms:
 

@@ -14,11 +14,10 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, distance_on, distortion_of
-from stream_masker.core.dtypes import Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
 from stream_masker.core.mechanisms.options import MethodCard, Parameters, created, signature_of
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.risk import Risk
@@ -41,9 +40,9 @@ class Mechanism(ABC):
     ``calibrate`` and ``restore`` change the statistics in force. The same key with the same statistics gives the same
     masked record, alone or in a batch of any size.
 
-    A record maps each nominal attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to
-    None (absent), and each numeric attribute to a number or None. Where a sequence of records is expected, a pyarrow
-    Table, a pandas DataFrame or a polars DataFrame does too (extra ``frames``): a row is a record.
+    A record maps each attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to None
+    (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
+    too (extra ``frames``): a row is a record.
 
     A mechanism implements ``_prepare``, which validates statistics and derives what masking needs from them, and
     ``mask_batch``. It overrides ``_model`` if masking needs more of the window than its statistics.
@@ -73,14 +72,13 @@ class Mechanism(ABC):
         """Give a constructor that takes its parameters by name a signature that has them."""
         super().__init_subclass__()
         if "method_card" in cls.__dict__ and any(p.kind is p.VAR_KEYWORD for p in signature(cls).parameters.values()):
-            cls.__signature__ = signature_of(cls.parameters_type, numeric=cls.method_card.numeric)  # type: ignore[attr-defined]
+            cls.__signature__ = signature_of(cls.parameters_type)  # type: ignore[attr-defined]
 
     def __init__(
         self,
         taxonomies: Mapping[str, Taxonomy],
         *,
         parameters: Parameters | None = None,
-        numeric: Mapping[str, Numeric] | None = None,
         seed: bytes,
         **given: Any,
     ) -> None:
@@ -88,21 +86,17 @@ class Mechanism(ABC):
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``parameters``: of ``parameters_type``; or its fields by name (``given``).
-        * ``numeric``: the numeric attributes, for mechanisms that mask them (``method_card.numeric``).
         * ``seed``: the secret, of at least 16 bytes, from which ``mask_one`` and ``mask_many`` derive random words.
 
         Raises ParameterError, which names the value given and the values allowed.
         """
-        if numeric and not self.method_card.numeric:
-            raise ParameterError(f"{self.name} masks nominal attributes only: remove the numeric {', '.join(numeric)}")
         self.parameters = created(self.parameters_type, parameters, given)
-        self._attributes = encoding.checked_attributes(taxonomies, numeric)
+        self._attributes = encoding.checked_attributes(taxonomies)
         self._taxonomies = dict(taxonomies)
-        self._numeric = encoding.checked_numeric(numeric, self._taxonomies)
         self._distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
         window, age = self.parameters.window, self.parameters.window_age
-        self._window = SlidingWindow(sizes, records=window, age=age, numeric=len(self._numeric))
+        self._window = SlidingWindow(sizes, records=window, age=age)
         self._secret = Secret(checked_seed(seed))
         self._statistics: Statistics | None = None
         self._counts: Counts | None = None
@@ -112,18 +106,13 @@ class Mechanism(ABC):
         """Return the attributes and the statistics in force."""
         shown = self._statistics
         state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
-        attributes = ", ".join([*(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items()), *self._numeric])
+        attributes = ", ".join(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items())
         return f"<{type(self).__name__}({{{attributes}}}), {state}>"
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names of the nominal attributes, in the order of every column, row and matrix."""
+        """The names of the attributes, in the order of every column, row and matrix."""
         return self._attributes
-
-    @property
-    def numeric_attributes(self) -> tuple[str, ...]:
-        """The names of the numeric attributes, in the order of ``Batch.numeric``."""
-        return tuple(self._numeric)
 
     @property
     def distances(self) -> tuple[Distance, ...]:
@@ -166,22 +155,16 @@ class Mechanism(ABC):
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
         Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises
-        ParameterError for a nominal value that is not a concept id, a list of them, or None, and for a numeric value
-        that is neither None nor a number that the attribute allows.
+        ParameterError for a value that is not a concept id, a list of them, or None.
         """
-        records = self._as_records(records)
-        batch = encoding.encode(records, self._taxonomies, others=self._numeric)
-        return replace(batch, numeric=encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
+        return encoding.encode(self._as_records(records), self._taxonomies)
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, (*self._attributes, *self._numeric), required=self._attributes)
+        return as_records(records, self._attributes, required=self._attributes)
 
-    def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
-        """Decode masked columns to records of concept ids and numbers."""
-        rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
-        if masked.numeric is not None:
-            encoding.decode_numbers(rows, masked.numeric, self._numeric)
-        return rows
+    def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
+        """Decode masked columns to records of concept ids."""
+        return encoding.decode(masked, self._taxonomies)
 
     def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:
         """Add a record to the calibration window.
@@ -241,7 +224,6 @@ class Mechanism(ABC):
             version=version,
             rollup_depth=self.parameters.rollup_depth,
             previous=self._statistics,
-            numeric=self.numeric_attributes,
         )
         return self.completed(statistics, counts)
 
@@ -346,9 +328,6 @@ class Mechanism(ABC):
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
         for name, taxonomy in self._taxonomies.items():
             unpack_observed(statistics.observed[name], len(taxonomy))
-        names = statistics.numeric.names if statistics.numeric else ()
-        if names != self.numeric_attributes:
-            raise StatisticsError(f"the statistics have the numeric attributes {names}, not {self.numeric_attributes}")
         self._prepared = self._prepare(statistics)
         self._statistics, self._counts = statistics, counts
 
@@ -364,18 +343,10 @@ class Mechanism(ABC):
             raise ParameterError(
                 f"the batch has {len(batch.columns)} columns, but the attributes are {self._attributes}"
             )
-        if (0 if batch.numeric is None else batch.numeric.shape[1]) != len(self._numeric):
-            raise ParameterError(f"the batch does not have one numeric column for each of {self.numeric_attributes}")
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
-    def _masked(
-        self,
-        batch: Batch,
-        codes: Sequence[Int32Array],
-        truncated: Iterable[int] = repeat(0),
-        numeric: Float64Matrix | None = None,
-    ) -> MaskedBatch:
+    def _masked(self, batch: Batch, codes: Sequence[Int32Array], truncated: Iterable[int] = repeat(0)) -> MaskedBatch:
         """Return the batch with other values, without noise.
 
         ``codes``: those of each column. ``truncated``: of each column, the number of values that could not be masked.
@@ -383,11 +354,11 @@ class Mechanism(ABC):
         columns = [Column(own, column.offsets) for own, column in zip(codes, batch.columns, strict=True)]
         parts = zip(batch.columns, codes, self._distances, truncated)  # noqa: B905 - of the last there may be more
         distortions = [distortion_of(old.codes, new, d, truncated=number) for old, new, d, number in parts]
-        return MaskedBatch(tuple(columns), tuple(distortions), numeric)
+        return MaskedBatch(tuple(columns), tuple(distortions))
 
     def _mask_many(self, records: Sequence[Record], batch: Batch, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         require_keys(keys, batch.size)
-        masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
+        masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
         for name, column in zip(self._attributes, batch.columns, strict=True):
             if column.is_array:
                 encoding.leave_absent(name, records, masked)

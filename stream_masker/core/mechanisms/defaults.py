@@ -1,6 +1,6 @@
 """The mechanism for attributes and parameters that leave it open: semantic noise, the mechanism of the papers.
 
-Numbers are masked by microaggregation alone, and parameters that only semantic transport has ask for it.
+Parameters that only semantic transport has ask for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Collection
 from inspect import signature
 from typing import Any, NamedTuple
 
-from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
@@ -29,10 +28,8 @@ class DefaultMechanism(NamedTuple):
     reason: str = ""
 
 
-def default_mechanism(parameters: Collection[str], *, numeric: Collection[str] = ()) -> DefaultMechanism:
-    """Return the mechanism for these names of parameters and of numeric attributes."""
-    if numeric:
-        return DefaultMechanism(Microaggregation.name, f"no other masks numbers, and {', '.join(numeric)} has them")
+def default_mechanism(parameters: Collection[str]) -> DefaultMechanism:
+    """Return the mechanism for these names of parameters."""
     only = signature(SemanticTransport).parameters.keys() - signature(SemanticNoise).parameters.keys()
     if of_transport := sorted(only.intersection(parameters)):
         return DefaultMechanism(SemanticTransport.name, f"only semantic_transport has {', '.join(of_transport)}")

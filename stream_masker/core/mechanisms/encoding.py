@@ -1,10 +1,9 @@
-"""The encoding of records of concept ids and numbers as columns, and the decoding."""
+"""The encoding of records of concept ids as columns, and the decoding."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice, pairwise, repeat
-from math import isnan
 from typing import TypeAlias
 
 import numpy as np
@@ -12,13 +11,12 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dataframes import check_fields
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
-from stream_masker.core.numeric import Numeric
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.validation import require_mapping, require_type
+from stream_masker.core.validation import require_mapping
 from stream_masker.errors import ParameterError, UnknownConceptError
 
-Value: TypeAlias = str | list[str] | float | None
+Value: TypeAlias = str | list[str] | None
 Record: TypeAlias = Mapping[str, Value]
 
 NO_CONCEPT = ""
@@ -28,14 +26,12 @@ NAMED_RECORDS = 100
 """The number of records whose names are compared first: nearly always they have all attributes."""
 
 
-def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], *, others: Collection[str] = ()) -> Batch:
+def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Batch:
     """Encode records as a batch. Fields that are not attributes are ignored; a missing attribute is absent.
 
     Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
     for a value that is not a concept id, a list of them, or None, for an attribute with lists in some records and
     single ids in others, and for names of attributes that seem to be misspelt (``core.dataframes.check_fields``).
-
-    ``others``: the names of attributes without a taxonomy.
     """
     for index, record in enumerate(records):
         if type(record) is not dict and not isinstance(record, Mapping):
@@ -44,7 +40,7 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], *, oth
             )
     if records and taxonomies.keys() - set().union(*islice(records, NAMED_RECORDS)):
         whose = "no record" if len(records) > 1 else "the record"
-        check_fields(whose, set().union(*records), [*taxonomies, *others])
+        check_fields(whose, set().union(*records), list(taxonomies))
     return Batch(len(records), tuple(_column(name, _values_of(name, records), tau) for name, tau in taxonomies.items()))
 
 
@@ -127,17 +123,13 @@ def leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str
 EXAMPLE_TAXONOMIES = "{'principal': ontology.taxonomy()}"
 
 
-def checked_attributes(
-    taxonomies: Mapping[str, Taxonomy], numeric: Mapping[str, object] | None = None
-) -> tuple[str, ...]:
-    """Return the names of the nominal attributes, in order; empty if all attributes are numeric.
+def checked_attributes(taxonomies: Mapping[str, Taxonomy]) -> tuple[str, ...]:
+    """Return the names of the attributes, in order.
 
     Raises ParameterError if there is no attribute at all, or an attribute without a taxonomy.
     """
     require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
-    if numeric is not None:
-        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
-    if not taxonomies and not numeric:
+    if not taxonomies:
         raise ParameterError("there is no attribute to mask: give at least one taxonomy")
     for name, tau in taxonomies.items():
         if not isinstance(tau, Taxonomy):
@@ -145,56 +137,3 @@ def checked_attributes(
                 f"the taxonomy of {name!r} is of type {type(tau).__name__}: use a Taxonomy, as in {EXAMPLE_TAXONOMIES}"
             )
     return tuple(taxonomies)
-
-
-def checked_numeric(numeric: Mapping[str, Numeric] | None, nominal: Mapping[str, object]) -> dict[str, Numeric]:
-    """Return the numeric attributes by name. Raises ParameterError if a name is also a nominal attribute's."""
-    given = dict(numeric or {})
-    for name, attribute in given.items():
-        require_type(f"the numeric attribute {name!r}", attribute, Numeric)
-        if name in nominal:
-            raise ParameterError(f"{name}: an attribute is either nominal, with a taxonomy, or numeric, not both")
-    return given
-
-
-def encode_numbers(records: Sequence[Record], numeric: Mapping[str, Numeric]) -> Float64Matrix:
-    """Encode numbers as (n, q) float64, NaN if absent.
-
-    Raises ParameterError, which names attribute and record but never the value, for a value that is not a number or
-    that the attribute does not allow.
-    """
-    columns = [_numbers(name, _values_of(name, records), attribute) for name, attribute in numeric.items()]
-    return np.stack(columns, axis=1)
-
-
-def _numbers(name: str, values: Sequence[Value], attribute: Numeric) -> Float64Array:
-    for index, value in enumerate(values):
-        if type(value) not in (int, float, type(None)):
-            raise ParameterError(
-                f"attribute {name!r} of record {index} is neither a number nor None: it holds a {type(value).__name__}"
-            )
-    absent = np.array([value is None for value in values], np.bool_)
-    numbers = np.array([_float(value) for value in values], np.float64)
-    invalid = ~absent & ~attribute.admits(numbers)
-    if invalid.any():
-        what = "whole numbers" if attribute.integer else "numbers"
-        raise ParameterError(
-            f"attribute {name!r} of record {int(invalid.argmax())} holds a number that is not allowed: "
-            f"use {what} of magnitude up to 2**53 in [{attribute.lower:g}, {attribute.upper:g}]"
-        )
-    return numbers
-
-
-def _float(value: object) -> float:
-    """Return the value as a float; NaN, which no attribute allows, for None and integers too large for a float."""
-    try:
-        return float("nan") if value is None else float(value)  # type: ignore[arg-type]
-    except OverflowError:
-        return float("nan")
-
-
-def decode_numbers(rows: Sequence[dict[str, Value]], values: Float64Matrix, numeric: Mapping[str, Numeric]) -> None:
-    """Write masked numbers into records: int for an integer attribute, None for NaN."""
-    for (name, attribute), column in zip(numeric.items(), values.T.tolist(), strict=True):
-        for row, value in zip(rows, column, strict=True):
-            row[name] = None if isnan(value) else int(value) if attribute.integer else value

@@ -16,9 +16,8 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, I
 from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.options import MethodCard, parameter
-from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_number_words, draw_words, key_words, uniforms
+from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, key_words, uniforms
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
@@ -50,12 +49,10 @@ class MicroaggregationParameters(GroupParameters):
 
 
 class _WindowModel(NamedTuple):
-    """The weight of each attribute in the S-distance, and its mean over the window; nominal means are positions."""
+    """The weight of each attribute in the S-distance, and its mean over the window, a position."""
 
     weights: Float64Array
     means: Int32Array
-    numeric_weights: Float64Array
-    numeric_means: Float64Array
 
 
 class Microaggregation(GroupMechanism[_WindowModel]):
@@ -64,38 +61,35 @@ class Microaggregation(GroupMechanism[_WindowModel]):
     MDAV (``mdav``) forms the groups among the records that are masked together, by the S-distance (2013: equation 7)
     with the variances of the calibration window. With ``semantic``, marginalities use the semantic distance, and the
     mean is the least marginal value of the group. With ``classic``, the paper's baseline, the distance is 0 for equal
-    values and 1 for others, and the mean is the mode. Means of integer attributes are rounded. The paper leaves ties
-    open; here the records' random words break them.
+    values and 1 for others, and the mean is the mode. The paper leaves ties open; here the records' random words break
+    them.
 
-    By equation (7) as printed (``scaling="paper"``), a nominal variance grows with the window, and nominal attributes
-    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, divides nominal variances by the
-    window's size, so that all attributes have the same weight. Both agree if there are neither numbers nor absent
-    values.
+    By equation (7) as printed (``scaling="paper"``), a variance grows with the number of values in the window.
+    ``scaling="balanced"``, our variant, divides it by that number, so that attributes that are often absent have the
+    same weight as others. Both agree if no value is absent.
 
-    k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
+    k-anonymity holds for scalars, and is verified on the masked records (AnonymityError). It counts the
     units of a batch, such as persons; without units it counts records. Only records with the same attributes form
     groups, and absent values stay absent. Fewer than k units of these get the window's means, which reveal nothing
     except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
     equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
-    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among those that
-    are no farther from it than its group's farthest value. Nominal values are drawn from the records masked together,
-    numbers from the attribute's range. Instead of k-anonymity, it guarantees that every value of the group, for each
-    attribute separately, is a possible result for each of its records.
+    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among the values
+    masked together that are no farther from it than its group's farthest value. Instead of k-anonymity, it guarantees
+    that every value of the group, for each attribute separately, is a possible result for each of its records.
     """
 
     name: ClassVar[str] = "microaggregation"
     counts_units: ClassVar[bool] = True
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2013: sections 2.2 to 3.1",
-        attributes="any number of nominal and numeric ones",
+        attributes="any number of nominal ones",
         taxonomies="any",
         preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
-        guarantee="k-anonymity of scalars and numbers within a group, verified, but not of the masks of a person in "
+        guarantee="k-anonymity of scalars within a group, verified, but not of the masks of a person in "
         "several groups; none with hybrid",
         latency="that of its group of at least k records; larger groups give better utility",
         cost="O(n/k) distances in a group of n",
-        numeric=True,
     )
 
     parameters_type = MicroaggregationParameters
@@ -106,7 +100,6 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         super().__init__(taxonomies, **options)
         self._k, self._hybrid = self.parameters.k, self.parameters.hybrid
         self._semantic, self._balanced = self.parameters.variant == "semantic", self.parameters.scaling == "balanced"
-        self._kinds = tuple(self._numeric.values())
 
     @property
     def group_minimum(self) -> int:
@@ -122,28 +115,22 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         model = self._prepared_statistics()
         self._check(batch, keys)
         codes = [column.codes.copy() for column in batch.columns]
-        numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
-        words, numeric_words = draw_words(keys, batch), draw_number_words(keys, numbers)
+        words = draw_words(keys, batch)
         hidden, truncated = np.ones(batch.size, np.bool_), [0] * len(codes)
-        for rows, columns, numeric, order, units, are_records in _comparable(batch, keys, words):
+        for rows, columns, order, units, are_records in _comparable(batch, keys, words):
             if len(np.unique(units)) < self._k:
                 for j in columns:
                     codes[j][rows] = model.means[j]
                     truncated[j] += rows.size
-                numbers[rows[:, None], numeric] = model.numeric_means[numeric]
                 continue
             values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._semantic) for j in columns]
-            weighted = (model.weights[columns], model.numeric_weights[numeric] / 2.0)
-            groups = mdav(values, numbers[rows[:, None], numeric], *weighted, order, units, self._k)
+            groups = mdav(values, model.weights[columns], order, units, self._k)
             for j, value in zip(columns, values, strict=True):
                 drawn = uniforms(words[j][rows, TIES]) if self._hybrid else None
                 codes[j][rows] = value.masked(groups, order, drawn)
-            for i in numeric:
-                drawn = uniforms(numeric_words[i][rows, ROUNDING_WORD]) if self._hybrid else None
-                numbers[rows, i] = masked_numbers(numbers[rows, i], groups, drawn, self._kinds[i])
             hidden[rows if are_records else []] = False
-        masked = self._masked(batch, codes, truncated, None if batch.numeric is None else numbers)
-        released = Batch(batch.size, masked.columns, numeric=masked.numeric, units=batch.units)
+        masked = self._masked(batch, codes, truncated)
+        released = Batch(batch.size, masked.columns, units=batch.units)
         if not self._hybrid and (class_sizes(released)[~hidden] < self._k).any():
             raise AnonymityError(f"masked records are not {self._k}-anonymous and are withheld")
         return masked
@@ -169,13 +156,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
             variances = [float(f["variance"]) / n for f, n in zip(marginalities, rows, strict=True)]
         except (KeyError, TypeError, ValueError, ZeroDivisionError, UnknownConceptError):
             raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
-        numeric_means, squares = np.zeros(0), np.zeros(0)
-        if statistics.numeric is not None:
-            correction = statistics.records / max(statistics.records - 1, 1)
-            numeric_means, squares = statistics.numeric.mean, np.diag(statistics.numeric.covariance) * correction
-        numeric_means = np.where([kind.integer for kind in self._kinds], np.rint(numeric_means), numeric_means)
-        of_numbers = weights(squares.tolist())
-        return _WindowModel(weights(variances), np.array(means, np.int32), of_numbers, numeric_means)
+        return _WindowModel(weights(variances), np.array(means, np.int32))
 
 
 def weights(variances: Sequence[float]) -> Float64Array:
@@ -184,14 +165,13 @@ def weights(variances: Sequence[float]) -> Float64Array:
 
 
 class _Comparable(NamedTuple):
-    """Records with the same scalars and numbers, or elements of an array: ``rows`` of ``columns`` and ``numbers``.
+    """Records with the same scalars, or elements of an array: ``rows`` of ``columns``.
 
     ``order``: the random words that break ties between them.
     """
 
     rows: Int64Array
     columns: list[int]
-    numbers: list[int]
     order: UInt64Array
     units: Int64Array
     are_records: bool
@@ -201,17 +181,15 @@ def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iter
     units = np.arange(batch.size) if batch.units is None else batch.units
     order, every = key_words(keys), np.arange(batch.size)
     scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
-    numbers = [] if batch.numeric is None else list(~np.isnan(batch.numeric.T))
-    present = np.array([*(batch.columns[j].codes >= 0 for j in scalars), *numbers], np.bool_)
+    present = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_)
     for rows, pattern in presence_patterns(present) if present.size else ():
         if pattern:
-            columns, own = [scalars[i] for i in pattern if i < len(scalars)], every[rows]
-            numeric = [i - len(scalars) for i in pattern if i >= len(scalars)]
-            yield _Comparable(own, columns, numeric, order[own], units[own], are_records=True)
+            own = every[rows]
+            yield _Comparable(own, [scalars[i] for i in pattern], order[own], units[own], are_records=True)
     for j, column in enumerate(batch.columns):
         if column.is_array:
             elements, own_units = np.arange(column.codes.size), units[column.owners]
-            yield _Comparable(elements, [j], [], words[j][:, ROUNDING_WORD], own_units, are_records=False)
+            yield _Comparable(elements, [j], words[j][:, ROUNDING_WORD], own_units, are_records=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,36 +241,8 @@ class Nominal:
         return self.distinct[masks]
 
 
-def masked_numbers(
-    numbers: Float64Array, groups: Sequence[Int64Array], uniform: Float64Array | None, attribute: Numeric
-) -> Float64Array:
-    """Return (n,) float64: for each record the mean number of its group, rounded (ties to even) for an integer.
-
-    With ``uniform``, (n,) in [0, 1), it is a random number within the radius of its group (2013: Algorithm 1): uniform
-    among the attribute's numbers that are no farther from the record's own one than the farthest of its group.
-    """
-    masks = np.empty_like(numbers)
-    for group in groups:
-        own = numbers[group]
-        if uniform is None:
-            mean = np.clip(own.mean(), attribute.lower, attribute.upper)
-            masks[group] = np.rint(mean) if attribute.integer else mean
-            continue
-        radius = np.maximum(own - own.min(), own.max() - own)
-        low, high = np.maximum(own - radius, attribute.lower), np.minimum(own + radius, attribute.upper)
-        whole = low + np.floor(uniform[group] * (high - low + 1.0))
-        masks[group] = np.minimum(whole, high) if attribute.integer else low + uniform[group] * (high - low)
-    return masks
-
-
 def mdav(
-    values: Sequence[Nominal],
-    numbers: Float64Matrix,
-    nominal_weights: Float64Array,
-    numeric_weights: Float64Array,
-    words: UInt64Array,
-    units: Int64Array,
-    k: int,
+    values: Sequence[Nominal], weights: Float64Array, words: UInt64Array, units: Int64Array, k: int
 ) -> list[Int64Array]:
     """Return the records of each group of at least k units (2013: section 3.1; Domingo-Ferrer and Torra 2005).
 
@@ -300,23 +250,23 @@ def mdav(
     until they are of k units, and likewise the record farthest from that one. If 2k to 3k − 1 are left, only the first
     of these is formed. The rest is the last group. Records at equal distances are in the order of their words.
 
-    ``values``: of p attributes in n records. ``numbers``: (n, q) float64. Weights multiply distances, and squared
-    differences of numbers. ``words``: (n,) uint64. ``units``: (n,) int64, that of each record; at least k different.
+    ``values``: of p attributes in n records. ``weights``: (p,), which multiply distances. ``words``: (n,) uint64.
+    ``units``: (n,) int64, that of each record; at least k different.
     """
 
-    def distances(codes: Sequence[int], point: Float64Array) -> Float64Array:
-        total = (numbers[left] - point) ** 2 @ numeric_weights
-        for value, weight, code in zip(values, nominal_weights, codes, strict=True):
+    def distances(codes: Sequence[int]) -> Float64Array:
+        total = np.zeros(left.size)
+        for value, weight, code in zip(values, weights, codes, strict=True):
             total += weight * value.table[code][value.indices[left]]
         return np.round(total, 9)
 
-    left, groups = np.lexsort((*numbers.T, *(value.indices for value in values), words)), []
+    left, groups = np.lexsort((*(value.indices for value in values), words)), []
     while (count := len(np.unique(units[left]))) >= 2 * k:
-        centre = [value.mean_of(left) for value in values], numbers[left].mean(axis=0)
+        centre = [value.mean_of(left) for value in values]
         for _ in range(2 if count >= 3 * k else 1):
-            farthest = left[distances(*centre).argmax()]
-            centre = [int(value.indices[farthest]) for value in values], numbers[farthest]
-            chosen = _nearest(distances(*centre), units[left], k)
+            farthest = left[distances(centre).argmax()]
+            centre = [int(value.indices[farthest]) for value in values]
+            chosen = _nearest(distances(centre), units[left], k)
             groups.append(left[chosen])
             left = np.delete(left, chosen)
         if count < 3 * k:

@@ -41,7 +41,6 @@ class MethodCard:
     * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
     * ``guarantee``: the protection that is guaranteed, if any.
     * ``latency``: what a record has to wait for. ``cost``: of masking one record, in O-notation.
-    * ``numeric``: whether it also masks numeric attributes.
     """
 
     source: str
@@ -51,7 +50,6 @@ class MethodCard:
     guarantee: str
     latency: str
     cost: str
-    numeric: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +76,10 @@ def own_first(parameters: type[Parameters]) -> list[Field[Any]]:
     return sorted(fields(parameters), key=lambda each: each.name in shared)
 
 
-def signature_of(parameters: type[Parameters], *, numeric: bool) -> Signature:
+def signature_of(parameters: type[Parameters]) -> Signature:
     """Return the signature of a mechanism's constructor, with its parameters by name."""
     own = [(each.name, each.default) for each in own_first(parameters)]
-    named = [("parameters", None), *own, *([("numeric", None)] if numeric else [])]
+    named = [("parameters", None), *own]
     keywords = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in named]
     first, last = Parameter("taxonomies", Parameter.POSITIONAL_OR_KEYWORD), Parameter("seed", Parameter.KEYWORD_ONLY)
     return Signature([first, *keywords, last])

@@ -216,9 +216,6 @@ class AssessedMechanism(RecordMasker, Protocol):
     """A mechanism with statistics in force; ``WindowedMechanism`` describes its members."""
 
     @property
-    def needs_group(self) -> bool: ...
-
-    @property
     def distances(self) -> tuple[Distance, ...]: ...
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
-from stream_masker.core.numeric import Moments, merge_moments
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -125,7 +124,6 @@ class Counts:
     * ``given[j]``: the number of values of attribute j, including those in no row because they were suppressed or
       because they caused their record's rejection.
     * ``unknown[j]``: how many of these values were not known concepts, before the policy for unknown codes was applied.
-    * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
       are these numbers, 0 included.
     * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
@@ -142,7 +140,6 @@ class Counts:
     pairs: Mapping[tuple[int, int], SparseCounts]
     given: tuple[int, ...]
     unknown: tuple[int, ...]
-    numeric: Moments | None = None
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
     events: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
     lacking: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
@@ -175,7 +172,6 @@ def count_batch(
         pairs={(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)},
         given=tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True)),
         unknown=tuple(unknown or (0,) * p),
-        numeric=None if batch.numeric is None else Moments.of(batch.numeric),
         lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
         events=_count_events(batch, sizes),
         lacking=_count_lacking(batch, sizes),
@@ -201,7 +197,7 @@ def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], 
     some = np.flatnonzero(pattern)
     if not some.size or p > MAX_PATTERN_ATTRIBUTES:
         return {}
-    part = replace(batch, numeric=None).take(some)
+    part = batch.take(some)
     rows, record = part.rows()
     slots = None if part.slots is None else part.slots[record]
     own = pattern[some]
@@ -223,7 +219,7 @@ def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
     """Count the records of each context of a batch; see ``Counts.contexts``."""
     if batch.context is None:
         return {}
-    whole = replace(batch, context=None, numeric=None)
+    whole = replace(batch, context=None)
     order = np.argsort(batch.context, kind="stable")
     numbers, starts = np.unique(batch.context[order], return_index=True)
     parts = np.split(order, starts[1:]) if numbers.size else []
@@ -289,7 +285,6 @@ def merge(counts: Iterable[Counts]) -> Counts:
         pairs=_combined([block.pairs for block in blocks]),
         given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
-        numeric=merge_moments([block.numeric for block in blocks]),
         lengths=_combined([block.lengths for block in blocks]),
         events=_combined([block.events for block in blocks]),
         lacking=_combined([block.lacking for block in blocks]),

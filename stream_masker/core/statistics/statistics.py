@@ -24,7 +24,6 @@ import numpy as np
 from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
-from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
@@ -232,7 +231,6 @@ def compute_statistics(
     version: int,
     rollup_depth: int = 2,
     previous: Statistics | None = None,
-    numeric: Sequence[str] = (),
 ) -> Statistics:
     """Compute the statistics of the counted events.
 
@@ -243,7 +241,6 @@ def compute_statistics(
     * ``rollup_depth``: the depth of ``Statistics.rollup``, at least 1 (the root).
     * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
       them; without ``previous``, ``novel`` is 0.
-    * ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments.
 
     Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
     other attributes or taxonomies, and ParameterError if the arguments have different lengths.
@@ -275,7 +272,6 @@ def compute_statistics(
         novel={name: 0.0 if previous is None else _novel_share(m.counts, before[name]) for name, m in of.items()},
         rows={name: m.counts.rows for name, m in of.items()},
         values={name: _by_concept(counts, j, m.d) for j, (name, m) in enumerate(of.items())},
-        numeric=numeric_statistics(counts.numeric, numeric),
     )
 
 
@@ -283,22 +279,6 @@ def _by_concept(counts: Counts, j: int, d: Distance) -> dict[str, int]:
     """Return ``Statistics.values`` of attribute j."""
     column = counts.events.get((j,), counts.values[j])
     return dict(zip(d.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
-
-
-def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> NumericStatistics | None:
-    """Compute the means and covariances of the numeric attributes; None if there are none.
-
-    Raises ParameterError if the names do not match the moments, and StatisticsError if an attribute has no value.
-    """
-    if len(names) != (0 if moments is None else moments.attributes):
-        raise ParameterError(
-            f"the counts and the names are of different numeric attributes: {len(names)} names were given"
-        )
-    if moments is None or not names:
-        return None
-    _require_values(names, np.diag(moments.count).tolist())
-    covariance, projection = nearest_psd(moments.covariance)
-    return NumericStatistics(tuple(names), np.diag(moments.mean).copy(), covariance, projection)
 
 
 def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, float]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.numeric import NumericStatistics
 from stream_masker.errors import StatisticsError
 
 
@@ -34,7 +33,6 @@ class Statistics:
       people may see.
     * ``rows[a]``: the number of a's values in the window. Empty for statistics of earlier releases.
     * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
-    * ``numeric``: the statistics of the numeric attributes; None if there are none.
     """
 
     version: int
@@ -52,7 +50,6 @@ class Statistics:
     rows: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
-    numeric: NumericStatistics | None = None
 
     def __repr__(self) -> str:
         """Version, records, means, and rounded variances and correlations; ``to_dict`` has everything."""
@@ -92,7 +89,6 @@ class Statistics:
             **({"rows": dict(self.rows)} if self.rows else {}),
             **({"values": {a: dict(counts) for a, counts in self.values.items()}} if self.values else {}),
             **({"model": dict(self.model)} if self.model else {}),
-            **({"numeric": self.numeric.to_dict()} if self.numeric else {}),
         }
 
     @classmethod
@@ -123,7 +119,6 @@ class Statistics:
             rows={a: int(data["rows"][a]) for a in attributes} if "rows" in data else {},
             values={a: _counts(data["values"][a]) for a in attributes} if "values" in data else {},
             model=dict(data.get("model", {})),
-            numeric=NumericStatistics.from_dict(data["numeric"]) if "numeric" in data else None,
         )
 
 

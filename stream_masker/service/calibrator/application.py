@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterable, Mapping
 from contextlib import suppress
@@ -27,20 +28,20 @@ from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator.calibration import Calibration, Task
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.access import calibrator_group
 from stream_masker.service.kafka.clients import PropertyValue
 from stream_masker.service.kafka.credentials import credentials
-from stream_masker.service.kafka.names import calibrator_group
-from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, StoppedError
+from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.runtime.process import SerialExecutor
+from stream_masker.service.runtime.process import in_background
 
 log = logging.getLogger(__name__)
 
 STANDBY = "standby: another calibrator is active"
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 0.25
 """The time between two ticks, and between two heartbeats of the process."""
 
 SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
@@ -60,7 +61,7 @@ class Driver:
         self._components = components
         self._metrics = metrics
         self._health = health
-        self._computing = SerialExecutor("computing", niceness=NICENESS)
+        self._one_at_a_time = threading.Lock()
         self.is_computing = False
         self._calibration: Calibration | None = None
         self._active = False
@@ -141,11 +142,15 @@ class Driver:
             self._show(calibration)
 
     async def _compute(self, task: Task) -> None:
-        """Run a task in the computing thread."""
+        """Run a task in a thread, after the one of an earlier assignment that may still run."""
+
+        def run() -> None:
+            with self._one_at_a_time:
+                task()
+
         self.is_computing = True
         try:
-            with self._health.computing():
-                await asyncio.wrap_future(self._computing.submit(task))
+            await asyncio.wrap_future(in_background(run, name="computing", niceness=NICENESS))
         finally:
             self.is_computing = False
 

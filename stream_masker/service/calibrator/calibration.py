@@ -24,7 +24,7 @@ from stream_masker.service.calibrator.metrics import (
     set_window_metrics,
     unchanged_share,
 )
-from stream_masker.service.kafka.topic_reader import connect_reader, read_to_end
+from stream_masker.service.kafka.reader import connect_reader, read_to_end
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.summary import unchanged_warning
@@ -54,7 +54,8 @@ class Calibration:
         self._window = window
         self._sample: Sample | None = None
         self._sample_at = 0.0
-        self._open_at = 0.0
+        self._open_at = self._assess_at = 0.0
+        self._unassessed: Publish | None = None
         self._computed = 0
         self.statements: tuple[str, ...] = ()
         self.crossed: tuple[str, ...] = ()
@@ -117,7 +118,7 @@ class Calibration:
         subject = self._components.subject
         try:
             opened = self._components.blocks.open(key, value)
-            block = decode_block(opened, subject.taxonomies, subject.numeric, subject.context)
+            block = decode_block(opened, subject.taxonomies, subject.context)
             self._window.add(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:
@@ -140,12 +141,17 @@ class Calibration:
             self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
 
     def next_task(self, now: float) -> Task | None:
-        """Return what is to be computed now, or None; ``now`` in seconds since the epoch."""
+        """Return what is to be computed now, or None; ``now`` in seconds since the epoch.
+
+        A window that is due goes before the risk of the version before it.
+        """
         self._components.publisher.poll()
         if self._planner.secret_differs:
             return self._publish_secret
         if now >= self._open_at and (window := self._window.due(now)) is not None:
             return partial(self._publish_window, window)
+        if self._unassessed is not None and now >= self._assess_at:
+            return self.assess
         if self.history.latest is not None:
             self._sample = None
         elif now >= self._sample_at:
@@ -169,10 +175,7 @@ class Calibration:
         self._compute(lambda now: self._planner.on_window(window, now), f"the blocks up to offset {window.range.last}")
 
     def _compute(self, plan: Callable[[int], Publish], what: str) -> None:
-        """Compute and publish a version; then pause, so that computing takes at most its share of a core.
-
-        The first computation is not charged: it loads the kernels, and the version after it replaces a small sample.
-        """
+        """Compute and publish a version; then pause, so that computing takes at most its share of a core."""
         start, begun = time.process_time(), time.perf_counter()
         try:
             publish = plan(now_milliseconds())
@@ -183,24 +186,37 @@ class Calibration:
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - begun)
         self._publish(publish)
-        seconds, self._computed = time.process_time() - start, self._computed + 1
-        if self._computed > 1:
-            self._open_at = time.time() + seconds * (1 / self._components.settings.core_share - 1)
+        self._computed += 1
+        self._open_at = self._after_pause(time.process_time() - start)
 
     def _publish(self, publish: Publish) -> None:
-        """Publish a version, unless its risk crosses a limit and withholds it.
-
-        Where the risk cannot withhold it, the version is published before its risk is computed.
-        """
+        """Publish a version. Its risk is computed later, or before if a limit that it crosses withholds it."""
         if not self._planner.withholds:
             self._send(publish)
-            self._report_risk(publish, self._planner.assess())
+            self._unassessed = publish
             return
         self._report_risk(publish, self._planner.assess())
         if self.crossed:
             self._metrics.add("statistics_withheld_total")
         else:
             self._send(publish)
+
+    def assess(self) -> None:
+        """Compute the risk of the last version, and report it; then pause, as after statistics."""
+        start, publish = time.process_time(), self._unassessed
+        self._unassessed = None
+        if publish is not None:
+            self._report_risk(publish, self._planner.assess())
+            self._assess_at = self._after_pause(time.process_time() - start)
+
+    def _after_pause(self, seconds: float) -> float:
+        """Return when the share of a core allows a further computation, after one of some seconds of processor time.
+
+        The first version is not charged: it loads the kernels, and the version after it replaces a small sample.
+        """
+        if self._computed <= 1:
+            return 0.0
+        return time.time() + seconds * (1 / self._components.settings.core_share - 1)
 
     def _publish_secret(self) -> None:
         """Publish the latest statistics again, with the id of the masking secret that workers must have."""

@@ -72,7 +72,6 @@ def build_subject(configuration: Configuration, secret_id: str | None = None) ->
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=noise_levels(configuration),
-        numeric=tuple(configuration.numeric),
         secret_id=secret_id,
         context=mechanism.context,
     )

@@ -16,10 +16,8 @@ from stream_masker.service.calibrator.application import Driver, build_app
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import warn_about_plain_topics
-from stream_masker.service.kafka.clients import BROKERS, watched_brokers
-from stream_masker.service.kafka.failures import NoBrokerError
-from stream_masker.service.kafka.topic_reader import require_topics
+from stream_masker.service.kafka.clients import await_brokers, watched_brokers
+from stream_masker.service.kafka.reader import require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.observability.logs import RepeatFilter, describe
@@ -33,7 +31,6 @@ STALE_SECONDS = 300.0
 """The time without a heartbeat of the event loop after which the process is not alive."""
 
 WATCH_SECONDS = 0.5
-BROKER_RETRY_SECONDS = 5.0
 STOP_SECONDS = 8.0
 """The time limit for stopping Faust, which waits for a broker to leave its group."""
 
@@ -55,30 +52,20 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     registry = process_registry("calibrator", health)
     with HttpServer(configuration, health, registry, port=http_port), unexpected_errors_hidden():
         limit_client_logs()
-        warn_about_plain_topics(configuration)
         metrics = Metrics(registry, "calibrator")
         metrics.forget_gauges()
         initialise_counters(metrics)
         components = build_components(configuration)
         with watched_brokers(configuration, health):
-            if _await_topics(configuration, health, stop):
+            if await_brokers(lambda: _has_topics(configuration), health, lambda seconds: not stop.wait(seconds)):
+                health.reason("start", "joining the group")
                 asyncio.run(_run(components, metrics, health, stop))
 
 
-def _await_topics(configuration: Configuration, health: Health, stop: threading.Event) -> bool:
-    """Wait for a broker that has the topics; return False when stopping. Raises ServiceError if one is missing."""
-    while not stop.is_set():
-        try:
-            require_topics(configuration, configuration.topics.internal.values())
-        except NoBrokerError as error:
-            log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
-            health.reason(BROKERS, str(error))
-            stop.wait(BROKER_RETRY_SECONDS)
-        else:
-            health.reason(BROKERS, None)
-            health.reason("start", "joining the group")
-            return True
-    return False
+def _has_topics(configuration: Configuration) -> bool:
+    """Raise NoBrokerError if no broker answers, and ServiceError if a topic is missing; otherwise return True."""
+    require_topics(configuration, configuration.topics.internal.values())
+    return True
 
 
 async def _run(components: CalibratorComponents, metrics: Metrics, health: Health, stop: threading.Event) -> None:

@@ -13,6 +13,7 @@ from stream_masker.pipeline.messages import encode_drift, encode_statistics
 from stream_masker.pipeline.versions import Publish
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.kafka.access import publisher_id
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
     RETRY_PROPERTIES,
@@ -21,8 +22,7 @@ from stream_masker.service.kafka.clients import (
     fatal_errors,
     retry_delay,
 )
-from stream_masker.service.kafka.names import publisher_id
-from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
+from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.observability.logs import describe
 
 TRANSACTION_MS: Final = 30_000

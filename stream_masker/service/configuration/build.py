@@ -1,4 +1,4 @@
-"""Construction of the pipeline's objects from a configuration: ontologies, taxonomies, plan and mechanism."""
+"""Construction of the pipeline's objects from a configuration: taxonomies, plan, mechanism and limits of the risk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
-from stream_masker.core.numeric import Numeric
+from stream_masker.core.mechanisms import mechanism as mechanism_type
+from stream_masker.core.mechanisms.defaults import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
@@ -15,22 +16,15 @@ from stream_masker.pipeline.plan import (
     ContextField,
     FieldPolicy,
     MessagePolicy,
-    NumericPlan,
     Plan,
     RecordLimits,
     context_field,
 )
-from stream_masker.service.configuration.attributes import AttributeSection
-from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path
-from stream_masker.service.configuration.fields.transforms import field_policy
-from stream_masker.service.configuration.mechanisms import (
-    SemanticTransportSection,
-    adds_noise,
-    needs_group,
-    takes_alpha,
-)
+from stream_masker.service.configuration.masking import AttributeSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
+from stream_masker.service.configuration.paths import POSITION, code_places, fhir_types, key_path
+from stream_masker.service.configuration.transforms import field_policy
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
@@ -49,22 +43,22 @@ def build_plan(configuration: Configuration) -> Plan:
     Raises ConfigurationError, which names the key, for an ontology or mapping that cannot be read, a root that is not
     a concept, and a label if the ontology has no labels.
     """
-    ontologies = load_ontologies(configuration)
-    taxonomies, policy = build_taxonomies(configuration), field_policy(configuration)
+    ontologies, taxonomies = load_ontologies(configuration), build_taxonomies(configuration)
+    policy, message = field_policy(configuration), configuration.message
+    unit, noise_key = configuration.groups.unit, configuration.noise_key
     return Plan(
         attributes=tuple(
             _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
-            for name, a in configuration.nominal.items()
+            for name, a in configuration.attributes.items()
         ),
-        numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
         fields=policy,
         configuration=configuration.hash,
-        message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
-        noise_key=None if configuration.noise_key == POSITION else key_path(configuration, configuration.noise_key),
-        unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
+        message=MessagePolicy(key=message.key, headers=message.headers),
+        noise_key=None if noise_key == POSITION else key_path(configuration, noise_key),
+        unit=None if unit is None else key_path(configuration, unit),
         fhir=fhir_types(configuration),
         context=_context_fields(configuration, policy),
-        limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
+        limits=RecordLimits(record_bytes=configuration.limits.record_bytes),
     )
 
 
@@ -74,46 +68,56 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     ``secret`` seeds the noise. Without a secret the seed is random, for processes that compute statistics and mask
     nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism rejects.
     """
-    from stream_masker.core.mechanisms import mechanism
-
-    window = configuration.calibration
-    mechanism_type, arguments = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
-    taxonomies = build_taxonomies(configuration)
-    if needs_group(configuration.mechanism):
+    section, window = configuration.mechanism, configuration.calibration
+    arguments, taxonomies = mechanism_parameters(configuration), build_taxonomies(configuration)
+    if section.kind.needs_group:
         arguments["group_records"] = configuration.groups.records
     with errors_at("mechanism"):
-        built = mechanism_type(
+        built = mechanism_type(section.name)(
             taxonomies,
             **arguments,
             window=window.window_records,
             window_age=window.window_age,
-            rollup_depth=window.rollup_depth,
             seed=secrets.token_bytes(32) if secret is None else secret,
         )
-    _check_groups(configuration, built.group_minimum)
+    if configuration.groups.records < built.group_minimum:
+        raise ConfigurationError(
+            f"groups.records: {configuration.groups.records} is too small: {section.name} needs at least "
+            f"{built.group_minimum} records: increase it, or change the mechanism's parameters"
+        )
     return built
 
 
-def _check_groups(configuration: Configuration, minimum: int) -> None:
-    if configuration.groups.records < minimum:
-        raise ConfigurationError(
-            f"groups.records: {configuration.groups.records} is too small: {configuration.mechanism.name} needs at "
-            f"least {minimum} records: increase it, or change the mechanism's parameters"
-        )
-
-
 def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
-    """Return the arguments of the mechanism's constructor that are specific to the mechanism.
+    """Return the arguments of the mechanism's constructor: those that are given, and those that depend on attributes.
 
-    Raises ConfigurationError for an invalid numeric range.
+    The noise level is that of each attribute; without one, that of the preset, which is 1 by default.
     """
-    with errors_at("mechanism"):
-        parameters = configuration.mechanism.parameters(configuration.resolve)
-    if takes_alpha(configuration.mechanism):
-        parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.nominal.items()}
-    if configuration.numeric:
-        parameters["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
+    section, attributes = configuration.mechanism, configuration.attributes
+    parameters = section.parameters()
+    if section.adds_noise:
+        taxonomies = {name: (attribute.ontology, attribute.root) for name, attribute in attributes.items()}
+        parameters |= noise_defaults(taxonomies, configuration.arrays, parameters)
+    if section.takes_alpha:
+        level = parameters.get("alpha", 1.0)
+        parameters["alpha"] = {name: attribute.alpha or level for name, attribute in attributes.items()}
     return parameters
+
+
+def mechanism_line(configuration: Configuration) -> str:
+    """Describe the mechanism in one line: its name and its main parameters."""
+    section, given = configuration.mechanism, mechanism_parameters(configuration)
+    parts = [f"{name} {given[name]}" for name in ("reference", "rounding", "candidates") if section.adds_noise]
+    if section.adds_noise:
+        parts.insert(0, "correlated" if given["correlated"] else "uncorrelated")
+    if section.takes_alpha:
+        levels = given["alpha"]
+        each = ", ".join(f"{level:g} of {name}" for name, level in levels.items())
+        parts.append(f"alpha {next(iter(levels.values())):g}" if len(set(levels.values())) == 1 else f"alpha {each}")
+    if "certainty" in given:
+        parts.append(f"certainty {given['certainty']:g}")
+    parts += [f"{name} {', '.join(given[name])}" for name in ("sensitive", "context") if given.get(name)]
+    return f"mechanism: {section.name}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
@@ -121,10 +125,9 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
 
     That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
     """
-    levels = dict.fromkeys(configuration.attributes, 0.0)
-    if adds_noise(configuration.mechanism):
-        levels |= {name: attribute.alpha for name, attribute in configuration.nominal.items()}
-    return levels
+    if not configuration.mechanism.adds_noise:
+        return dict.fromkeys(configuration.attributes, 0.0)
+    return dict(mechanism_parameters(configuration)["alpha"])
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
@@ -132,7 +135,7 @@ def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
     ontologies = load_ontologies(configuration)
     return {
         name: _taxonomy(name, attribute, ontologies[attribute.ontology])
-        for name, attribute in configuration.nominal.items()
+        for name, attribute in configuration.attributes.items()
     }
 
 
@@ -145,17 +148,20 @@ def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Tax
 
 
 def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
-    attribute = configuration.nominal[name]
+    attribute = configuration.attributes[name]
     if attribute.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
             f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
             "use an ontology with labels, or remove label and drop the field"
         )
+    with errors_at(f"attributes.{name}.mapping"):
+        mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
+        concepts = ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
     (path, label, copies), *also = code_places(configuration, attribute)
     return AttributePlan(
         name=name,
         path=path,
-        concepts=_concept_map(configuration, name, ontology, taxonomy),
+        concepts=concepts,
         label=label,
         copies=copies,
         also=tuple(also),
@@ -163,41 +169,14 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
     )
 
 
-def _numeric_plan(configuration: Configuration, name: str) -> NumericPlan:
-    attribute = configuration.numeric[name]
-    return NumericPlan(
-        name=name,
-        path=field_path(configuration, attribute.path),
-        kind=numeric_range(configuration, name),
-        missing=attribute.missing,
-    )
-
-
-def numeric_range(configuration: Configuration, name: str) -> Numeric:
-    """Return the range of a numeric attribute. Raises ConfigurationError for an invalid range."""
-    with errors_at(f"attributes.{name}.numeric"):
-        return Numeric(**configuration.numeric[name].numeric.model_dump())
-
-
-def _concept_map(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
-    attribute = configuration.nominal[name]
-    with errors_at(f"attributes.{name}.mapping"):
-        mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
-        return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
-
-
 def _context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:
     """Return the fields of the context, in order. Raises ConfigurationError."""
-    section = configuration.mechanism
-    given = section.context if isinstance(section, SemanticTransportSection) else None
+    given = getattr(configuration.mechanism, "context", None)
     masked = [
-        *(
-            path
-            for one in configuration.nominal.values()
-            for place in code_places(configuration, one)
-            for path in place.written
-        ),
-        *(field_path(configuration, number.path) for number in configuration.numeric.values()),
+        path
+        for attribute in configuration.attributes.values()
+        for place in code_places(configuration, attribute)
+        for path in place.written
     ]
     with errors_at("mechanism.context"):
         return tuple(

@@ -1,5 +1,4 @@
-"""The demonstration: all processes of the service on generated events, with an outbreak halfway.
+"""The demonstration: the processes of the service on generated events, with an outbreak halfway.
 
-``run`` directs it. ``environment`` has the configuration, ``processes`` the broker and the processes, ``watch`` reads
-the topics, and ``view`` shows what it read.
+``run`` directs it, ``processes`` has the broker and the processes, and ``view`` shows what happens.
 """

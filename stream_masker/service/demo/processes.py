@@ -40,7 +40,7 @@ def embedded_broker() -> Iterator[str]:
     try:
         brokers = client.list_topics(timeout=START_SECONDS).brokers.values()
     except KafkaException:
-        raise ServiceError("the embedded broker did not start; name one with --bootstrap-servers") from None
+        raise ServiceError("the embedded broker did not start") from None
     yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
     del client
 

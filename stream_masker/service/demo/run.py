@@ -1,30 +1,39 @@
-"""The demonstration from start to end."""
+"""The demonstration from start to end.
+
+Statistics of earlier events are published first, as ``stream-masker calibrate --publish`` does. The worker masks with
+them at once, and the calibrator measures the drift from them.
+"""
 
 from __future__ import annotations
 
+import secrets
+import socket
 import tempfile
-import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from prometheus_client.parser import text_string_to_metric_families
+import orjson
+import yaml
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from rich.console import Console
 
-from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.service.configuration.ontologies import load_ontologies
-from stream_masker.service.demo.environment import DemoEnvironment, prepare_demo
-from stream_masker.service.demo.options import DemoOptions
-from stream_masker.service.demo.processes import ChildProcesses, embedded_broker
-from stream_masker.service.demo.view import DemoView, Figures, print_plain, summary_lines
-from stream_masker.service.demo.watch import Observations, TopicWatcher
-from stream_masker.service.events.publishing import Event, publish, synthetic_events
-from stream_masker.service.events.synthetic import synthetic_discharges
-from stream_masker.service.kafka.topics import prepare_topics
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import DriftReport, decode_drift
+from stream_masker.service.calibrator.bootstrap import publish_snapshot
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.demo.processes import START_SECONDS, ChildProcesses, embedded_broker
+from stream_masker.service.demo.view import DemoEvent, DemoView, Progress, print_plain, summary_lines
+from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
+from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files.masking import FileMasking
+
+TOPICS = ("input", "output", "rejected", "calibration", "statistics", "drift")
 
 MAX_LEAD = 8_000
 """The most events that are published and not yet masked. The embedded broker keeps about 5 MB of each partition, and
@@ -33,156 +42,193 @@ then drops the oldest records, read or not."""
 STALL_SECONDS, SETTLE_SECONDS = 300.0, 120.0
 """The time without progress after which the demonstration fails, and after which it waits for statistics no longer."""
 
-WAIT_SECONDS, CLOSE_SECONDS, SCRAPE_SECONDS = 0.02, 10.0, 5.0
+POLL_SECONDS, PAGE_SECONDS = 0.05, 5.0
+EVENTS_A_TURN = 1_000
+SEED = 1
 
 
-@dataclass(frozen=True, slots=True)
-class DemoSummary:
-    """What a demonstration showed: as text, and as figures."""
-
-    text: str
-    figures: dict[str, Any]
-
-
-class EventFeed:
-    """Publishes the events in a thread, in step with the worker.
-
-    At first there are enough events for the first statistics. The second half, with the outbreak, waits for ``opened``:
-    drift is a difference from the statistics of the first half.
-    """
-
-    def __init__(self, environment: DemoEnvironment, options: DemoOptions, seen: Observations) -> None:
-        self._configuration, self._options, self._seen = environment.configuration, options, seen
-        self._sample = 2 * environment.configuration.calibration.min_records
-        self.opened, self._stopped = threading.Event(), threading.Event()
-        self.error: StreamMaskerError | None = None
-        self._thread = threading.Thread(target=self._publish, name="demo-events", daemon=True)
-
-    def __enter__(self) -> EventFeed:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join(CLOSE_SECONDS)
-
-    def _publish(self) -> None:
-        try:
-            publish(self._events(), self._configuration, rate=self._options.rate or None, show=lambda _: None)
-        except StreamMaskerError as error:
-            self.error = error
-
-    def _events(self) -> Iterator[Event]:
-        records, seed = self._options.records, self._options.seed
-        discharges = synthetic_discharges(self._configuration, outbreak_after=records // 2, seed=seed)
-        for event in synthetic_events(discharges, records):
-            while not self.is_due(event.number):
-                if self._stopped.wait(WAIT_SECONDS):
-                    return
-            yield event
-
-    def is_due(self, number: int) -> bool:
-        """Return whether the event of this number, from 1, is to be published now."""
-        is_open = self.opened.is_set() or number <= self._options.records // 2
-        lead = MAX_LEAD if self._seen.statistics is not None else self._sample
-        return is_open and number - self._seen.outcomes <= lead
-
-
-def run_demo(options: DemoOptions, console: Console) -> DemoSummary:
-    """Run all processes of the service on generated events until every event is accounted for.
+def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, dict[str, Any]]:
+    """Mask generated events with all processes of the service; return the last lines, and the figures of the run.
 
     Raises ServiceError if a process stops, or for five minutes without progress.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
-        if not options.bootstrap_servers:
-            print_plain(console, "Kafka: an in-memory broker in this process, for trials only")
-        servers = options.bootstrap_servers or stack.enter_context(embedded_broker())
-        environment = prepare_demo(folder, servers, options)
-        load_ontologies(environment.configuration)
-        if options.bootstrap_servers:
-            prepare_topics(environment.configuration)
-        watcher = TopicWatcher(environment.configuration)
-        stack.callback(watcher.close)
+        print_plain(console, "Kafka: an in-memory broker in this process, for trials only")
+        servers, (calibrator, worker) = stack.enter_context(embedded_broker()), free_ports(2)
+        configuration = prepare_demo(folder, servers, records, mechanism, calibrator)
         children = stack.enter_context(ChildProcesses(folder))
-        config = ["--config", str(environment.file)]
+        config = ["--config", str(folder / "stream-masker.yaml")]
         children.start("calibrator", config)
-        children.start("worker", [*config, "--http-port", str(environment.worker_port)])
-        for name, port in environment.ports.items():
+        children.start("worker", [*config, "--http-port", str(worker)])
+        for name, port in {"calibrator": calibrator, "worker": worker}.items():
             print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
-        start = time.monotonic()
-        feed = stack.enter_context(EventFeed(environment, options, watcher.observations))
-        with DemoView(console, options.records) as view:
-            _watch_until_done(watcher, children, feed, view.update, options.records)
-        seconds = time.monotonic() - start
-        return _summary(watcher.observations, seconds, _metrics(environment.calibrator_port))
+        view, start = stack.enter_context(DemoView(console, records)), time.monotonic()
+        stream = EventStream(configuration, records)
+        stack.callback(stream.close)
+        view.update(stream.progress, "computing the statistics of earlier events")
+        snapshot = FileMasking(configuration).snapshot(stream.earlier())
+        publish_snapshot(configuration, snapshot.snapshot, styles=snapshot.styles)
+        while not stream.is_complete():
+            stream.turn()
+            children.check()
+            view.update(stream.progress, stream.phase)
+            if stream.quiet_seconds > STALL_SECONDS:
+                raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {children.last_words()}")
+        sentences, seconds = sentences_of(calibrator), time.monotonic() - start
+    lines = summary_lines(stream.progress, stream.drift, seconds, sentences)
+    counts = {"masked": stream.progress.masked, "rejected": stream.progress.rejected}
+    return "\n".join(lines), {**counts, "seconds": round(seconds, 1), "lines": lines}
 
 
-def _watch_until_done(
-    watcher: TopicWatcher,
-    children: ChildProcesses,
-    feed: EventFeed,
-    show: Callable[[Observations, str], None],
-    records: int,
-) -> None:
-    """Show what is observed until every event is masked or rejected and statistics of both halves are published.
+def free_ports(count: int) -> list[int]:
+    """Return ports at which nothing listens."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
-    Statistics that do not come within ``SETTLE_SECONDS`` without other progress are not waited for.
+
+def prepare_demo(folder: Path, servers: str, records: int, mechanism: str, port: int) -> Configuration:
+    """Write a configuration and a new secret to a folder, create the topics, and return the configuration."""
+    secret = folder / "secret"
+    secret.touch(mode=0o600)
+    secret.write_bytes(secrets.token_bytes(32))
+    file = folder / "stream-masker.yaml"
+    file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism, port), sort_keys=False))
+    client, configuration = Producer({"bootstrap.servers": servers, "log_level": 2}), load_configuration(file, {})
+    for name in TOPICS:
+        client.list_topics(getattr(configuration.topics, name), START_SECONDS)
+    return configuration
+
+
+def demo_configuration(servers: str, records: int, mechanism: str, port: int) -> dict[str, Any]:
+    """Return a configuration of nested events, whose window is two fifths of them: at the end, all of the outbreak.
+
+    With the newer protocol of groups, the worker is assigned its partitions at once.
     """
-    seen, counted, progressed, opened_with = watcher.observations, 0, time.monotonic(), 0
-    while True:
-        watcher.poll()
-        children.check()
-        if feed.error is not None:
-            raise ServiceError(f"the events cannot be published: {feed.error}")
-        now = time.monotonic()
-        if seen.progress > counted:
-            counted, progressed = seen.progress, now
-        is_late = now - progressed > SETTLE_SECONDS
-        if not feed.opened.is_set() and (seen.versions or is_late):
-            opened_with = len(seen.versions)
-            feed.opened.set()
-        is_covered = feed.opened.is_set() and len(seen.versions) > opened_with
-        show(seen, _phase(seen, records, is_open=feed.opened.is_set()))
-        if seen.outcomes >= records and (is_covered or is_late):
-            return
-        if now - progressed > STALL_SECONDS:
-            raise ServiceError(
-                f"no progress for {STALL_SECONDS:.0f} s; {seen.outcomes:,} of {seen.produced:,} published events were "
-                f"processed; {children.last_words()}"
-            )
-
-
-def _phase(seen: Observations, records: int, *, is_open: bool) -> str:
-    """Say what is going on now."""
-    if seen.statistics is None:
-        return "computing the first statistics from a sample"
-    if not is_open and seen.outcomes < records // 2:
-        return "the first half of the events"
-    if not is_open:
-        return "computing statistics of the first half"
-    return "an outbreak of influenza" if seen.outcomes < records else "computing statistics of the outbreak"
-
-
-def _metrics(port: int) -> Figures:
-    """Return the metrics of a local process; none if it does not answer."""
-    with suppress(OSError):
-        answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SCRAPE_SECONDS)
-        families = text_string_to_metric_families(answer.read().decode())
-        return {(one.name, frozenset(one.labels.items())): one.value for f in families for one in f.samples}
-    return {}
-
-
-def _summary(seen: Observations, seconds: float, figures: Figures) -> DemoSummary:
-    lines = summary_lines(seen, seconds, figures)
-    return DemoSummary(
-        "\n".join(lines),
-        {
-            "produced": seen.produced,
-            "masked": seen.masked,
-            "rejected": seen.rejected,
-            "seconds": round(seconds, 1),
-            "versions": seen.statistics.version if seen.statistics else 0,
-            "lines": lines,
+    return {
+        **NESTED_EVENTS,
+        "kafka": {"bootstrap_servers": servers, "properties": {"group.protocol": "consumer"}},
+        "topics": {topic: f"stream-masker-demo.{topic}" for topic in TOPICS},
+        "mechanism": {"name": mechanism},
+        "calibration": {
+            "window_records": 2 * records // 5,
+            "every_records": records // 2,
+            "every_seconds": 2,
+            "core_share": 1.0,
+            "min_records": records // 20,
         },
-    )
+        "worker": {"batch_records": records // 40, "batch_delay": 0.1},
+        "secret": {"file": "secret"},
+        "http": {"port": port},
+    }
+
+
+@dataclass
+class EventStream:
+    """Sends the events, in step with the worker, and reads what becomes of them."""
+
+    configuration: Configuration
+    records: int
+    progress: Progress = field(default_factory=Progress)
+    drift: DriftReport | None = None
+
+    def __post_init__(self) -> None:
+        topics, properties = (
+            self.configuration.topics,
+            {"bootstrap.servers": self.configuration.kafka.bootstrap_servers},
+        )
+        sample = self.records // 4
+        discharges = SyntheticDischarges(self.configuration, outbreak_after=sample + self.records // 2, seed=SEED)
+        self._sample, self._events = sample, discharges.events(sample + self.records)
+        self._before: dict[str, DemoEvent] = {}
+        self._progressed, self._finished = time.monotonic(), 0.0
+        self._handlers = {
+            topics.output: self._on_output,
+            topics.rejected: self._on_rejected,
+            topics.drift: self._on_drift,
+        }
+        self._producer = Producer(properties)
+        self._consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
+        found = self._consumer.list_topics(timeout=START_SECONDS).topics
+        self._consumer.assign([TopicPartition(name, n, 0) for name in self._handlers for n in found[name].partitions])
+
+    def earlier(self) -> Iterator[FileEvent]:
+        """Yield the events before those that are sent, with their numbers."""
+        return (
+            FileEvent(k, orjson.dumps(event)) for k, event in enumerate(islice(self._events, self._sample), start=1)
+        )
+
+    def turn(self) -> None:
+        """Send the next events, and read what has come."""
+        room = MAX_LEAD - (self.progress.sent - self.progress.outcomes)
+        for event in islice(self._events, min(EVENTS_A_TURN, room)):
+            self.progress.sent += 1
+            if self.progress.pair is None:
+                self._before[event["encounter_id"]] = event
+            self._producer.produce(self.configuration.topics.input, orjson.dumps(event), event["patient"]["id"])
+        self._producer.poll(0)
+        for message in self._consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
+            if (error := message.error()) is None:
+                self._handlers[str(message.topic())](message)
+                self._progressed = time.monotonic()
+            elif error.fatal():
+                raise KafkaException(error)
+        if not self._finished and self.progress.outcomes >= self.records:
+            self._finished = time.time()
+
+    def is_complete(self) -> bool:
+        """Return whether every event is masked or rejected, and the last ones have been compared with the earlier ones.
+
+        A comparison that does not come within ``SETTLE_SECONDS`` is not waited for.
+        """
+        if not self._finished:
+            return False
+        is_compared = self.drift is not None and self.drift.published / 1000 > self._finished - 1
+        return is_compared or self.quiet_seconds > SETTLE_SECONDS
+
+    @property
+    def quiet_seconds(self) -> float:
+        """The seconds since the last message."""
+        return time.monotonic() - self._progressed
+
+    @property
+    def phase(self) -> str:
+        """What is going on now."""
+        if self._finished:
+            return "comparing the last events with the earlier ones"
+        return (
+            "masking" if self.progress.outcomes < self.records // 2 else "masking; an outbreak of influenza has begun"
+        )
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+    def _on_output(self, message: Message) -> None:
+        self.progress.masked += 1
+        if self.progress.pair is None:
+            after = orjson.loads(message.value() or b"")
+            before = self._before.pop(after["encounter_id"])
+            if before["diagnoses"]["principal"] != after["diagnoses"]["principal"]:
+                self.progress.pair, self._before = (before, after), {}
+
+    def _on_rejected(self, _: Message) -> None:
+        self.progress.rejected += 1
+
+    def _on_drift(self, message: Message) -> None:
+        self.drift = decode_drift(message.value() or b"")
+
+
+def sentences_of(port: int) -> list[str]:
+    """Return what the page of the calibrator says of its statistics, as soon as their risk is known, or nothing."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PAGE_SECONDS) as answer:
+            _, is_known, text = answer.read().decode().partition("statistics version")
+        if is_known:
+            return [line.strip() for line in text.splitlines()[1:]]
+        time.sleep(POLL_SECONDS)
+    return []

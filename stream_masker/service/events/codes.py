@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
 
 CHAPTER_DEPTH, BLOCK_DEPTH = 2, 3
@@ -16,9 +14,8 @@ CHAPTER_DEPTH, BLOCK_DEPTH = 2, 3
 ZIPF_EXPONENT, ZIPF_OFFSET = 2.0, 1.0
 """The share of rank r, from 1, is proportional to (r + OFFSET) ** -EXPONENT (Zipf–Mandelbrot).
 
-Blocks share the events of their chapter by this law, and codes share those of their block; ranks are random. With
-correlation 0.6 on ICD-10-CM, sdCor is about 0.29 and sdVar 0.09; on real discharges with ICD-9-CM they are 0.26 and
-0.14.
+Blocks share the events of their chapter by this law, and codes share those of their block; ranks are random. On
+ICD-10-CM, sdCor is about 0.29 and sdVar 0.09; on real discharges with ICD-9-CM they are 0.26 and 0.14.
 """
 
 ICD10CM_CHAPTERS: Final = dict(
@@ -33,18 +30,41 @@ ICD10CM_CHAPTERS: Final = dict(
 INFLUENZA: Final = "J10"
 """The category of ICD-10-CM whose codes an outbreak makes frequent."""
 
+CORRELATION = 0.6
+"""The probability that another code depends on the principal one."""
+
+SAME_BLOCK, SAME_CHAPTER = 0.35, 0.25
+"""The shares of dependent codes from the principal's block and chapter; the rest are from its block's profile."""
+
 PROFILE_CODES = 8
 """The number of codes in a block's profile of comorbidities; each has half the probability of the one before."""
 
-SAME_BLOCK_SHARE, SAME_CHAPTER_SHARE = 0.35, 0.25
-"""The shares of correlated secondary codes from the principal's block and chapter; the rest are from its profile."""
+
+class Groups(NamedTuple):
+    """Contiguous groups. ``owner`` (k,): group of each leaf. Group g: leaves ``starts[g]`` to ``starts[g + 1]``."""
+
+    owner: Int64Array
+    starts: Int64Array
+
+    @classmethod
+    def of(cls, groups: Int64Array) -> Groups:
+        """Return the runs of equal numbers."""
+        changes = np.flatnonzero(np.diff(groups, prepend=-1))
+        owner = np.searchsorted(changes, np.arange(len(groups)), side="right") - 1
+        return cls(owner, np.append(changes, len(groups)))
+
+    def around(self, leaves: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the half-open ranges of the groups of leaves."""
+        group = self.owner[leaves]
+        return self.starts[group], self.starts[group + 1]
 
 
 class Popularity:
     """The frequency of each leaf of a taxonomy.
 
     Leaves have numbers 0 … k-1, ordered by chapter, block and position, so that each chapter and block is a contiguous
-    range of numbers. ``positions``: (k,) their positions in the taxonomy; ``chapters``, ``blocks``: their groups.
+    range of numbers. ``positions``: (k,) their positions in the taxonomy. ``outbreak``: those of influenza, or in
+    another ontology than ICD-10-CM those of the rarest block.
     """
 
     def __init__(self, taxonomy: Taxonomy, *, rng: np.random.Generator) -> None:
@@ -52,7 +72,7 @@ class Popularity:
         chapter, block = (_ancestors_at_depth(taxonomy, leaves, depth) for depth in (CHAPTER_DEPTH, BLOCK_DEPTH))
         order = np.lexsort((leaves, block, chapter))
         self.positions = leaves[order]
-        self.chapters, self.blocks = _Groups.of(chapter[order]), _Groups.of(block[order])
+        self.chapters, self.blocks = Groups.of(chapter[order]), Groups.of(block[order])
         block_chapters = self.chapters.owner[self.blocks.starts[:-1]]
         within = _shares(self.blocks.owner, rng) * _shares(block_chapters, rng)[self.blocks.owner]
         names = taxonomy.decode(chapter[order][self.chapters.starts[:-1]])
@@ -62,16 +82,10 @@ class Popularity:
             shares = _shares(np.zeros(len(names), np.int64), rng)
         weights = within * shares[self.chapters.owner]
         self._cumulative = np.concatenate(([0.0], np.cumsum(weights / weights.sum())))
-        self.outbreak = self._outbreak(taxonomy, weights)
-
-    def _outbreak(self, taxonomy: Taxonomy, weights: Float64Array) -> Int64Array:
-        """Return the leaves of an outbreak: those of influenza, or in another ontology those of the rarest block."""
-        if INFLUENZA in taxonomy:
-            known = {taxonomy.position(leaf) for leaf in taxonomy.ids if leaf.startswith(INFLUENZA)}
-            found = np.flatnonzero([position in known for position in self.positions.tolist()])
-            if found.size:
-                return found
-        return np.flatnonzero(self.blocks.owner == np.bincount(self.blocks.owner, weights).argmin())
+        ids = taxonomy.decode(self.positions)
+        self.outbreak = np.flatnonzero([leaf.startswith(INFLUENZA) and INFLUENZA in taxonomy for leaf in ids])
+        if not self.outbreak.size:
+            self.outbreak = np.flatnonzero(self.blocks.owner == np.bincount(self.blocks.owner, weights).argmin())
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -84,27 +98,8 @@ class Popularity:
         return leaves
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """Contiguous groups. ``owner`` (k,): group of each leaf. Group g: leaves ``starts[g]`` to ``starts[g + 1]``."""
-
-    owner: Int64Array
-    starts: Int64Array
-
-    @classmethod
-    def of(cls, groups: Int64Array) -> _Groups:
-        changes = np.flatnonzero(np.diff(groups, prepend=-1))
-        owner = np.searchsorted(changes, np.arange(len(groups)), side="right") - 1
-        return cls(owner, np.append(changes, len(groups)))
-
-    def around(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the half-open ranges of the groups of leaves."""
-        group = self.owner[numbers]
-        return self.starts[group], self.starts[group + 1]
-
-
 class CompanionCodes:
-    """Codes that accompany a principal code; with probability ``correlation`` they depend on it.
+    """Codes that accompany a principal code; with probability ``CORRELATION`` they depend on it.
 
     A dependent code comes from the principal code's block, its chapter, or its block's profile of comorbidities; if the
     two attributes have different taxonomies, always from the profile.
@@ -115,15 +110,13 @@ class CompanionCodes:
         self._profile = popularity.draw(rng.random((len(principal.blocks.starts) - 1, PROFILE_CODES)))
         self._related = principal is popularity
 
-    def draw(
-        self, principal: Int64Array, per_event: int, *, correlation: float, rng: np.random.Generator
-    ) -> Int64Array:
+    def draw(self, principal: Int64Array, per_event: int, *, rng: np.random.Generator) -> Int64Array:
         """Return (n, per_event) leaves for n principal ones, without repetitions in an event as far as possible."""
         shape = (len(principal), per_event)
         uniform = rng.random(shape)
-        codes = self._popularity.draw(rng.random(shape), self._ranges(principal, uniform, correlation))
-        near = SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE if self._related else 0.0
-        rows, columns = np.nonzero((uniform >= near * correlation) & (uniform < correlation))
+        codes = self._popularity.draw(rng.random(shape), self._ranges(principal, uniform))
+        near = SAME_BLOCK + SAME_CHAPTER if self._related else 0.0
+        rows, columns = np.nonzero((uniform >= near * CORRELATION) & (uniform < CORRELATION))
         halvings = np.floor(-np.log2(1.0 - rng.random(len(rows)))).astype(np.int64)
         codes[rows, columns] = self._profile[self._principal.blocks.owner[principal[rows]], halvings % PROFILE_CODES]
         for _ in range(3):
@@ -131,22 +124,20 @@ class CompanionCodes:
             codes[repeated] = self._popularity.draw(rng.random(int(repeated.sum())))
         return codes
 
-    def _ranges(
-        self, principal: Int64Array, uniform: Float64Array, correlation: float
-    ) -> tuple[Int64Array, Int64Array]:
+    def _ranges(self, principal: Int64Array, uniform: Float64Array) -> tuple[Int64Array, Int64Array]:
         """Return the range to draw each code from: the principal's block, its chapter, or all leaves."""
         low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._popularity))
         if self._related:
-            both = SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE
-            for groups, share in ((self._popularity.chapters, both), (self._popularity.blocks, SAME_BLOCK_SHARE)):
+            blocks, chapters = self._popularity.blocks, self._popularity.chapters
+            for groups, share in ((chapters, SAME_BLOCK + SAME_CHAPTER), (blocks, SAME_BLOCK)):
                 for side, bound in zip((low, high), groups.around(principal), strict=True):
-                    np.copyto(side, bound[:, None], where=uniform < correlation * share)
+                    np.copyto(side, bound[:, None], where=uniform < CORRELATION * share)
         return low, high
 
-    def _repeated(self, principal: Int64Array, codes: Int64Array) -> NDArray[np.bool_]:
+    def _repeated(self, principal: Int64Array, codes: Int64Array) -> BoolArray:
+        """Return (n, per_event) whether a code is the principal one or an earlier one of its event."""
         same = codes[:, :, None] == codes[:, None, :]
-        earlier = np.tril(np.ones(same.shape[1:], np.bool_), -1)
-        repeated: NDArray[np.bool_] = (same & earlier).any(axis=2)
+        repeated: BoolArray = (same & np.tril(np.ones(same.shape[1:], np.bool_), -1)).any(axis=2)
         return repeated | (codes == principal[:, None]) if self._related else repeated
 
 
@@ -162,8 +153,7 @@ def _ancestors_at_depth(taxonomy: Taxonomy, positions: Int64Array, depth: int) -
 def _shares(groups: Int64Array, rng: np.random.Generator) -> Float64Array:
     """Return each member's share of its group, by a random rank in the group; groups are contiguous."""
     order = np.lexsort((rng.random(len(groups)), groups))
-    starts = np.searchsorted(groups, groups)
     ranks = np.empty(len(groups))
-    ranks[order] = np.arange(len(groups)) - starts + 1
+    ranks[order] = np.arange(len(groups)) - np.searchsorted(groups, groups) + 1
     weights = (ranks + ZIPF_OFFSET) ** -ZIPF_EXPONENT
     return weights / np.bincount(groups, weights)[groups]

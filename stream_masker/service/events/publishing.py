@@ -13,22 +13,21 @@ from typing import Final, NamedTuple, TextIO, TypeAlias
 import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from stream_masker.errors import ConfigurationError, ParameterError
+from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline import paths
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.paths import JsonValue, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischarges
-from stream_masker.service.files.csv_table import row_cause
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.inputs import NumberedLine
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
-from stream_masker.service.kafka.failures import check_topics, explained, require_broker
-from stream_masker.service.kafka.topic_reader import BROKER_PROBE_SECONDS
-from stream_masker.service.observability.progress import ReportProgress, progress
+from stream_masker.service.kafka.errors import check_topics, explained, require_broker
+from stream_masker.service.kafka.reader import BROKER_PROBE_SECONDS
+from stream_masker.service.observability.progress import ShowActivity, shown_activity
 
 PRODUCER_DEFAULTS: Final = {
     "acks": "all",
@@ -41,11 +40,6 @@ Compression is off: near the broker it costs more than it saves."""
 
 DELIVERY_WAIT_SECONDS: Final = 0.1
 """The time of one wait for delivery reports; signals are handled in between."""
-
-CREATION_SECONDS: Final = 2.0
-"""The time limit until a broker that creates topics by itself knows a new one."""
-
-MISSING: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
 
 FLUSH_SECONDS: Final = 10.0
 """The time limit for the records of a run that ended early."""
@@ -66,27 +60,35 @@ class Event(NamedTuple):
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 
 
-def file_events(lines: Iterable[NumberedLine], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
+def file_events(events: Iterable[FileEvent], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
     """Yield the events of a file with their message keys.
 
-    key: the path of the message key, None for no key; hl7: whether the lines are HL7 v2 messages. Raises
+    key: the path of the message key, None for no key; hl7: whether they are HL7 v2 messages. Raises
     ConfigurationError for a path that selects several values.
     """
     path = None if key is None else compile_path(key)
-    if hl7:
-        get = key_getter(None if path is None else hl7_path(path, first=True))
-        yield from (Event(number, message, _hl7_key(message, get)) for number, message in lines)
-        return
-    get = key_getter(path)
-    for number, line in lines:
-        try:
-            event = orjson.loads(text := line.strip())
-        except orjson.JSONDecodeError:
-            reason, field = row_cause(line) or ("not JSON", None)
-            yield Event(number, line, problem=f"{reason} at {field}" if field else reason)
-            continue
-        is_object = isinstance(event, dict)
-        yield Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
+    get = key_getter(hl7_path(path, first=True) if hl7 and path is not None else path)
+    for number, line, problem in events:
+        if problem is not None:
+            yield Event(number, line, problem=" at ".join(filter(None, problem)))
+        else:
+            yield Event(number, line, _hl7_key(line, get)) if hl7 else _json_event(number, line, get)
+
+
+def _json_event(number: int, line: bytes, get: GetKey) -> Event:
+    try:
+        event = orjson.loads(text := line.strip())
+    except orjson.JSONDecodeError:
+        return Event(number, line, problem="not JSON")
+    is_object = isinstance(event, dict)
+    return Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
+
+
+def _hl7_key(message: bytes, get: GetKey) -> bytes | None:
+    try:
+        return get(Hl7Format().decode(message)[0])
+    except RecordRejectedError:
+        return None
 
 
 def key_getter(path: paths.Path | None) -> GetKey:
@@ -104,13 +106,6 @@ def key_getter(path: paths.Path | None) -> GetKey:
         return value.encode() if isinstance(value, str) else None if value is None else orjson.dumps(value)
 
     return get
-
-
-def _hl7_key(message: bytes, get: GetKey) -> bytes | None:
-    try:
-        return get(Hl7Format().decode(message)[0])
-    except RecordRejectedError:
-        return None
 
 
 def synthetic_events(discharges: SyntheticDischarges, records: int, key: str | None = None) -> Iterator[Event]:
@@ -149,9 +144,7 @@ class PublishingSummary:
 
 
 def paced(events: Iterable[Event], rate: float | None, clock: Callable[[], float] = time.monotonic) -> Iterator[Event]:
-    """Yield events at ``rate`` a second, None for full speed; catches up after delays. Raises ParameterError."""
-    if rate is not None and not rate > 0:
-        raise ParameterError(f"rate must be above 0 records/s, not {rate}")
+    """Yield events at ``rate`` > 0 a second, None for full speed; catches up after delays."""
     start = clock()
     for sent, event in enumerate(events):
         if rate and (early := start + sent / rate - clock()) > 0:
@@ -160,13 +153,13 @@ def paced(events: Iterable[Event], rate: float | None, clock: Callable[[], float
 
 
 def publish(
-    events: Iterable[Event], configuration: Configuration, *, rate: float | None, show: ReportProgress
+    events: Iterable[Event], configuration: Configuration, *, rate: float | None, show: ShowActivity
 ) -> PublishingSummary:
     """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
 
     Malformed events, and those that do not fit the schema of the topic, are counted. Raises ServiceError if there is no
     broker or the topic does not exist, ConfigurationError if the settings of the schema registry cannot be used,
-    ParameterError for a rate that is not positive, FormatUnavailableError if the registry does not have the schema.
+    FormatUnavailableError if the registry does not have the schema.
     """
     topic, properties = configuration.topics.input, confluent_properties(configuration)
     encoder = event_encoder(configuration)
@@ -174,7 +167,9 @@ def publish(
     producer = connect_producer({**PRODUCER_DEFAULTS, **properties})
     summary = PublishingSummary(topic)
     try:
-        _require_topic(producer, topic, str(properties.get("sasl.username", "")))
+        error = producer.list_topics(topic, BROKER_PROBE_SECONDS).topics[topic].error
+        if error is not None and error.code() != KafkaError.LEADER_NOT_AVAILABLE:
+            check_topics({topic: error}, str(properties.get("sasl.username", "")))
         start = time.monotonic()
         for event in paced(events, rate):
             if event.problem:
@@ -182,7 +177,7 @@ def publish(
                 continue
             summary.sent += 1
             _send(producer, event, encoder, summary)
-            show(summary.sent)
+            show(f"producing, {summary.sent:,} records so far")
         while producer.flush(DELIVERY_WAIT_SECONDS):
             pass
         summary.seconds = time.monotonic() - start
@@ -211,22 +206,8 @@ def _send(producer: Producer, event: Event, encoder: EventEncoder | None, summar
     producer.poll(0)
 
 
-def _require_topic(producer: Producer, topic: str, user: str) -> None:
-    """Raise ServiceError for a topic that does not exist and that the broker does not create by the request for it."""
-    deadline = time.monotonic() + CREATION_SECONDS
-    while error := producer.list_topics(topic, BROKER_PROBE_SECONDS).topics[topic].error:
-        if error.code() not in MISSING or time.monotonic() > deadline:
-            check_topics({topic: error}, user)
-        time.sleep(DELIVERY_WAIT_SECONDS)
-
-
 def produce(
-    configuration: Configuration,
-    file: Path,
-    *,
-    stream: TextIO,
-    rate: float | None = None,
-    limit: int | None = None,
+    configuration: Configuration, file: Path, *, stream: TextIO, rate: float | None = None, limit: int | None = None
 ) -> PublishingSummary:
     """Publish the events of a file, at most ``limit``; writes progress and the first malformed lines to ``stream``.
 
@@ -240,17 +221,17 @@ def produce(
         return event
 
     with open_events(str(file), section, configuration.records) as source:
-        events = islice(map(reported, file_events(source.lines, section.key, hl7=source.kind == "hl7")), limit)
-        with progress("produced", done=lambda _: source.file.share_read, stream=stream) as show:
+        events = islice(map(reported, file_events(source.events, section.key, hl7=source.kind == "hl7")), limit)
+        with shown_activity(stream) as show:
             return publish(events, configuration, rate=rate, show=show)
 
 
-def write_events(events: Iterable[Event], out: str, *, rate: float | None, show: ReportProgress) -> None:
+def write_events(events: Iterable[Event], out: str, *, rate: float | None, show: ShowActivity) -> None:
     """Write events as JSON lines to a file, or to standard output for ``-``; needs no broker.
 
     Raises ServiceError for a file that cannot be written.
     """
-    with open_output(out, private=False) as file:
+    with open_output(out) as file:
         for written, event in enumerate(paced(events, rate), start=1):
             file.write(event.value + b"\n")
-            show(written)
+            show(f"writing, {written:,} events so far")

@@ -16,7 +16,7 @@ from stream_masker.errors import ConfigurationError, installation_of
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.secret import read_registry_secret
+from stream_masker.service.configuration.secret import read_source
 from stream_masker.service.formats.serdes import PROTOBUF, SERDES, Serde
 
 REGISTRY_TIMEOUT_SECONDS = 5.0
@@ -67,23 +67,19 @@ def client_properties(configuration: Configuration) -> dict[str, Any]:
         "max.retries": 0,
         "cache.capacity": CACHED_SCHEMAS,
         "cache.latest.ttl.sec": LATEST_SECONDS,
+        "bearer.auth.logical.cluster": "",
+        **section.properties,
     }
-    if section.ca is not None:
-        properties["ssl.ca.location"] = str(configuration.resolve(section.ca))
-    if section.certificate is not None:
-        properties["ssl.certificate.location"] = str(configuration.resolve(section.certificate))
-    if section.certificate_key is not None:
-        properties["ssl.key.location"] = str(configuration.resolve(section.certificate_key))
     if section.credentials is not None:
-        credentials = read_registry_secret(configuration, section.credentials, "credentials")
-        if ":" not in credentials:
+        credentials = read_source(configuration, section.credentials, "format.registry.credentials", least=0)
+        if b":" not in credentials:
             raise ConfigurationError("format.registry.credentials: use the form user:password")
-        properties["basic.auth.user.info"] = credentials
+        properties["basic.auth.user.info"] = credentials.decode(errors="replace")
     if section.token is not None:
+        token = read_source(configuration, section.token, "format.registry.token", least=0)
         properties |= {
             "bearer.auth.credentials.source": "STATIC_TOKEN",
-            "bearer.auth.token": read_registry_secret(configuration, section.token, "token"),
-            "bearer.auth.logical.cluster": section.logical_cluster,
+            "bearer.auth.token": token.decode(errors="replace"),
         }
     return properties
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.pipeline.paths import NameStep, compile_path
-from stream_masker.service.files.coverage import revisions
+from stream_masker.service.files.coverage import mixed_text
 from stream_masker.service.init.sample import SampledField
 
 LEAST_SHARE: Final = 0.8
@@ -75,8 +75,8 @@ class Coding:
             no_code = "the name is that of an id, and the values are not exact codes"
             is_coded = self.exact >= LEAST_SHARE or not _is_id(self.field)
         else:
-            mixed = revisions(without_marks(texts))
-            no_code = f"{mixed}: write each revision in a field of its own" if mixed else self.why
+            mixed = mixed_text(without_marks(texts))
+            no_code = mixed or self.why
             is_coded = False
         reasons = (
             (is_short, "letters or short numbers, which are no codes"),

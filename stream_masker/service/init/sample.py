@@ -16,12 +16,12 @@ from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.errors import did_you_mean
-from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_discharges
+from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
-from stream_masker.service.kafka.failures import check_topics, require_broker
+from stream_masker.service.kafka.errors import check_topics, require_broker
 
 SILENT_SECONDS: Final = 5.0
 """A sample of a topic ends when nothing has arrived for this time."""
@@ -46,13 +46,13 @@ def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
     with open_events(name, ProduceSection.model_validate(section)) as source:
         if source.kind == "hl7":
             raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
-        events = [line for _, line in islice(source.lines, size)]
+        events = [event.value for event in islice(source.events, size) if event.problem is None]
         return EventSample(events, {"produce": section} if section else {}, is_table=source.kind == "csv")
 
 
 def simulated_sample(size: int) -> EventSample:
     """Return generated events."""
-    discharges = synthetic_discharges(parse_configuration(NESTED_EVENTS))
+    discharges = SyntheticDischarges(parse_configuration(NESTED_EVENTS))
     return EventSample([orjson.dumps(event) for event in discharges.events(size)])
 
 
@@ -69,7 +69,11 @@ def topic_sample(
     if registry:
         sections["format"] = {"value": "confluent", "registry": dict(registry)}
     configuration = parse_configuration({**NESTED_EVENTS, **sections})
-    properties = confluent_properties(configuration, group_id="stream-masker.sample", enable_auto_commit=False)
+    properties = {
+        **confluent_properties(configuration),
+        "group.id": "stream-masker.sample",
+        "enable.auto.commit": False,
+    }
     require_broker(properties)
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:

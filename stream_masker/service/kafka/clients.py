@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.failures import CHECK_ADDRESS, explained
+from stream_masker.service.kafka.errors import ALLOW, CHECK_ADDRESS, NoBrokerError, explained, is_refusal
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
+
+T = TypeVar("T")
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
@@ -26,20 +28,15 @@ a minute for each cause."""
 ClientProperties: TypeAlias = dict[str, Any]
 PropertyValue: TypeAlias = str | bool | int | float
 
-QUEUED_MESSAGES = 50
-"""The default number of messages with which the consumer's queue is full. librdkafka counts only their values for
-``queued.max.messages.kbytes``, so that its default of 100,000 holds keys and headers of any size."""
-
-FETCH_BACKOFF_MS = 1
-"""The default delay before a consumer with a full queue fetches again. A reader empties its queue faster
-than librdkafka's default of one second."""
+BOUNDS: Final[ClientProperties] = {"queued.min.messages": 50, "fetch.queue.backoff.ms": 1}
+"""The queue of a consumer. librdkafka counts only values for ``queued.max.messages.kbytes``, so that its default of
+100,000 messages holds keys and headers of any size. A reader empties its queue faster than the default of one second
+before a full queue is filled again."""
 
 RETRY_BACKOFF_MS = 500
-"""The default delay before a producer sends a request again. A commit that takes longer costs a new producer
-(``retry_delay``), so the delay is longer than librdkafka's default of 100 ms."""
-
 LONGEST_RETRY_BACKOFF_MS = 1_000
-"""librdkafka's default limit of this delay, which doubles with each failure."""
+"""The delay before a producer sends a request again: the first one and its limit, because it doubles with each failure.
+A commit that takes longer costs a new producer (``retry_delay``), so it is longer than librdkafka's 100 ms."""
 
 RETRY_PROPERTIES: Final = {"retry.backoff.ms": RETRY_BACKOFF_MS, "retry.backoff.max.ms": LONGEST_RETRY_BACKOFF_MS}
 
@@ -68,15 +65,28 @@ COMMITTED_READS: Final[ClientProperties] = {
 """The properties of every consumer: it reads committed records, reports the end of a partition, and commits
 nothing by itself."""
 
+BROKERS = "brokers"
+"""The component of ``Health`` whose reason says that no broker answers."""
 
-def confluent_properties(configuration: Configuration, **extra: PropertyValue) -> ClientProperties:
-    """Return the properties of a confluent-kafka client: the configuration's, overridden by ``extra``.
+BROKER_RETRY_SECONDS = 2.0
+"""Seconds between two attempts to reach a broker at the start."""
 
-    ``extra`` may use underscores instead of dots: ``group_id="x"`` is ``group.id``.
-    """
-    overrides = {name.replace("_", "."): value for name, value in extra.items()}
-    servers = configuration.kafka.bootstrap_servers
-    return {**configuration.kafka.properties, "bootstrap.servers": servers, **overrides}
+ANSWER_SECONDS = 2.0
+"""Seconds in which a broker has to answer a request of ``watched_brokers``."""
+
+WATCH_SECONDS = 1.0
+"""Seconds between an answer and the next request."""
+
+LOST_REQUESTS = 2
+"""The process is not ready after this many requests in a row without an answer. A reconnection takes less."""
+
+NO_TOPIC = "?"
+"""A name that no topic can have, so that a request about it creates none, and needs no access to any."""
+
+
+def confluent_properties(configuration: Configuration) -> ClientProperties:
+    """Return the configured properties of a confluent-kafka client."""
+    return {**configuration.kafka.properties, "bootstrap.servers": configuration.kafka.bootstrap_servers}
 
 
 def retry_delay(properties: ClientProperties) -> float:
@@ -87,8 +97,7 @@ def retry_delay(properties: ClientProperties) -> float:
 
 def connect_consumer(properties: ClientProperties) -> Consumer:
     """Make a consumer, whose queue is bounded. Raises ConfigurationError for properties that librdkafka refuses."""
-    bounds = {"queued.min.messages": QUEUED_MESSAGES, "fetch.queue.backoff.ms": FETCH_BACKOFF_MS}
-    return _client(Consumer, {**bounds, **properties})
+    return _client(Consumer, {**BOUNDS, **properties})
 
 
 def connect_producer(properties: ClientProperties) -> Producer:
@@ -129,20 +138,27 @@ def fatal_errors(client: Producer) -> Iterator[None]:
         raise
 
 
-ANSWER_SECONDS = 2.0
-"""Seconds in which a broker has to answer a request of ``watched_brokers``."""
+def await_brokers(check: Callable[[], T], health: Health, pause: Callable[[float], bool]) -> T | None:
+    """Return what ``check`` returns as soon as a broker answers; None when ``pause`` returns False.
 
-WATCH_SECONDS = 1.0
-"""Seconds between an answer and the next request."""
-
-LOST_REQUESTS = 2
-"""The process is not ready after this many requests in a row without an answer. A reconnection takes less."""
-
-NO_TOPIC = "?"
-"""A name that no topic can have, so that a request about it creates none, and needs no access to any."""
-
-BROKERS = "brokers"
-"""The component of ``Health`` whose reason says that no broker answers."""
+    Meanwhile ``health`` has the reason. What will not pass by itself is raised.
+    """
+    while True:
+        try:
+            found = check()
+        except NoBrokerError as error:
+            reason = str(error)
+        except KafkaException as failure:
+            if is_refusal(failure.args[0], ALLOW):
+                raise
+            reason = f"no broker answers: {explained(failure.args[0])}"
+        else:
+            health.reason(BROKERS, None)
+            return found
+        log.warning("%s; trying again", reason)
+        health.reason(BROKERS, reason)
+        if not pause(BROKER_RETRY_SECONDS):
+            return None
 
 
 @contextmanager

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.kafka.clients import PropertyValue
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-_UNSUPPORTED: Final = (
-    *("ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location"),
-    *("ssl.crl.location", "ssl.cipher.suites"),
-)
+UNSUPPORTED: Final = ("ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location")
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """``security.protocol`` with what it needs: ``context`` of TLS, and ``mechanism`` of SASL with user and password.
-
-    None stands for what the protocol does not use.
-    """
+class Credentials(NamedTuple):
+    """``security.protocol``, the context of TLS, and the mechanism of SASL with user and password; None if unused."""
 
     protocol: str
     context: ssl.SSLContext | None = None
@@ -59,8 +50,9 @@ def ssl_context(properties: Mapping[str, PropertyValue]) -> ssl.SSLContext:
     Raises ConfigurationError for a certificate or key that cannot be used, without anything of it, and for properties
     that have no effect here.
     """
-    if unsupported := [name for name in _UNSUPPORTED if name in properties]:
-        raise ConfigurationError(f"kafka.properties.{unsupported[0]} is supported by librdkafka only: use files of PEM")
+    for name in UNSUPPORTED:
+        if name in properties:
+            raise ConfigurationError(f"kafka.properties.{name} is supported by librdkafka only: use files of PEM")
     text = {name: str(value) for name, value in properties.items()}
     try:
         context = ssl.create_default_context(cafile=text.get("ssl.ca.location"), cadata=text.get("ssl.ca.pem"))

@@ -1,4 +1,4 @@
-"""The topics of a configuration: checks of existing ones and creation of missing ones, by kafka-python."""
+"""The topics of a configuration: their rules, checks of existing ones, and creation of new ones by kafka-python."""
 
 from __future__ import annotations
 
@@ -15,28 +15,34 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import KafkaConfigurationError, KafkaError, NoError, TopicAlreadyExistsError, for_code
 from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES, confluent_properties
 from stream_masker.service.kafka.credentials import credentials
-from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.requirements import (
-    CLEANUP,
-    DEFAULT_PARTITIONS,
-    SETTINGS,
-    ExistingTopic,
-    RequiredTopic,
-    required_topics,
-)
+from stream_masker.service.kafka.errors import require_broker
 
+DEFAULT_PARTITIONS: Final = 4
 BROKER_DEFAULT_REPLICATION: Final = -1
 """The replication factor that selects the broker's default."""
+
+WEEK_MS: Final = 7 * 24 * 3600 * 1000
+MAX_BLOCK_BYTES: Final = 8 * 1024 * 1024
+"""The size that a new calibration topic allows for a block."""
+
+BROKER_PROBE_MS: Final = 10_000
+"""The time that the client looks for a broker, in milliseconds."""
 
 TOPIC_WAIT_SECONDS: Final = 30.0
 """The time limit until a broker knows new topics."""
 
-BROKER_PROBE_MS: Final = 10_000
-"""The time that the client looks for a broker, in milliseconds."""
+CLEANUP, RETENTION, MESSAGE_BYTES, COMPRESSION = (
+    "cleanup.policy",
+    "retention.ms",
+    "max.message.bytes",
+    "compression.type",
+)
+SETTINGS: Final = dict.fromkeys((CLEANUP, RETENTION, MESSAGE_BYTES, COMPRESSION))
+"""The settings that are looked at."""
 
 
 class TopicStatus(StrEnum):
@@ -60,23 +66,97 @@ class TopicLine:
         return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
-def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
-    """Return the planned status of each topic."""
-    return [_line(topic, existing.get(topic.name)) for topic in required]
+@dataclass(frozen=True, slots=True)
+class ExistingTopic:
+    """A topic on the broker: its number of partitions, and its settings by name."""
+
+    partitions: int
+    settings: Mapping[str, str | None]
 
 
-def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
-    if existing is None:
-        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.settings))
-    if problems := "; ".join(topic.problems(existing)):
-        return TopicLine(TopicStatus.WRONG, topic.name, problems)
-    detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
-    return TopicLine(TopicStatus.EXISTS, topic.name, f"{detail} {topic.advice(existing)}".rstrip())
+@dataclass(frozen=True, slots=True)
+class RequiredTopic:
+    """A topic that the configuration needs.
+
+    ``partitions``: of a new topic; an existing one has as many or more, and exactly one if it is the calibration topic.
+    ``settings``: of a new topic. An existing one needs its ``cleanup.policy`` if that is given here, and keeps and
+    takes at least ``kept_ms`` and ``message_bytes``.
+    """
+
+    role: str
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+    kept_ms: int = 0
+    message_bytes: int = 0
+
+    def check(self, existing: ExistingTopic | None) -> TopicLine:
+        """Return the line of a topic of this name: to be created, usable, or wrong, with the remedies."""
+        if existing is None:
+            return TopicLine(TopicStatus.CREATE, self.name, _describe(self.partitions, self.settings))
+        if problems := "; ".join(self.problems(existing)):
+            return TopicLine(TopicStatus.WRONG, self.name, problems)
+        detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
+        given = existing.settings.get(COMPRESSION)
+        if given is not None and self.settings.get(COMPRESSION, given) != given:
+            # Stored uncompressed, a broker refuses a batch of some kilobytes that would take gigabytes in a worker.
+            reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
+            detail += " " + self._change(COMPRESSION, given, self.settings[COMPRESSION], reason)
+        return TopicLine(TopicStatus.EXISTS, self.name, detail)
+
+    def problems(self, existing: ExistingTopic) -> Iterator[str]:
+        """Yield the problems of an existing topic of this name, each with its remedy."""
+        found, settings = existing.partitions, existing.settings
+        if self.role == "calibration" and found != 1:
+            yield f"{found} partitions instead of 1: delete the topic, or use another name in topics.calibration"
+        if self.role == "output" and found < self.partitions:
+            remedy = f"kafka-topics.sh --alter --topic {self.name} --partitions {self.partitions}"
+            yield f"{found} partitions, fewer than the {self.partitions} of the input: {remedy}"
+        if (policy := settings.get(CLEANUP)) and self.settings.get(CLEANUP, policy) != policy:
+            yield self._change(CLEANUP, policy, self.settings[CLEANUP])
+        if 0 <= int(settings.get(RETENTION) or -1) < self.kept_ms:
+            yield self._change(RETENTION, settings[RETENTION], self.kept_ms)
+        if int(settings.get(MESSAGE_BYTES) or self.message_bytes) < self.message_bytes:
+            yield self._change(MESSAGE_BYTES, settings[MESSAGE_BYTES], self.message_bytes)
+
+    def _change(self, name: str, found: str | None, needed: object, reason: str = "") -> str:
+        command = f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name}"
+        return f"{name}={found}: {reason}{command} --add-config {name}={needed}"
 
 
 def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
     count = f"{partitions} partition{'s' if partitions > 1 else ''}"
     return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
+
+
+def required_topics(configuration: Configuration, partitions: int = DEFAULT_PARTITIONS) -> tuple[RequiredTopic, ...]:
+    """Return the topics of a configuration; ``partitions``: of the input.
+
+    The output may be compacted unless its records have no keys; rejections have none. The calibration topic keeps
+    blocks at least twice as long as the window.
+    """
+    if partitions < 1:
+        raise ParameterError(f"partitions must be at least 1, not {partitions}")
+    names, kept = configuration.topics, round(2_000 * configuration.calibration.window_age)
+    written = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_BYTES))
+    delete, compact = {CLEANUP: "delete"}, {CLEANUP: "compact", MESSAGE_BYTES: str(MAX_VERSION_BYTES)}
+    output = {MESSAGE_BYTES: str(max(masked_bytes(configuration), written))}
+    output |= delete if configuration.message.key == "drop" else {}
+    rejected = {**delete, MESSAGE_BYTES: str(written)}
+    blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), MESSAGE_BYTES: str(max(MAX_BLOCK_BYTES, written))}
+    return (
+        RequiredTopic("input", names.input, partitions, {COMPRESSION: "uncompressed"}),
+        RequiredTopic("output", names.output, partitions, output, message_bytes=written),
+        RequiredTopic("rejected", names.rejected, partitions, rejected, message_bytes=written),
+        RequiredTopic("calibration", names.calibration, 1, blocks, kept, written),
+        RequiredTopic("statistics", names.statistics, 1, compact),
+        RequiredTopic("drift", names.drift, 1, delete),
+    )
+
+
+def masked_bytes(configuration: Configuration) -> int:
+    """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
+    return 2 * configuration.limits.record_bytes + 65_536
 
 
 def prepare_topics(
@@ -88,15 +168,15 @@ def prepare_topics(
 ) -> list[TopicLine]:
     """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
-    Return one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
-    rejects a request, ConfigurationError for properties that cannot be used.
+    ``partitions``: of a new input. Return one line per topic. Nothing is created if an existing topic is wrong. Raises
+    ServiceError if the broker rejects a request, ConfigurationError for properties that cannot be used.
     """
     with closing(_connect(configuration)) as admin, _described():
-        found = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
-        required = required_topics(configuration, partitions=partitions, existing=found)
-        names = [topic.name for topic in required]
+        names = [name for _, name in configuration.topics]
         existing = _existing(admin, names)
-        lines = plan_topics(required, existing)
+        found = existing.get(configuration.topics.input)
+        required = required_topics(configuration, found.partitions if found else partitions)
+        lines = [topic.check(existing.get(topic.name)) for topic in required]
         if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
             return lines
         new = [topic for topic in required if topic.name not in existing]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from stream_masker import __version__
 
@@ -18,31 +17,20 @@ class Health:
 
     Alive: starting, or the loop recorded a heartbeat within the last ``stale_after`` seconds. Ready: alive, and no
     component has a reason against it. Notes report problems that do not affect readiness.
+
+    ``statements``: what the page says of the statistics in use, a line each.
     """
 
     def __init__(self, *, stale_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stale_after = stale_after
-        self._clock = clock
-        self._beat = clock()
+        self._stale_after, self._clock, self._beat = stale_after, clock, clock()
         self._lock = threading.Lock()
         self._reasons: dict[str, str | None] = {STARTING: "starting"}
         self._notes: dict[str, str | None] = {}
-        self._computing_since: float | None = None
         self.statements: tuple[str, ...] = ()
-        """What the page says of the statistics in use, a line each."""
 
     def beat(self) -> None:
         """Record a heartbeat of the main loop."""
         self._beat = self._clock()
-
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Report how long a computation has been running, which may record heartbeats."""
-        self._computing_since = self._clock()
-        try:
-            yield
-        finally:
-            self._computing_since = None
 
     def reason(self, component: str, text: str | None) -> None:
         """Set the reason why a component is not ready; None if it is ready."""
@@ -58,12 +46,6 @@ class Health:
     def seconds_since_beat(self) -> float:
         """The time since the last heartbeat, in seconds."""
         return self._clock() - self._beat
-
-    @property
-    def seconds_computing(self) -> float:
-        """The time since the present computation began, in seconds; 0 without one."""
-        since = self._computing_since
-        return 0.0 if since is None else self._clock() - since
 
     @property
     def alive(self) -> bool:

@@ -1,13 +1,11 @@
 """The HTTP server of a process: /metrics, /healthz, /readyz and one page of text at /.
 
-It is the standard library's WSGI server with a thread for each connection. A connection that is silent for
-``CONNECTION_SECONDS`` ends. With ``http.token``, all but the probes need a token; with ``http.tls``, it speaks HTTPS.
+It is the standard library's WSGI server with a thread for each connection, which ends after ``CONNECTION_SECONDS``.
+With ``http.token``, all but the probes need a token; with ``http.tls``, it speaks HTTPS.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import logging
 import socket
@@ -15,6 +13,7 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import read_http_token
+from stream_masker.service.configuration.secret import read_source
 from stream_masker.service.observability.health import Health
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECTION_SECONDS = 10.0
-"""The longest time without a byte on a connection."""
+"""The longest time of a connection, which has one request: a client cannot keep a thread."""
 
 PATHS = ("/", "/metrics", "/healthz", "/readyz")
 PROBES = ("/healthz", "/readyz")
@@ -53,8 +52,9 @@ class HttpServer:
     ) -> None:
         section = configuration.http
         self._health, self._registry = health, registry
-        self._token = None if section.token is None else read_http_token(configuration, section.token)
-        self._tls = _tls_context(configuration)
+        self._token = None if section.token is None else read_source(configuration, section.token, "http.token")
+        tls = _tls_context(configuration)
+        self._scheme = "http" if tls is None else "https"
         address = (section.host, section.port if port is None else port)
         try:
             self._server = _Server(address, _Handler)
@@ -64,11 +64,9 @@ class HttpServer:
                 "set http.host and http.port to a free address (port 0 selects any free port)"
             ) from None
         self._server.set_app(self._answer)
-        if self._tls is not None:
+        if tls is not None:
             # The thread of each connection does the handshake, when it reads for the first time.
-            self._server.socket = self._tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
 
     @property
@@ -78,10 +76,8 @@ class HttpServer:
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
-        scheme = "http" if self._tls is None else "https"
-        log.info(
-            "serving /metrics, /healthz and /readyz at %s://%s:%d", scheme, self._server.server_address[0], self.port
-        )
+        host = self._server.server_address[0]
+        log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", self._scheme, host, self.port)
         return self
 
     def __exit__(
@@ -92,18 +88,16 @@ class HttpServer:
         self._thread.join()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path = str(environ.get("PATH_INFO", "/"))
-        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+        method, path = environ["REQUEST_METHOD"], str(environ.get("PATH_INFO", "/"))
+        if method not in ("GET", "HEAD"):
             status, kind, body = _json(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"})
         elif path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
-            status, kind, body = _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token"})
+            status, kind, body = _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token as Bearer"})
         else:
             status, kind, body = self._resource(path)
         headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
-        if status is HTTPStatus.UNAUTHORIZED:
-            headers.append(("WWW-Authenticate", 'Basic realm="stream-masker", charset="UTF-8"'))
         start_response(f"{status.value} {status.phrase}", [*headers, ("X-Content-Type-Options", "nosniff")])
-        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
+        return [b"" if method == "HEAD" else body]
 
     def _resource(self, path: str) -> tuple[HTTPStatus, str, bytes]:
         """Return the status, content type and body of a path."""
@@ -111,11 +105,8 @@ class HttpServer:
         if path == "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
         if path == "/healthz":
-            seconds = {
-                "seconds_since_last_turn": round(health.seconds_since_beat, 3),
-                "seconds_computing": round(health.seconds_computing, 3),
-            }
-            return _json(_status(health.alive), {"alive": health.alive, **seconds})
+            seconds = round(health.seconds_since_beat, 3)
+            return _json(_status(health.alive), {"alive": health.alive, "seconds_since_last_turn": seconds})
         if path == "/readyz":
             reasons = health.reasons
             return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
@@ -124,9 +115,10 @@ class HttpServer:
         return _json(HTTPStatus.NOT_FOUND, {"paths": PATHS})
 
     def _allows(self, authorization: str) -> bool:
-        """Return whether a request has the token: ``Bearer TOKEN``, or ``Basic`` with it as the password of any user,
-        which browsers ask for. The comparison takes the same time for all tokens of one length."""
-        return self._token is None or hmac.compare_digest(_sent_token(authorization), self._token)
+        """Return whether a request has the token. The comparison takes the same time for all tokens of one length."""
+        scheme, _, sent = authorization.partition(" ")
+        is_right = self._token is None or hmac.compare_digest(sent.strip().encode("latin-1", "replace"), self._token)
+        return is_right and (self._token is None or scheme.lower() == "bearer")
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
@@ -148,7 +140,19 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = CONNECTION_SECONDS
+    def handle(self) -> None:
+        """Answer one request, in a limited time."""
+        limit = threading.Timer(CONNECTION_SECONDS, self._end)
+        limit.daemon = True
+        limit.start()
+        try:
+            super().handle()
+        finally:
+            limit.cancel()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""
@@ -163,20 +167,6 @@ def _json(status: HTTPStatus, body: dict[str, Any]) -> tuple[HTTPStatus, str, by
     return status, "application/json", orjson.dumps(body)
 
 
-def _sent_token(authorization: str) -> bytes:
-    """Return the token of an Authorization header; empty if there is none."""
-    scheme, _, credentials = authorization.partition(" ")
-    sent = credentials.strip().encode("latin-1", "replace")
-    if scheme.lower() == "bearer":
-        return sent
-    if scheme.lower() != "basic":
-        return b""
-    try:
-        return base64.b64decode(sent, validate=True).partition(b":")[2]
-    except binascii.Error:
-        return b""
-
-
 def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
     section = configuration.http.tls
     if section is None:
@@ -185,19 +175,12 @@ def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     certificate, key = configuration.resolve(section.certificate), configuration.resolve(section.key)
     try:
-        context.load_cert_chain(certificate, key, password=_no_password)
+        # Without a password, OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"http.tls: cannot load {certificate} and {key}: {_reason(error)}") from None
+        reason = getattr(error, "strerror", None) if not isinstance(error, ssl.SSLError) else None
+        raise ConfigurationError(
+            f"http.tls: cannot load {certificate} and {key}: "
+            f"{reason or 'they are not a certificate and its key (PEM) without a password'}"
+        ) from None
     return context
-
-
-def _no_password() -> str:
-    """Refuse a key with a password: OpenSSL would otherwise ask for it on the terminal."""
-    raise ValueError("the key has a password: use one without")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        mismatch = error.reason == "KEY_VALUES_MISMATCH"
-        return "the key does not match the certificate" if mismatch else "they are not a certificate and a key (PEM)"
-    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)

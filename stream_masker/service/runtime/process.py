@@ -1,4 +1,4 @@
-"""Process-level helpers: a serial executor, garbage collection, protected memory, and a watchdog for the exit."""
+"""Process-level helpers: background tasks, garbage collection, protected memory, and a watchdog for the exit."""
 
 from __future__ import annotations
 
@@ -14,49 +14,34 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
 from types import FrameType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-class SerialExecutor:
-    """A daemon thread that runs tasks one after the other. A stuck task does not keep the process alive.
+def in_background(task: Callable[[], T], *, name: str, niceness: int = 0) -> Future[T]:
+    """Run a task in a daemon thread; return the future of its result. A stuck task does not keep the process alive.
 
     ``niceness``: the priority of the thread, where threads have their own (Linux); 0: that of the process.
     """
+    future: Future[T] = Future()
 
-    def __init__(self, name: str, *, niceness: int = 0) -> None:
-        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        self._niceness = niceness
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+    def run() -> None:
+        if niceness:
+            _lower_priority(niceness)
+        try:
+            result = task()
+        except BaseException as failure:  # noqa: BLE001 - the future's reader raises it
+            future.set_exception(failure)
+        else:
+            future.set_result(result)
 
-    def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Queue a task; the future holds its result or exception."""
-        future: Future[T] = Future()
-        self._tasks.put((task, future))
-        return future
-
-    def _run(self) -> None:
-        if self._niceness:
-            _lower_priority(self._niceness)
-        while True:
-            _complete(*self._tasks.get())
-
-
-def _complete(task: Callable[[], Any], future: Future[Any]) -> None:
-    """Run a task, unless nobody waits for it any more: a process that stops cancels what it waits for."""
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        result = task()
-    except BaseException as failure:  # noqa: BLE001 - the future's reader raises it
-        future.set_exception(failure)
-    else:
-        future.set_result(result)
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return future
 
 
 def _lower_priority(niceness: int) -> None:

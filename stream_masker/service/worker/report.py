@@ -7,16 +7,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason, causes_text
 from stream_masker.pipeline.seal import RefusalCause
-from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.outcomes import TransactionCounts
-from stream_masker.service.worker.source import ReadError, Source
 from stream_masker.service.worker.statistics import HoldReason, StatisticsSource
+from stream_masker.service.worker.transactions import TransactionCounts
+
+if TYPE_CHECKING:
+    from stream_masker.service.worker.source import Source
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -38,6 +40,12 @@ MOST_CAUSES = 3
 RETENTION = "retention"
 """Why records were passed and not masked: the topic's retention has deleted them before a worker read them."""
 
+UNREADABLE = (
+    "partition {} of {} cannot be read at offset {}: {}; to pass it, stop all workers and move the offset of their "
+    "group with kafka-consumer-groups.sh --reset-offsets"
+)
+NO_PLACE = "partitions {} wait: topics.output needs at least {} partitions; give it as many, then restart the workers"
+
 
 class TransactionOutcome(StrEnum):
     """The end of a transaction. If it is not ``COMMITTED``, the input is read again from the committed offsets."""
@@ -45,41 +53,6 @@ class TransactionOutcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-
-
-class RejectionShare:
-    """The rejections among the latest records; ``limit``: the share of rejected ones that is still acceptable.
-
-    When more than ``LATEST_RECORDS`` have been counted, all numbers are halved.
-    """
-
-    def __init__(self, limit: float) -> None:
-        self._limit = limit
-        self._records = 0
-        self._causes: Counter[RejectionCause] = Counter()
-
-    def add(self, records: int, causes: Mapping[RejectionCause, int]) -> None:
-        """Count the records of a committed transaction."""
-        self._records += records
-        self._causes.update(causes)
-        while self._records > LATEST_RECORDS:
-            self._records //= 2
-            self._causes = Counter({cause: number // 2 for cause, number in self._causes.items() if number > 1})
-
-    @property
-    def share(self) -> float:
-        """The share of rejected records; 0 below ``LEAST_RECORDS``."""
-        return self._causes.total() / self._records if self._records >= LEAST_RECORDS else 0.0
-
-    @property
-    def reason(self) -> str | None:
-        """Why the worker is not ready, with causes and paths; None if the share is acceptable."""
-        if self.share <= self._limit:
-            return None
-        return (
-            f"{self.share:.0%} of the latest records were rejected: {causes_text(self._causes, MOST_CAUSES)}. Check "
-            f"these paths in the configuration, or raise limits.rejected_share ({self._limit:g})"
-        )
 
 
 class WorkerReport:
@@ -93,10 +66,10 @@ class WorkerReport:
         *,
         rejected_share: float = 1.0,
     ) -> None:
-        self._metrics, self._health, self._clock = metrics, health, clock
-        self._lag_updated = -LAG_EVERY_SECONDS
-        self._rejections = RejectionShare(rejected_share)
-        self._refusals = 0
+        self._metrics, self._health, self._clock, self._limit = metrics, health, clock, rejected_share
+        self._updated = -LAG_EVERY_SECONDS
+        self._refusals = self._latest = 0
+        self._causes: Counter[RejectionCause] = Counter()
 
     def start(self) -> None:
         """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
@@ -111,16 +84,16 @@ class WorkerReport:
         self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
 
     def statistics(self, statistics: StatisticsSource) -> None:
-        """Report the active statistics, or why there are none."""
+        """Report the active statistics, or why there are none. To wait for the first ones is no reason."""
         held, active = statistics.held, statistics.active
         self._hold(None if held is None else held[0])
         self._metrics.set("statistics_version", active.version)
         self._metrics.set("statistics_age_seconds", statistics.age)
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
         self._refusals = active.refusals
-        waiting = held is not None and held[0] is HoldReason.NONE_PUBLISHED
-        self._health.reason("statistics", None if waiting else held and held[1])
-        self._health.note("statistics", (held and held[1]) if waiting else None if held else active.refused)
+        waits = held is not None and held[0] is HoldReason.NONE_PUBLISHED
+        self._health.reason("statistics", held[1] if held and not waits else None)
+        self._health.note("statistics", held[1] if held and waits else None if held else active.refused)
 
     def format_unavailable(self, text: str | None) -> None:
         """Report why the records' format is unavailable; None if it is available."""
@@ -129,21 +102,18 @@ class WorkerReport:
             log.warning("%s; holding the input", text)
             self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
-    def _hold(self, because: HoldReason | None) -> None:
-        for reason in HoldReason:
-            self._metrics.set("held_because", because is reason, reason=reason)
-
     def committed(self, written: TransactionCounts, seconds: float) -> None:
         """Count a committed transaction and its contents. The total of records is incremented last."""
         self.ended(TransactionOutcome.COMMITTED)
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.add("records_masked_total", written.masked)
         self._metrics.add("values_emptied_total", written.emptied)
-        self._count_by("codes_suppressed_total", "attribute", written.suppressed)
+        for outcome in ("suppressed", "generalized"):
+            for attribute, codes in getattr(written, outcome).items():
+                self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_by("records_rejected_total", "reason", by_reason(written.causes))
-        self._rejections.add(written.records, written.causes)
-        self._health.reason("rejections", self._rejections.reason)
+        self._health.reason("rejections", self._rejections(written))
         self._metrics.add("records_in_total", written.records)
 
     def ended(self, outcome: TransactionOutcome) -> None:
@@ -158,37 +128,40 @@ class WorkerReport:
     def partitions(self, source: Source) -> None:
         """Report the number of partitions; at most every ``LAG_EVERY_SECONDS``, also their lag and problems."""
         self._metrics.set("assigned_partitions", len(source.assigned))
-        if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
+        if self._clock() - self._updated < LAG_EVERY_SECONDS:
             return
-        self._lag_updated = self._clock()
-        errors, lag = source.unreadable(), source.lag()
+        self._updated = self._clock()
+        lag, errors, waiting = source.lag(), source.unreadable, sorted(source.waiting)
+        unreadable = [UNREADABLE.format(p, source.topic, error.offset, error.text) for p, error in errors.items()]
         self._metrics.set("unreadable_partitions", len(errors))
-        self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
-        self._health.reason("outputs", waiting_text(source.waiting))
+        self._health.reason("reading", "; ".join(unreadable) or None)
+        no_place = NO_PLACE.format(", ".join(map(str, waiting)), waiting[-1] + 1) if waiting else None
+        self._health.reason("outputs", no_place)
         self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
-            self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))
+            self._metrics.set("consumer_lag", records, topic=source.topic, partition=str(partition))
+
+    def _rejections(self, written: TransactionCounts) -> str | None:
+        """Return why too many of the latest records are rejected, with causes and paths; None if their share is
+        acceptable. When more than ``LATEST_RECORDS`` have been counted, all numbers are halved."""
+        self._latest += written.records
+        self._causes.update(written.causes)
+        while self._latest > LATEST_RECORDS:
+            self._latest //= 2
+            self._causes = Counter({cause: number // 2 for cause, number in self._causes.items() if number > 1})
+        share = self._causes.total() / max(self._latest, 1)
+        if self._latest < LEAST_RECORDS or share <= self._limit:
+            return None
+        return (
+            f"{share:.0%} of the latest records were rejected: {causes_text(self._causes, MOST_CAUSES)}. Check "
+            f"these paths in the configuration, or raise limits.rejected_share ({self._limit:g})"
+        )
+
+    def _hold(self, because: HoldReason | None) -> None:
+        for reason in HoldReason:
+            self._metrics.set("held_because", because is reason, reason=reason)
 
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():
             self._metrics.add(name, amount, **{label: value})
-
-
-def unreadable_text(partition: Partition, error: ReadError) -> str:
-    """Return why a partition cannot be read on, and what to do."""
-    return (
-        f"partition {partition.number} of {partition.topic} cannot be read at offset {error.offset}: {error.text}; "
-        "to pass it, stop all workers and move the offset of their group with kafka-consumer-groups.sh --reset-offsets"
-    )
-
-
-def waiting_text(waiting: frozenset[Partition]) -> str | None:
-    """Return why partitions are not read because of their output; None if there are none."""
-    if not waiting:
-        return None
-    needed = max(partition.number for partition in waiting) + 1
-    return (
-        f"{', '.join(map(str, sorted(waiting)))} wait: their output needs at least {needed} partitions; "
-        "give it as many, then restart the workers"
-    )

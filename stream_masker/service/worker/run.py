@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -17,24 +16,23 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
+from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.kafka.access import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.clients import (
-    BROKERS,
     COMMITTED_READS,
     RECONNECT_MS,
     RETRY_PROPERTIES,
     ClientProperties,
+    await_brokers,
     confluent_properties,
     connect_consumer,
     connect_producer,
     retry_delay,
     watched_brokers,
 )
-from stream_masker.service.kafka.failures import ALLOW, NoBrokerError, explained, is_refusal, require_broker
-from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.kafka.names import consumer_group_id, transactional_id_prefix
-from stream_masker.service.kafka.topic_reader import (
+from stream_masker.service.kafka.errors import require_broker
+from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,
     new_reader,
@@ -43,30 +41,16 @@ from stream_masker.service.kafka.topic_reader import (
 )
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
-from stream_masker.service.worker.outcomes import Outputs
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
-from stream_masker.service.worker.transactions import Transactions
+from stream_masker.service.worker.transactions import Outputs, Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
-
-log = logging.getLogger(__name__)
-log.addFilter(RepeatFilter())
-
-BROKER_RETRY_PAUSE = 2.0
-"""Seconds between two attempts to reach a broker."""
-
-REQUEST_SECONDS = 5.0
-"""Timeout of a request to a broker at the start, in seconds."""
 
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
-
-LINGER_MS = 5
-"""The producer's default delay before it sends a request. A commit sends what is left at once."""
 
 FETCH_BYTES = 16_777_216
 """The default size of a broker's response, which stands in memory once more while it is read."""
@@ -86,65 +70,41 @@ def run_worker(
     are gone, or if Kafka refuses the worker.
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
-    warn_about_plain_topics(configuration)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
     report.start()
-    partitions = _await_topics(configuration, liveness, health)
-    if partitions:
+    partitions = await_brokers(lambda: check_start(configuration), health, liveness.pause)
+    if partitions is not None:
         with watched_brokers(configuration, health):
             Worker(_worker_parts(configuration, masking, partitions, liveness, health, report)).run()
 
 
-def _await_topics(configuration: Configuration, liveness: Liveness, health: Health) -> dict[str, int]:
-    """Return what ``check_start`` returns when a broker answers; nothing when stopping."""
-    while True:
-        try:
-            with closing(connect_consumer(consumer_properties(configuration))) as client:
-                partitions = check_start(configuration, client)
-        except NoBrokerError as error:
-            reason = str(error)
-        except KafkaException as failure:
-            if is_refusal(failure.args[0], ALLOW):
-                raise
-            reason = f"no broker answers: {explained(failure.args[0])}"
-        else:
-            health.reason(BROKERS, None)
-            return partitions
-        log.warning("%s; trying again", reason)
-        health.reason(BROKERS, reason)
-        if not liveness.pause(BROKER_RETRY_PAUSE):
-            return {}
-
-
-def check_start(configuration: Configuration, client: Consumer) -> dict[str, int]:
+def check_start(configuration: Configuration) -> dict[str, int]:
     """Return the numbers of partitions of the worker's topics, by name.
 
-    ``client``: a consumer of the group, whose requests create no topic. Raises ServiceError for topics that are missing
-    or may not be used, an output with fewer partitions than its input, and offsets that are gone; KafkaException if no
-    broker answers.
+    Raises ServiceError for topics that are missing or may not be used, an output with fewer partitions than its input,
+    and offsets that are gone; KafkaException if no broker answers.
     """
     topics = configuration.topics
-    require_broker(confluent_properties(configuration), seconds=REQUEST_SECONDS)
     names = [topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics]
-    counts = partition_counts(client, configuration, names, seconds=REQUEST_SECONDS)
-    needed, given = counts[topics.input], counts[topics.output]
-    if given < needed:
-        raise ServiceError(
-            f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
-            f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
-        )
-    check_committed_offsets(configuration, client, range(needed))
+    require_broker(confluent_properties(configuration), seconds=POLL_TIMEOUT_SECONDS / 2)
+    with closing(connect_consumer(consumer_properties(configuration))) as client:
+        counts = partition_counts(client, configuration, names)
+        needed, given = counts[topics.input], counts[topics.output]
+        if given < needed:
+            raise ServiceError(
+                f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
+                f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
+            )
+        if RESET_PROPERTY not in configuration.kafka.properties:
+            check_committed_offsets(configuration, client, range(needed))
     return counts
 
 
 def check_committed_offsets(configuration: Configuration, client: Consumer, partitions: Iterable[int]) -> None:
     """Raise ServiceError if records of the input would be masked again, because the group's offsets are gone.
 
-    Kafka deletes the offsets of a group that has been empty for some days. A configured ``auto.offset.reset`` is an
-    explicit choice, with which nothing is checked. Raises KafkaException if no broker answers.
+    Kafka deletes the offsets of a group that has been empty for some days. Raises KafkaException if no broker answers.
     """
-    if RESET_PROPERTY in configuration.kafka.properties:
-        return
     topic, output = configuration.topics.input, configuration.topics.output
     committed = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
     for error in (p.error for p in committed if p.error is not None):
@@ -193,26 +153,21 @@ def _worker_parts(
         encode_block=block_encoder(configuration, masking),
     )
 
-    def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[Partition]], None]) -> Source:
+    def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[int]], None]) -> Source:
         return Source(
             connect_consumer(consumer_properties(configuration)),
             topics.input,
             BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
-            has_place=lambda partition: partition.number < partitions[topics.output],
+            places=partitions[topics.output],
             before_revoke=before_revoke,
             forget=forget,
             from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
         )
 
     def transactions() -> Transactions:
-        return Transactions(
-            partial(connect_producer, properties),
-            outputs,
-            running=liveness.beat,
-            expiry=float(properties["transaction.timeout.ms"]) / 1000,
-            retry_delay=retry_delay(properties),
-        )
+        producer = partial(connect_producer, properties)
+        return Transactions(producer, outputs, running=liveness.beat, retry_delay=retry_delay(properties))
 
     statistics = StatisticsSource(
         new_reader(configuration),
@@ -244,7 +199,6 @@ def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[B
             block,
             taxonomies,
             configuration=configuration.hash,
-            numeric=mechanism.numeric_attributes,
             context=mechanism.context.fingerprint,
         )
         return key, seal.seal(key, value)
@@ -280,12 +234,8 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     classic protocol uses the incremental assignor; that of KIP-848 is always incremental. A static member stays in the
     group when it ends, and keeps its share on return.
     """
-    properties = confluent_properties(
-        configuration,
-        group_id=consumer_group_id(configuration),
-        **COMMITTED_READS,
-        auto_offset_reset="error",
-    )
+    group = consumer_group_id(configuration)
+    properties = {**confluent_properties(configuration), **COMMITTED_READS, "group.id": group, RESET_PROPERTY: "error"}
     worker, kip_848 = configuration.worker, str(properties.get("group.protocol", "")).lower() == "consumer"
     return {
         "queued.max.messages.kbytes": max(1024, 2 * worker.batch_bytes // 1024),
@@ -300,14 +250,15 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
     """Return the properties of the transactional producer; its queue has room for two batches with their blocks."""
     worker = configuration.worker
-    properties = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
     return {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
         "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
         "compression.type": "lz4",
-        "linger.ms": LINGER_MS,
+        "linger.ms": 5,
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **RETRY_PROPERTIES,
-        **properties,
+        **confluent_properties(configuration),
+        "transactional.id": transactional_id,
+        "enable.idempotence": True,
     }

@@ -6,14 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from operator import methodcaller
 
-from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.messages import Partition, bytes_of, partitions_of, partitions_text, runs_by_partition
+from stream_masker.service.kafka.errors import explained
 from stream_masker.service.observability.logs import RepeatFilter
-from stream_masker.service.worker.groups import Batch, BatchLimits
+from stream_masker.service.worker.groups import Batch, BatchLimits, bytes_of
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,9 @@ OVERLAPPED_RECORDS = 2_000
 """A batch of this many records does not wait for the commit before: masking them takes about as long as a commit."""
 
 FILLING_SECONDS = 0.5
-"""Seconds from its first record that a batch waits at most for the commit before, and for more records if the batch
-before was at least half full."""
+"""Seconds from its first record that a batch waits at most for the commit before."""
 
-BROKER_REQUEST_SECONDS = 5.0
+REQUEST_SECONDS = 5.0
 """Timeout of a request to a broker, in seconds."""
 
 SHORT_REQUEST_SECONDS = 0.2
@@ -46,47 +45,36 @@ SHORT_REQUEST_SECONDS = 0.2
 
 SEEK_ATTEMPTS = 5
 
-LASTING_SECONDS = 5.0
-"""An error of a partition that lasts this long does not pass by itself. The client repeats it every second."""
-
-REPEATED_SECONDS = 10.0
-"""An error that has not been repeated for this long is over."""
-
 
 @dataclass(frozen=True, slots=True)
 class ReadError:
-    """Why a partition cannot be read on: the offset, librdkafka's text, and its first and last time in seconds."""
+    """Why a partition cannot be read on: the offset, and librdkafka's text."""
 
     offset: int
     text: str
-    since: float
-    latest: float
 
 
 @dataclass(slots=True)
 class _Reading:
-    """How far an assigned partition is read. Offsets are None while they are not known.
+    """How far an assigned partition is read; offsets are None while they are not known.
 
-    ``start``: where it is read from if no offset is committed. ``read``: the next offset to read. ``done``: the next
-    one to commit. ``end``: ``read`` and the partition's end when its end was last reached; between them there are only
-    markers of transactions. ``gone``: whether the next offset is not in the topic.
+    ``read``: the next offset to read. ``done``: the next one to commit. ``end``: the partition's end when it was last
+    reached; behind the last record there are markers of transactions. ``error``: until a record or the end is reached.
     """
 
-    start: int | None = None
     read: int | None = None
     done: int | None = None
-    end: tuple[int, int] | None = None
-    gone: bool = False
+    end: int = -1
     error: ReadError | None = None
 
 
 class Source:
-    """The partitions of one consumer. Rebalances happen only within ``read``, ``poll``, ``roll_back`` and ``close``.
+    """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
-    ``running`` records a heartbeat and returns False when the process stops. ``has_place`` tells whether the output has
-    a partition for the records of one; others are not read. ``before_revoke`` is called before partitions are revoked
-    or lost, and ``forget`` with the partitions whose records are not to be committed: they have gone, or are read
-    again. ``from_end``: whether a partition without a committed offset is read from its end.
+    ``running`` records a heartbeat and returns False when the process stops. ``places``: the number of the output's
+    partitions; the records of others have no place there and are not read. ``before_revoke`` is called before
+    partitions are revoked or lost, and ``forget`` with the partitions whose records are not to be committed: they have
+    gone, or are read again. ``from_end``: whether a partition without a committed offset is read from its end.
     """
 
     def __init__(
@@ -96,38 +84,42 @@ class Source:
         limits: BatchLimits,
         *,
         running: Callable[[], bool],
-        has_place: Callable[[Partition], bool],
+        places: int,
         before_revoke: Callable[[], None],
-        forget: Callable[[Iterable[Partition]], None],
+        forget: Callable[[Iterable[int]], None],
         from_end: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._topic, self._limits = client, topic, limits
-        self._running, self._has_place = running, has_place
-        self._before_revoke, self._forget, self._from_end, self._clock = before_revoke, forget, from_end, clock
+        self._client, self.topic, self._limits, self._places = client, topic, limits, places
+        self._running, self._clock, self._from_end = running, clock, from_end
+        self._before_revoke, self._forget = before_revoke, forget
+        self._joined = self._held = self._leaving = False
         self._member: str | None = None
-        self._joined = self._held = self._leaving = self._filling = False
         self._failure: str | None = None
-        self._readings: dict[Partition, _Reading] = {}
-        self._waiting: set[Partition] = set()
+        self._readings: dict[int, _Reading] = {}
         self._batch = Batch()
         self._skipped = 0
 
     @property
-    def assigned(self) -> frozenset[Partition]:
-        return frozenset(self._readings)
+    def assigned(self) -> set[int]:
+        return set(self._readings)
 
     @property
-    def waiting(self) -> frozenset[Partition]:
+    def waiting(self) -> set[int]:
         """The partitions whose records have no place in the output."""
-        return frozenset(self._waiting)
+        return {partition for partition in self._readings if partition >= self._places}
+
+    @property
+    def unreadable(self) -> dict[int, ReadError]:
+        """The partitions that cannot be read on."""
+        return {partition: reading.error for partition, reading in self._readings.items() if reading.error}
 
     def join(self) -> None:
         """Join the group; later calls do nothing."""
         if not self._joined:
             self._joined = True
             on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
-            self._client.subscribe([self._topic], **on)
+            self._client.subscribe([self.topic], **on)
 
     def read(self, committing: Callable[[], bool]) -> Batch:
         """Return the next batch; an empty one if no record arrives for a while.
@@ -137,18 +129,18 @@ class Source:
         records that arrive meanwhile for another commit. While records wait, a batch grows to its limits, so that a
         backlog costs few transactions. Raises SessionLostError if the client has failed for good.
         """
-        self._resume()
-        self._reset_all()
+        if self._held:
+            self._held = False
+            self._client.resume(self._partitions(self.assigned - self.waiting))
         batch = self._batch = Batch()
-        count, size, begun, first, drained = 0, 0, self._clock(), 0.0, False
-        while (room := self._room(count, size)) and self._failure is None and self._running():
+        limits, count, size, begun, first, drained = self._limits, 0, 0, self._clock(), 0.0, False
+        while count < limits.records and size < limits.size and self._failure is None and self._running():
             busy, now = committing(), self._clock()
-            waits = self._filling or (busy and count < OVERLAPPED_RECORDS)
-            full = first + max(self._limits.delay, FILLING_SECONDS if waits else 0.0)
+            full = first + max(limits.delay, FILLING_SECONDS if busy and count < OVERLAPPED_RECORDS else 0.0)
             remaining = (full if count else begun + IDLE_SECONDS) - now
             if drained and remaining <= 0:
                 break
-            wanted = min(room, READ_RECORDS)
+            wanted = _room(limits, count, size)
             longest = COMMITTING_READ_SECONDS if busy and count else READ_SECONDS
             messages = self._client.consume(wanted, min(max(0.0, remaining), longest))
             drained = len(messages) < wanted
@@ -156,7 +148,6 @@ class Source:
             first = first if count else self._clock()
             count, size = count + len(added), size + bytes_of(added)
         self._check()
-        self._filling = 2 * count >= self._limits.records or 2 * size >= self._limits.size
         self._batch = Batch()
         return batch
 
@@ -164,10 +155,10 @@ class Source:
         """Serve the group without reading: all partitions are paused until the next ``read``."""
         if not self._held:
             self._held = True
-            self._client.pause(_topic_partitions(self._readings))
+            self._client.pause(self._partitions(self._readings))
         for message in self._client.consume(1, seconds):
             if message.error() is None:
-                self._seek(Partition(message.topic(), message.partition()), message.offset())
+                self._seek(message.partition(), message.offset())
             else:
                 self._handle(message)
         self._check()
@@ -181,50 +172,35 @@ class Source:
         metadata = self._client.consumer_group_metadata()
         return metadata if self._member is not None and self._client.memberid() == self._member else None
 
-    def commit(self, offsets: Mapping[Partition, int]) -> None:
+    def commit(self, offsets: Mapping[int, int]) -> None:
         """Note offsets that are committed."""
         for partition in offsets.keys() & self._readings.keys():
-            reading = self._readings[partition]
-            read, end = reading.end or (-1, -1)
-            reading.done = end if read == offsets[partition] else offsets[partition]
+            self._readings[partition].done = offsets[partition]
 
     def give_back(self, batch: Batch) -> None:
         """Read the records of a batch again, and all after them."""
         self._read_from(batch.first_offsets())
 
     def roll_back(self) -> None:
-        """Read every partition again from its committed offset, or from its start where none is committed."""
-        while self._running():
-            offsets = self._committed(self._readings)
-            if offsets is not None:
-                starts = {p: self._readings[p].start for p in offsets.keys() & self._readings.keys()}
-                from_start = {p: max(offsets[p], offsets[p] if s is None else s) for p, s in starts.items()}
-                self._read_from({p: offset for p, offset in from_start.items() if offset >= 0})
-                return
-            self.poll(READ_SECONDS)
-
-    def unreadable(self) -> dict[Partition, ReadError]:
-        """Return the partitions that cannot be read on."""
-        now = self._clock()
-        errors = {partition: reading.error for partition, reading in self._readings.items() if reading.error}
-        lasting = {p: e for p, e in errors.items() if e.latest - e.since >= LASTING_SECONDS}
-        return {p: e for p, e in lasting.items() if now - e.latest < REPEATED_SECONDS}
+        """Read every partition again from the offset that was committed last, or from where it was read first."""
+        self._read_from({p: reading.done for p, reading in self._readings.items() if reading.done is not None})
 
     def take_skipped(self) -> int:
         """Return and forget the number of offsets that were deleted before they were read."""
         skipped, self._skipped = self._skipped, 0
         return skipped
 
-    def lag(self) -> dict[Partition, int]:
+    def lag(self) -> dict[int, int]:
         """Return the number of records that are not committed yet, by partition; unknown ones are left out."""
-        self._learn((p for p, reading in self._readings.items() if reading.done is None), SHORT_REQUEST_SECONDS)
-        lag = {}
-        for partition, reading in sorted(self._readings.items(), key=lambda item: item[0]):
-            bounds = self._watermarks(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
+        self._learn([p for p, reading in self._readings.items() if reading.done is None], SHORT_REQUEST_SECONDS)
+        lag: dict[int, int] = {}
+        for partition, reading in sorted(self._readings.items()):
+            bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
             if bounds is None:
                 break
             if reading.done is not None:
-                lag[partition] = max(0, bounds[1] - max(bounds[0], reading.done))
+                done = max(reading.done, reading.end) if reading.done == reading.read else reading.done
+                lag[partition] = max(0, bounds[1] - max(bounds[0], done))
         return lag
 
     def close(self) -> None:
@@ -232,146 +208,121 @@ class Source:
         self._leaving = True
         self._client.close()
 
-    def _room(self, count: int, size: int) -> int:
-        """Return the messages to read next. The first read asks for one: it would wait for all that it asks for."""
-        limits = self._limits
-        if count >= limits.records or size >= limits.size:
-            return 0
-        return max(1, min(limits.records - count, (limits.size - size) * count // max(1, size))) if count else 1
-
     def _check(self) -> None:
         if self._failure is not None:
             raise SessionLostError(self._failure)
 
-    def _resume(self) -> None:
-        if self._held:
-            self._held = False
-            self._client.resume(_topic_partitions(self._readings.keys() - self._waiting))
-
-    def _add(self, messages: list[Any]) -> list[Any]:
+    def _add(self, messages: list[Message]) -> list[Message]:
         """Add the records of the partitions that are read to the batch, and return them; handle the other events."""
-        added: list[Any] = []
-        for partition, run in runs_by_partition([message for message in messages if message.error() is None]):
-            reading = self._readings.get(partition)
-            if reading is not None and partition not in self._waiting:
-                self._batch.groups.setdefault(partition, [[]])[0].extend(run)
-                added += run
-                reading.read, reading.error = run[-1].offset() + 1, None
-                reading.start = run[0].offset() if reading.start is None else reading.start
-        for message in messages:
+        added: list[Message] = []
+        records = [message for message in messages if message.error() is None]
+        for partition, run in groupby(records, methodcaller("partition")):
+            reading, new = self._readings.get(partition), list(run)
+            if reading is not None and partition < self._places:
+                self._batch.groups.setdefault(partition, [[]])[0].extend(new)
+                added += new
+                reading.done = new[0].offset() if reading.done is None else reading.done
+                reading.read, reading.error = new[-1].offset() + 1, None
+        for message in messages if len(records) < len(messages) else ():
             if message.error() is not None:
                 self._handle(message)
         return added
 
-    def _handle(self, message: Any) -> None:
+    def _handle(self, message: Message) -> None:
         """Handle an event of the client."""
-        error, partition = message.error(), Partition(message.topic(), message.partition())
-        reading = self._readings.get(partition, _Reading())
+        error, reading = message.error(), self._readings.get(message.partition(), _Reading())
         if error.code() == KafkaError._PARTITION_EOF:
-            reading.error = None
-            if reading.read is not None:
-                reading.end = (reading.read, message.offset())
-                reading.done = message.offset() if reading.done == reading.read else reading.done
+            reading.end, reading.error = message.offset(), None
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            reading.gone = True
+            self._reset(message.partition(), reading)
         else:
-            now, earlier = self._clock(), reading.error
-            since = earlier.since if earlier and earlier.offset == message.offset() else now
-            reading.error = ReadError(message.offset(), explained(error), since, now)
-            log.warning("reading %s: %s", partition, explained(error))
+            reading.error = ReadError(message.offset(), explained(error))
+            log.warning("reading partition %d: %s", message.partition(), explained(error))
 
-    def _reset_all(self) -> None:
-        """Read partitions on whose next offset is not in the topic: retention has deleted it, or it never was.
+    def _reset(self, partition: int, reading: _Reading) -> None:
+        """Read a partition on whose next offset is not in the topic: retention has deleted it, or it never was.
 
-        What was deleted is counted. A request that fails is repeated later.
+        What was deleted is counted.
         """
-        for partition, reading in self._readings.items():
-            bounds = self._watermarks(partition, BROKER_REQUEST_SECONDS, cached=False) if reading.gone else None
-            if bounds is None:
-                continue
-            start = bounds[1] if reading.read is None and self._from_end else bounds[0]
-            self._skipped += 0 if reading.read is None else max(0, start - reading.read)
-            log.warning("partition %s is read on from offset %d: the next one is not in the topic", partition, start)
-            reading.gone, reading.read, reading.done = False, start, max(start, reading.done or start)
-            reading.start = start if reading.start is None else reading.start
-            self._seek(partition, start)
+        bounds = self._bounds(partition, REQUEST_SECONDS)
+        if bounds is None:
+            self._failure = f"partition {partition} cannot be read on: no broker tells its first offset"
+            return
+        start = bounds[1] if reading.read is None and self._from_end else bounds[0]
+        self._skipped += 0 if reading.read is None else max(0, start - reading.read)
+        log.warning("partition %d is read on from offset %d: the next one is not in the topic", partition, start)
+        reading.read = reading.done = start
+        self._seek(partition, start)
 
     def _on_assign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         """Accept partitions, unless leaving: they are revoked at once, and ``memberid`` of a closing client hangs."""
         if self._leaving:
             return
-        assigned = partitions_of(partitions)
+        assigned = {one.partition for one in partitions}
         self._readings |= {partition: _Reading() for partition in assigned}
-        self._learn(assigned, BROKER_REQUEST_SECONDS)
-        starts = {p: self._readings[p].start for p in sorted(assigned)}
-        known = [TopicPartition(*p, OFFSET_STORED if start is None else start) for p, start in starts.items()]
+        self._learn(assigned, REQUEST_SECONDS)
+        starts = {p: self._readings[p].read for p in sorted(assigned)}
+        known = [TopicPartition(self.topic, p, OFFSET_STORED if n is None else n) for p, n in starts.items()]
         client.incremental_assign(known)
         self._member = client.memberid()
-        self._waiting |= {partition for partition in assigned if not self._has_place(partition)}
-        paused = assigned if self._held else assigned & self._waiting
-        client.pause(_topic_partitions(paused))
-        client.resume(_topic_partitions(assigned - paused))
-        log.info("assigned partitions %s, now %s", partitions_text(assigned), partitions_text(self._readings))
-
-    def _learn(self, partitions: Iterable[Partition], seconds: float) -> None:
-        """Find where partitions are read from, and count what was deleted behind their committed offsets."""
-        for partition, committed in (self._committed(partitions, seconds) or {}).items():
-            reading, bounds = self._readings[partition], self._watermarks(partition, seconds, cached=False)
-            if bounds is None:
-                return
-            first = bounds[1] if committed < 0 and self._from_end else bounds[0]
-            self._skipped += max(0, bounds[0] - committed) if committed >= 0 else 0
-            reading.done = max(first, committed)
-            reading.start = reading.done if reading.start is None else reading.start
-            reading.read = reading.done if reading.read is None else reading.read
+        paused = assigned if self._held else assigned & self.waiting
+        client.pause(self._partitions(paused))
+        client.resume(self._partitions(assigned - paused))
+        log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
 
     def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)
-        log.info("revoked partitions %s, now %s", *map(partitions_text, (partitions_of(partitions), self._readings)))
+        log.info("revoked partitions %s, now %s", _text(p.partition for p in partitions), _text(self._readings))
 
     def _on_lost(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._member = None
         self._unassign(client, partitions)
-        log.warning("lost partitions %s: the group has removed this worker", partitions_text(partitions_of(partitions)))
+        log.warning("lost partitions %s: the group has removed this worker", _text(p.partition for p in partitions))
 
     def _unassign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         """Settle the commit in progress, then forget the partitions and their records."""
         self._before_revoke()
-        gone = partitions_of(partitions)
+        gone = {one.partition for one in partitions}
         self._forget(gone)
-        self._waiting -= gone
         for partition in gone:
             self._readings.pop(partition, None)
             self._batch.groups.pop(partition, None)
         client.incremental_unassign(partitions)
 
-    def _committed(
-        self, partitions: Iterable[Partition], seconds: float = BROKER_REQUEST_SECONDS
-    ) -> dict[Partition, int] | None:
-        """Return the committed offsets, negative where there is none; None if the coordinator does not answer."""
-        wanted = _topic_partitions(partitions)
+    def _learn(self, partitions: Iterable[int], seconds: float) -> None:
+        """Find where partitions are read from, and count what was deleted behind their committed offsets.
+
+        If no broker answers in time, the client reads on from the committed offsets, and this is asked again later.
+        """
+        wanted = self._partitions(partitions)
         try:
-            committed = self._client.committed(wanted, seconds) if wanted else []
+            found = self._client.committed(wanted, seconds) if wanted else []
         except KafkaException as failure:
             log.warning("requesting the committed offsets: %s", failure.args[0].str())
-            return None
-        return (
-            None if any(p.error for p in committed) else {Partition(p.topic, p.partition): p.offset for p in committed}
-        )
+            return
+        for one in found:
+            bounds = None if one.error else self._bounds(one.partition, seconds)
+            if bounds is None:
+                return
+            first = bounds[1] if one.offset < 0 and self._from_end else bounds[0]
+            self._skipped += max(0, first - one.offset) if one.offset >= 0 else 0
+            reading = self._readings[one.partition]
+            reading.done = max(first, one.offset)
+            reading.read = reading.done if reading.read is None else reading.read
 
-    def _read_from(self, offsets: Mapping[Partition, int]) -> None:
+    def _read_from(self, offsets: Mapping[int, int]) -> None:
         self._forget(offsets)
         for partition, offset in offsets.items():
             self._readings[partition].read = offset
             self._seek(partition, offset)
 
-    def _seek(self, partition: Partition, offset: int) -> None:
+    def _seek(self, partition: int, offset: int) -> None:
         """Read on from an offset. Raises SessionLostError if the client refuses, as a fenced one does."""
         for attempt in range(1, SEEK_ATTEMPTS + 1):
             try:
-                self._client.seek(TopicPartition(*partition, offset))
+                self._client.seek(TopicPartition(self.topic, partition, offset))
             except KafkaException as failure:
                 refusal = failure.args[0].str()
                 time.sleep(READ_SECONDS * attempt)
@@ -379,9 +330,9 @@ class Source:
                 return
         raise SessionLostError(f"partition {partition} cannot be read again: {refusal}")
 
-    def _watermarks(self, partition: Partition, seconds: float, *, cached: bool) -> tuple[int, int] | None:
+    def _bounds(self, partition: int, seconds: float, *, cached: bool = False) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if no broker answers in time."""
-        where = TopicPartition(*partition)
+        where = TopicPartition(self.topic, partition)
         known: tuple[int, int] | None = self._client.get_watermark_offsets(where, cached=True) if cached else None
         if known is not None and known[1] >= 0:
             return known
@@ -391,6 +342,17 @@ class Source:
             return None
         return fresh
 
+    def _partitions(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
 
-def _topic_partitions(partitions: Iterable[Partition]) -> list[TopicPartition]:
-    return [TopicPartition(*partition) for partition in sorted(partitions)]
+
+def _room(limits: BatchLimits, count: int, size: int) -> int:
+    """Return the messages to read next. The first read asks for one: it would wait for all that it asks for."""
+    if not count:
+        return 1
+    fitting = (limits.size - size) * count // max(1, size)
+    return max(1, min(limits.records - count, fitting, READ_RECORDS))
+
+
+def _text(partitions: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(partitions))) or "none"

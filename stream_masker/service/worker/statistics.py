@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
-from stream_masker.service.kafka.messages import bytes_of
-from stream_masker.service.kafka.topic_reader import READ_MESSAGES
+from stream_masker.service.kafka.reader import READ_MESSAGES, Versions
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import RepeatFilter, describe
-from stream_masker.summary import three_sentences
+from stream_masker.summary import guessed_line, three_sentences
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -26,14 +24,8 @@ KEPT_VERSIONS = 4
 """The number of newest versions that are kept until the end of the topic is reached: an earlier one is used if the
 newest one does not fit."""
 
-TURN_MESSAGES = 20_000
-"""The number of messages that are read in one turn of the worker, about: a topic may be full of messages of others."""
-
-VERSION_DIGITS = 18
-"""The digits of the greatest version number."""
-
-TURN_BYTES = 64 * 1024 * 1024
-"""The size of the messages that are read in one turn, about."""
+TURN_SECONDS = 0.5
+"""Seconds after which a turn of the worker reads no more messages: a topic may be full of messages of others."""
 
 
 class HoldReason(StrEnum):
@@ -58,38 +50,6 @@ class HoldReason(StrEnum):
     """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
 
 
-class VersionBuffer:
-    """The newest authentic messages of a statistics topic, by version. A tombstone removes a version.
-
-    ``on_refused`` is called with the cause of each message that is not authentic, which changes nothing.
-    """
-
-    def __init__(self, seal: TopicSeal, on_refused: Callable[[RefusalCause], None] = lambda _: None) -> None:
-        self._seal, self._on_refused = seal, on_refused
-        self._versions: dict[int, bytes] = {}
-
-    def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a message. One whose key is not a version is ignored."""
-        if key is None or len(key) > VERSION_DIGITS or not key.isdigit():
-            return
-        version = int(key)
-        if value is None:
-            self._versions.pop(version, None)
-            return
-        try:
-            self._versions[version] = self._seal.open(key, value)
-        except SealError as error:
-            log.warning("refused a message on %s: %s", self._seal.topic, error)
-            self._on_refused(error.cause)
-        if len(self._versions) > KEPT_VERSIONS:
-            del self._versions[min(self._versions)]
-
-    def take(self) -> list[tuple[int, bytes]]:
-        """Remove and return the versions with their messages, newest first."""
-        versions, self._versions = self._versions, {}
-        return sorted(versions.items(), reverse=True)
-
-
 class ActiveStatistics:
     """The version that the worker masks with; ``version`` is 0 while there is none.
 
@@ -102,7 +62,7 @@ class ActiveStatistics:
         self._secret_id = secret_id
         self.version = self._newest = self.published = self.refusals = 0
         self.refused: str | None = None
-        self.other_secret = False
+        self.other_secret = self._told = False
 
     def consider(self, found: list[tuple[int, bytes]]) -> None:
         """Activate the newest version that fits; ``found``: versions with their messages, newest first."""
@@ -111,7 +71,6 @@ class ActiveStatistics:
                 return
 
     def _accept(self, version: int, value: bytes) -> bool:
-        first = not self._newest
         try:
             message = decode_statistics(value)
             self._check(version, message)
@@ -120,13 +79,16 @@ class ActiveStatistics:
             self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
             log.warning("statistics %s", self.refused)
             return False
-        self.version = self._newest = version
+        first, self.version, self._newest = not self._newest, version, version
         self.published, self.refused = message.published, None
         other = message.configuration != self.masking.configuration.hash
         remark = f", computed under another configuration ({message.configuration})" if other else ""
         log.info("statistics version %d in force%s", version, remark)
         if first:
             log.info("statistics version %d: %s", version, " ".join(self._sentences()))
+        if message.guessed and not self._told:
+            self._told = True
+            log.info(guessed_line(message.guessed))
         return True
 
     def _check(self, version: int, message: StatisticsMessage) -> None:
@@ -140,7 +102,8 @@ class ActiveStatistics:
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
         if message.mechanism != (name := self.masking.mechanism.name):
             raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
-        if names := _differing(message.taxonomies, fingerprints(self.masking.taxonomies)):
+        theirs, ours = message.taxonomies, fingerprints(self.masking.taxonomies)
+        if names := sorted(n for n in theirs.keys() | ours.keys() if theirs.get(n) != ours.get(n)):
             raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
 
     def _sentences(self) -> tuple[str, str, str]:
@@ -170,25 +133,20 @@ class StatisticsSource:
         active: ActiveStatistics,
         on_refused: Callable[[RefusalCause], None],
     ) -> None:
-        self._client, self._topic, self.active = client, topic, active
+        self._client, self.active = client, active
         self._unread = set(range(partitions))
         self._unauthentic: RefusalCause | None = None
         self._on_refused = on_refused
-        self._buffer = VersionBuffer(seal, self._refuse)
+        self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
         client.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
 
     def poll(self) -> None:
-        """Activate a new version if one has come. Never waits.
-
-        A turn reads at most about ``TURN_MESSAGES`` messages and ``TURN_BYTES``; the next one reads on.
-        """
-        read = size = 0
-        while read < TURN_MESSAGES and size < TURN_BYTES and (messages := self._client.consume(READ_MESSAGES, 0)):
-            read += len(messages)
-            size += bytes_of(messages)
+        """Activate a new version if one has come. Never waits; the next turn reads on after ``TURN_SECONDS``."""
+        until = time.monotonic() + TURN_SECONDS
+        while time.monotonic() < until and (messages := self._client.consume(READ_MESSAGES, 0)):
             for message in messages:
                 self._handle(message)
-        if not self._unread and (found := self._buffer.take()):
+        if not self._unread and (found := self._versions.take()):
             self.active.consider(found)
 
     @property
@@ -221,16 +179,11 @@ class StatisticsSource:
         self._unauthentic = cause
         self._on_refused(cause)
 
-    def _handle(self, message: Any) -> None:
+    def _handle(self, message: Message) -> None:
         error = message.error()
         if error is None:
-            self._buffer.add(message.key(), message.value())
+            self._versions.add(message.key(), message.value())
         elif error.code() == KafkaError._PARTITION_EOF:
             self._unread.discard(message.partition())
         else:
-            log.warning("reading %s: %s", self._topic, error.str())
-
-
-def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
-    """Return the names whose values differ, or that only one of the two has."""
-    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+            log.warning("reading the statistics: %s", error.str())

@@ -14,7 +14,7 @@ next transaction; the new epoch makes the brokers refuse the late request. Such 
 librdkafka waits before it sends a request again (``retry_delay``), so a step that succeeds sooner at its first attempt
 has sent each request once. Produce requests need no such care, because their sequence numbers identify them.
 
-A broker refuses a whole request because of one message: without a key in a compacted topic, with a timestamp out of
+The output refuses a whole request because of one message: without a key in a compacted topic, with a timestamp out of
 bounds, or too large. The batch is then written in two halves, each in a transaction of its own, and so on until one
 record is left, which is rejected.
 """
@@ -23,20 +23,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Final
+from dataclasses import dataclass, field, replace
+from itertools import compress, repeat
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Result
+from stream_masker.pipeline.messages import encode_rejection
+from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result
 from stream_masker.service.kafka.clients import fatal_errors
-from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.runtime.process import SerialExecutor
-from stream_masker.service.worker.outcomes import OutgoingMessage, Outputs, TransactionCounts, halves, reduced
+from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
+from stream_masker.service.runtime.process import in_background
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +52,23 @@ because later there is no transaction left to commit."""
 HURRIED_SECONDS = 4.0
 """The same limit while the process stops or partitions are revoked. A pod has 30 seconds to end."""
 
+STUCK_SECONDS = 20.0
+"""Seconds without a new attempt at a step after which the thread is given up. A call to librdkafka may never return,
+despite its timeout, when brokers restart: ``send_offsets_to_transaction`` has done so."""
+
 REFUSALS: Final[Mapping[int, Reason]] = {
     KafkaError.INVALID_RECORD: Reason.REFUSED_BY_OUTPUT,
     KafkaError.INVALID_TIMESTAMP: Reason.TIMESTAMP_OUT_OF_RANGE,
     KafkaError.MSG_SIZE_TOO_LARGE: Reason.TOO_LARGE,
     KafkaError.RECORD_LIST_TOO_LARGE: Reason.TOO_LARGE,
 }
-"""Errors of a broker that refuses a message, or its request because of the message. They do not pass by themselves."""
+"""Errors of a message, or of a request because of one message. They do not pass by themselves."""
 
-FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+CALIBRATION_PARTITION = 0
+
+Produced: TypeAlias = tuple[str, bytes | None, bytes | None, int, None, None, int, Any]
+"""The positional arguments of ``Producer.produce``, which takes a quarter less time with them than with names: topic,
+value, key, partition, two callbacks, timestamp in milliseconds (0: now), headers."""
 
 
 class AbortedError(Exception):
@@ -66,11 +76,7 @@ class AbortedError(Exception):
 
 
 class SessionLostError(Exception):
-    """The session's clients must be replaced. ``fenced``: another process uses the transactional id."""
-
-    def __init__(self, text: str, *, fenced: bool = False) -> None:
-        super().__init__(text)
-        self.fenced = fenced
+    """The session's clients must be replaced."""
 
 
 class _StepError(Exception):
@@ -81,12 +87,70 @@ class _StepError(Exception):
         self.code: int = error.code()
 
 
+@dataclass(slots=True)
+class TransactionCounts:
+    """The numbers of records in a transaction: of all, and of the masked ones, without tombstones. None of them depends
+    on the masks of a record.
+
+    ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
+    of ``fields`` could not treat and removed. ``suppressed``, ``generalized``: the unknown codes that were removed, or
+    masked as the concept that they begin with, by attribute.
+    """
+
+    records: int = 0
+    masked: int = 0
+    causes: Counter[RejectionCause] = field(default_factory=Counter)
+    blocks_left_out: int = 0
+    emptied: int = 0
+    suppressed: Counter[str] = field(default_factory=Counter)
+    generalized: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: TransactionCounts) -> TransactionCounts:
+        return TransactionCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @classmethod
+    def of(cls, result: Result) -> TransactionCounts:
+        size, causes = len(result.offsets), Counter((one.reason, one.field) for one in result.rejected.values())
+        masked = sum(result.values[index] is not None for index in range(size) if index not in result.rejected)
+        unknown = Counter(result.suppressed), Counter(result.generalized)
+        return cls(size, masked, causes, 0, sum(result.emptied.values()), *unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Where the outcomes of the input go.
+
+    ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
+    this number. ``encode_block``: returns the key and the sealed value of a block.
+    """
+
+    input: str
+    output: str
+    rejected: str
+    calibration: str
+    rejected_partitions: int
+    encode_block: Callable[[Block], tuple[bytes, bytes]]
+
+    def messages(self, partition: int, result: Result) -> Iterator[Produced]:
+        """Yield the outcomes of a partition's records in order, and their blocks. A missing timestamp becomes now."""
+        times = (max(0, time) for time in result.timestamps)
+        topic, place, none = repeat(self.output), repeat(partition), repeat(None)
+        masked = zip(topic, result.values, result.keys, place, none, none, times, result.headers, strict=False)
+        rejected = result.rejected
+        yield from compress(masked, (i not in rejected for i in range(len(result.offsets)))) if rejected else masked
+        for index in sorted(rejected):
+            key = f"{self.input}:{partition}:{rejected[index].offset}".encode()
+            value = encode_rejection(rejected[index], topic=self.input, partition=partition)
+            yield self.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
+        for key, value in map(self.encode_block, result.blocks):
+            yield self.calibration, value, key, CALIBRATION_PARTITION, None, None, 0, []
+
+
 class Transactions:
     """Writes one batch after the other under one transactional id.
 
-    ``connect`` makes a producer. ``running`` returns False when the process stops. ``expiry``: seconds after which the
-    brokers abort an open transaction. ``retry_delay``: the least seconds that the producer waits before it sends a
-    request again.
+    ``connect`` makes a producer. ``running`` returns False when the process stops. ``retry_delay``: the least seconds
+    that the producer waits before it sends a request again.
     """
 
     def __init__(
@@ -95,17 +159,14 @@ class Transactions:
         outputs: Outputs,
         *,
         running: Callable[[], bool],
-        expiry: float,
         retry_delay: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect, self._outputs, self._running = connect, outputs, running
-        self._expiry, self._retry_delay, self._clock = expiry, retry_delay, clock
+        self._retry_delay, self._clock = retry_delay, clock
         self._client: Producer | None = None
-        self._thread = SerialExecutor("transactions")
         self._in_doubt = self._hurried = False
-        self._begun = self._silent = 0.0
-        self._attempts = self._seen = 0
+        self._attempted = 0.0
 
     def open(self) -> None:
         """Connect a producer and initialise its transactions; wait for the brokers until the process stops.
@@ -114,38 +175,36 @@ class Transactions:
         """
         self._client, client = None, self._connect()
         while self._running():
-            self._attempts, self._begun = self._attempts + 1, self._clock()
+            self._attempted = self._clock()
             try:
                 client.init_transactions(ATTEMPT_SECONDS)
             except KafkaException as failure:
                 error = failure.args[0]
-                if error.code() in FENCED:
-                    raise self._lost("initialisation", error) from None
-                if not error.retriable():
+                if is_refusal(error, ALLOW):
                     raise ServiceError(f"the transactional id cannot be used: {explained(error)}") from None
+                if not error.retriable():
+                    raise _lost("initialisation", error) from None
                 log.warning("waiting for the transaction coordinator: %s", explained(error))
             else:
                 self._client, self._in_doubt = client, False
                 return
 
-    def write(self, results: Mapping[Partition, Result], group: object) -> Future[TransactionCounts]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[TransactionCounts]:
         """Start to write a batch, and to commit the offsets after its records. Call it when the one before is done.
 
-        ``group``: the consumer group's metadata, which fences former members. The future has the numbers of what was
-        committed, or AbortedError or SessionLostError.
+        ``results``: by partition. ``group``: the consumer group's metadata, which fences former members. The future has
+        the numbers of what was committed, or AbortedError or SessionLostError.
         """
-        self._hurried, self._silent = False, 0.0
-        return self._thread.submit(lambda: self._write(results, group))
+        self._hurried, self._attempted = False, self._clock()
+        return in_background(lambda: self._write(results, group), name="transactions")
 
     def hurry(self) -> None:
         """Shorten the time limits of the transaction that is being written."""
         self._hurried = True
 
-    def is_stuck(self, waited: float, limit: float) -> bool:
-        """Note a wait; return whether waits without a new attempt at a step add up to ``limit`` seconds."""
-        self._silent = self._silent + waited if self._attempts == self._seen else 0.0
-        self._seen = self._attempts
-        return self._silent >= limit
+    def is_stuck(self) -> bool:
+        """Return whether a call to the client does not return."""
+        return self._clock() - self._attempted >= STUCK_SECONDS
 
     def close(self) -> None:
         """Release the producer."""
@@ -155,13 +214,16 @@ class Transactions:
     def _is_hurried(self) -> bool:
         return self._hurried or not self._running()
 
-    def _write(self, results: Mapping[Partition, Result], group: object) -> TransactionCounts:
+    def _write(self, results: Mapping[int, Result], group: object) -> TransactionCounts:
         """Write a batch, in halves if its outputs refuse it."""
         try:
             return self._commit(results, group)
         except _StepError as failure:
             log.warning("a transaction is aborted: %s", failure)
-            self._must("abort", self._producer.abort_transaction)
+            try:
+                self._step("abort", self._producer.abort_transaction, decisive=True)
+            except _StepError as error:
+                raise SessionLostError(str(error)) from None
             if failure.code not in REFUSALS or self._is_hurried:
                 raise AbortedError(str(failure)) from None
             parts = self._parts(results, failure)
@@ -170,56 +232,55 @@ class Transactions:
             counts += self._write(part, group)
         return counts
 
-    def _parts(self, results: Mapping[Partition, Result], failure: _StepError) -> list[dict[Partition, Result]]:
-        """Return a refused batch in halves; one record with less to write. Raises AbortedError if nothing is left."""
-        if sum(len(result.offsets) for result in results.values()) > 1:
-            return halves(results)
-        [key] = next(iter(results.values())).keys
-        no_key = failure.code == KafkaError.INVALID_RECORD and key is None
-        rest = reduced(results, Reason.MISSING_KEY if no_key else REFUSALS[failure.code])
-        if rest is None:
-            raise AbortedError(str(failure))
-        return [rest]
+    def _parts(self, results: Mapping[int, Result], failure: _StepError) -> list[dict[int, Result]]:
+        """Return a refused batch in halves. One record is written without its blocks, or else rejected.
 
-    def _commit(self, results: Mapping[Partition, Result], group: object) -> TransactionCounts:
+        Raises AbortedError if its rejection is refused too.
+        """
+        if sum(len(result.offsets) for result in results.values()) > 1:
+            return _halves(results)
+        [(partition, result)] = results.items()
+        if result.blocks:
+            return [{partition: replace(result, blocks=())}]
+        if result.rejected:
+            raise AbortedError(str(failure))
+        no_key = failure.code == KafkaError.INVALID_RECORD and result.keys[0] is None
+        reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
+        return [{partition: replace(result, rejected={0: Rejected(result.offsets[0], reason)})}]
+
+    def _commit(self, results: Mapping[int, Result], group: object) -> TransactionCounts:
         """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
-        self._begun = self._clock()
-        self._must("begin", lambda _: self._producer.begin_transaction())
-        counts = TransactionCounts()
+        try:
+            self._step("begin", lambda _: self._producer.begin_transaction(), decisive=True)
+        except _StepError as error:
+            raise SessionLostError(str(error)) from None
         for partition, result in results.items():
-            counts += self._outputs.send(partition.number, result, self._send)
-        offsets = [TopicPartition(*partition, result.offsets[-1] + 1) for partition, result in results.items()]
-        self._request("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
-        self._step("flush", lambda t: _flush(self._producer, t))
-        self._request("commit", self._producer.commit_transaction, unknown=True)
-        return counts
+            for message in self._outputs.messages(partition, result):
+                self._produce(message)
+        topic = self._outputs.input
+        offsets = [TopicPartition(topic, number, result.offsets[-1] + 1) for number, result in results.items()]
+        self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
+        self._step("flush", lambda t: _flush(self._producer, t), sequenced=True)
+        self._step("commit", self._producer.commit_transaction, decisive=True)
+        return sum(map(TransactionCounts.of, results.values()), TransactionCounts())
 
-    def _send(self, topic: str, partition: int, messages: Iterable[OutgoingMessage]) -> list[int]:
-        """Add messages to the open transaction; return the indices of those that are too large, which are not sent.
-
-        ``produce`` takes three quarters of the time with positional arguments; two of them are callbacks.
-        """
-        produce, too_large = self._producer.produce, []
-        for index, (value, key, timestamp, headers) in enumerate(messages):
-            while True:
-                try:
-                    produce(topic, value, key, partition, None, None, timestamp, headers)
-                except BufferError:
-                    with fatal_errors(self._producer):
-                        self._producer.poll(0.1)
-                except KafkaException as failure:
-                    error = _cause(self._producer, failure.args[0])
-                    if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
-                        step = f"produce to partition {partition} of {topic}"
-                        raise (self._lost(step, error) if error.fatal() else _StepError(step, error)) from None
-                    too_large.append(index)
-                    break
-                else:
-                    break
-        return too_large
+    def _produce(self, message: Produced) -> None:
+        """Add a message to the open transaction; wait while the producer's queue is full."""
+        while True:
+            try:
+                self._producer.produce(*message)
+            except BufferError:
+                with fatal_errors(self._producer):
+                    self._producer.poll(0.1)
+            except KafkaException as failure:
+                error = _cause(self._producer, failure.args[0])
+                step = f"produce to partition {message[3]} of {message[0]}"
+                raise (_lost(step, error) if error.fatal() else _StepError(step, error)) from None
+            else:
+                return
 
     @property
     def _producer(self) -> Producer:
@@ -227,53 +288,66 @@ class Transactions:
             raise SessionLostError("the producer is not open")
         return self._client
 
-    def _must(self, name: str, attempt: Callable[[float], object]) -> None:
-        """Do a step without which the producer cannot be used any more."""
-        try:
-            self._request(name, attempt, unknown=True)
-        except _StepError as failure:
-            raise SessionLostError(str(failure)) from None
+    def _step(
+        self, name: str, attempt: Callable[[float], object], *, decisive: bool = False, sequenced: bool = False
+    ) -> None:
+        """Retry a step until it succeeds or its time is over.
 
-    def _request(self, name: str, attempt: Callable[[float], object], *, unknown: bool = False) -> None:
-        """Do a step whose requests have no sequence numbers; note whether one of them may still be on its way."""
-        start, clean = self._clock(), False
-        try:
-            attempts = self._step(name, attempt, unknown=unknown)
-            clean = attempts == 1 and self._clock() - start < self._retry_delay
-        finally:
-            self._in_doubt |= not clean
-
-    def _step(self, name: str, attempt: Callable[[float], object], *, unknown: bool = False) -> int:
-        """Retry a step until it succeeds or its time is over; return the number of attempts.
-
-        ``unknown``: whether the state of the transaction is not known after its time. Raises _StepError if the
-        transaction can be aborted, otherwise SessionLostError.
+        ``decisive``: whether the state of the transaction is not known after its time. ``sequenced``: whether its
+        requests have sequence numbers; if not, note whether one of them may still be on its way. Raises _StepError if
+        the transaction can be aborted, otherwise SessionLostError.
         """
         start, attempts = self._clock(), 0
         while True:
-            self._attempts, attempts = self._attempts + 1, attempts + 1
+            self._attempted, attempts = self._clock(), attempts + 1
             try:
                 with fatal_errors(self._producer):
                     attempt(ATTEMPT_SECONDS)
-                    return attempts
             except KafkaException as failure:
                 error = failure.args[0]
+                self._in_doubt |= not sequenced
+            else:
+                once = attempts == 1 and self._clock() - start < self._retry_delay
+                self._in_doubt |= not (sequenced or once)
+                return
             if not error.fatal() and error.txn_requires_abort():
                 raise _StepError(name, _cause(self._producer, error))
             late = self._clock() - start > (HURRIED_SECONDS if self._is_hurried else PATIENCE_SECONDS)
-            if error.fatal() or not error.retriable() or (late and unknown):
-                raise self._lost(name, error)
+            if error.fatal() or not error.retriable() or (late and decisive):
+                raise _lost(name, error)
             if late:
                 raise _StepError(name, error)
 
-    def _lost(self, step: str, error: KafkaError) -> SessionLostError:
-        """Return the error of a producer that cannot be used any more. An expired transaction fences its own one."""
-        fenced = error.code() in FENCED and self._clock() - self._begun < self._expiry
-        return SessionLostError(f"{step}: {explained(error)}", fenced=fenced)
+
+def _lost(step: str, error: KafkaError) -> SessionLostError:
+    """Return the error of a producer that cannot be used any more."""
+    return SessionLostError(f"{step}: {explained(error)}")
 
 
-def _blocks(results: Mapping[Partition, Result]) -> int:
+def _blocks(results: Mapping[int, Result]) -> int:
     return sum(len(result.blocks) for result in results.values())
+
+
+def _halves(results: Mapping[int, Result]) -> list[dict[int, Result]]:
+    """Return the first and the second half of a batch's records; the blocks are with the last records."""
+    middle = sum(len(result.offsets) for result in results.values()) // 2
+    first: dict[int, Result] = {}
+    second: dict[int, Result] = {}
+    for partition, result in results.items():
+        size, cut = len(result.offsets), min(max(middle, 0), len(result.offsets))
+        middle -= size
+        first |= {partition: _slice(result, 0, cut)} if cut else {}
+        second |= {partition: _slice(result, cut, size)} if cut < size else {}
+    return [first, second]
+
+
+def _slice(result: Result, start: int, end: int) -> Result:
+    """Return the records ``start`` to ``end`` (exclusive) of a result; its last part has the blocks and counts."""
+    changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
+    changes["rejected"] = {index - start: one for index, one in result.rejected.items() if start <= index < end}
+    if end < len(result.offsets):
+        changes |= {"blocks": (), "emptied": {}, "suppressed": {}, "generalized": {}}
+    return replace(result, **changes)
 
 
 def _cause(client: Producer, error: KafkaError) -> KafkaError:

@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics import count_batch
 from stream_masker.pipeline.risk import RiskLimits, assess_version
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.events.synthetic import NESTED_EVENTS, synthetic_discharges
+from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 
 RECORDS = 5_000
 
@@ -25,7 +25,7 @@ def real():
 def leaves():
     """Generated events with codes of ICD-10-CM: the principal diagnosis, and the first secondary one."""
     tau = Ontology.load("icd10cm").taxonomy()
-    events = synthetic_discharges(parse_configuration(NESTED_EVENTS), seed=17).events(RECORDS)
+    events = SyntheticDischarges(parse_configuration(NESTED_EVENTS), seed=17).events(RECORDS)
     diagnoses = [event["diagnoses"] for event in events]
     pairs = zip(*((d["principal"]["code"], d["secondary"][0]["code"]) for d in diagnoses), strict=True)
     return tau, [Column(tau.encode(codes)) for codes in pairs]

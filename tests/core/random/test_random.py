@@ -17,7 +17,6 @@ from stream_masker.core.random import (
     PositionKeys,
     Secret,
     WordLayout,
-    draw_number_words,
     draw_words,
     exponential_roots,
     key_words,
@@ -65,8 +64,7 @@ def sources(request) -> list[np.ndarray]:
     (another_value,) = draw_words(keys, Batch(RECORDS, (Column(np.ones(RECORDS, np.int32)),)))
     (another_secret,) = draw_words(other, Batch(RECORDS, MANY.columns[:1]))
     by_element = [elements[1::2, 0]] if request.param == "position" else []
-    numbers = draw_number_words(keys, np.ones((RECORDS, 1)))[0]
-    first = [*scalars.T, elements[::2, 0], *by_element, another_value[:, 0], another_secret[:, 0], numbers[:, 0]]
+    first = [*scalars.T, elements[::2, 0], *by_element, another_value[:, 0], another_secret[:, 0]]
     return [*first, key_words(keys), keys.digests[:, 0]]
 
 

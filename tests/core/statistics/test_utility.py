@@ -1,9 +1,7 @@
 """The utility metrics of 2017, section 5, one by one."""
 
-import json
 import math
 
-import numpy as np
 import pytest
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -47,33 +45,6 @@ def test_metrics_of_an_attribute():
     assert measures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
     assert measures.rmse_actual == pytest.approx(0.4)
     assert measures.rmse_target == pytest.approx(0.3)
-
-
-def numeric_statistics(values):
-    batch = Batch(len(values), (), numeric=np.array(values, float))
-    return compute_statistics(count_batch(batch, []), (), (), version=1, numeric=("x", "y", "z"))
-
-
-def test_metrics_of_numeric_attributes():
-    before, after = [[1, 2, 5], [3, 1, 5], [5, 6, 5]], [[1, 3, 5], [4, 1, 6], [7, 7, 7]]
-    found = utility(numeric_statistics(before), numeric_statistics(after), (), 0.3, ())
-    assert found.numeric["x"].mean_difference == pytest.approx(1 / np.std([1, 3, 5]))
-    assert found.numeric["x"].variance_ratio == pytest.approx(6 / (8 / 3))
-    assert (found.numeric["z"].mean_difference, found.numeric["z"].variance_ratio) == (0, 0)
-    rho, other = (np.corrcoef(np.transpose(values)[:2])[0, 1] for values in (after, before))
-    assert found.numeric_pairs["x", "y"].correlation == pytest.approx(rho)
-    assert found.numeric_pairs["x", "y"].correlation_error == pytest.approx(abs(rho - other))
-    assert found.numeric_pairs["x", "z"].correlation_error == pytest.approx(np.corrcoef(np.transpose(after))[0, 2])
-    data = json.loads(json.dumps(found.to_dict()))
-    assert list(data["numeric"]) == ["x", "y", "z"]
-    assert data["numeric_pairs"][0]["attributes"] == ["x", "y"]
-
-
-def test_statistics_with_and_without_numeric_attributes_cannot_be_compared():
-    bare = compute_statistics(count_batch(Batch(3, ()), []), (), (), version=1)
-    with pytest.raises(StatisticsError, match="numeric"):
-        utility(numeric_statistics([[1, 2, 5], [3, 1, 5]]), bare, (), 0.3, ())
-    assert "numeric" not in utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).to_dict()
 
 
 def test_metrics_of_a_pair():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from calibration_bench import CalibrationBench, array_block, block, counts, sample
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.mutations import mutated
 
@@ -67,17 +68,23 @@ def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
     assert "secret-value" not in caplog.text
 
 
-@given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_message_ends_the_calibration(new_bench: NewBench, data: st.DataObject) -> None:
+def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     """A defective worker can write any block."""
-    bench = new_bench(internal_topics={"encryption": False})
-    taxonomies = bench.components.subject.taxonomies
-    one = data.draw(st.sampled_from([block(0), array_block(0, [2, 0, 3])]))
-    bench.deliver(0, data.draw(mutated(encode_block(one, taxonomies, configuration="0"))))
-    bench.deliver(1, block(100))
-    bench.advance(0.0)
-    assert bench.calibration.position == 1
+    bench = new_bench()
+    seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
+    taxonomies, offsets = bench.components.subject.taxonomies, count()
+    blocks = [encode_block(one, taxonomies, configuration="0") for one in (block(0), array_block(0, [2, 0, 3]))]
+
+    @given(st.data())
+    def merge_and_compute(data: st.DataObject) -> None:
+        message = data.draw(mutated(data.draw(st.sampled_from(blocks))))
+        bench.calibration.merge(next(offsets), 0, b"", seal.seal(b"", message))
+        bench.deliver(last := next(offsets), block(10 * last))
+        if (task := bench.calibration.next_task(1e12)) is not None:
+            task()
+        assert bench.calibration.position == last
+
+    merge_and_compute()
 
 
 class FakeSample:
@@ -130,15 +137,35 @@ def test_computing_takes_a_share_of_a_core(bench: CalibrationBench, monkeypatch:
     assert len(bench.messages) == 3, "after one second of a tenth of a core, nine seconds pass"
 
 
-def test_the_secret_of_workers_becomes_part_of_the_next_version(new_bench: NewBench) -> None:
-    bench = new_bench(secret=None, internal_topics={"encryption": False})
+def test_a_window_that_is_due_goes_before_the_risk_of_the_version_before_it(bench: CalibrationBench) -> None:
+    for number in range(3):
+        for offset in range(3 * number, 3 * number + 3):
+            bench.deliver(offset, block(10 * offset))
+        task = bench.calibration.next_task(1e12)
+        assert task is not None
+        task()
+        assert len(bench.messages) == number + 1
+    assert bench.metric("risk_vulnerability", attribute="one", given="value") is None
+    bench.advance(1e12)
+    assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
+
+
+@pytest.fixture
+def unaware(new_bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> CalibrationBench:
+    """A calibrator that has the secret of the topics, but not the masking secret."""
+    monkeypatch.setenv("OF_TOPICS", "the secret of all processes")
+    return new_bench(secret=None, internal_topics={"secret": {"env": "OF_TOPICS"}})
+
+
+def test_the_secret_of_workers_becomes_part_of_the_next_version(unaware: CalibrationBench) -> None:
+    bench = unaware
     bench.deliver(0, replace(block(0), secret_id="ab" * 8))
     bench.advance(0.0)
     assert [m.secret_id for m in bench.messages] == ["ab" * 8]
 
 
-def test_a_version_with_another_secret_is_published_again(new_bench: NewBench) -> None:
-    bench = new_bench(secret=None, internal_topics={"encryption": False})
+def test_a_version_with_another_secret_is_published_again(unaware: CalibrationBench) -> None:
+    bench = unaware
     bench.deliver(0, block(0))
     bench.advance(0.0)
     bench.deliver(1, replace(block(10), secret_id="ab" * 8))

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
-from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Event, PublishingSummary, paced, produce
 
@@ -114,9 +113,3 @@ def test_a_rate_is_kept_and_delays_are_caught_up(monkeypatch):
     assert slept == pytest.approx([0.1, 0.1, 0.1])
     assert list(paced(events, None, clock=lambda: now[0])) == events
     assert len(slept) == 3
-
-
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
-def test_a_rate_must_be_positive(rate):
-    with pytest.raises(ParameterError, match="rate"):
-        list(paced([], rate))

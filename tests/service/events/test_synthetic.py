@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 from kafka_records import mock_broker, read_all
 from support.small_configuration import small_configuration
 
-from stream_masker.errors import ConfigurationError, ParameterError
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.events.codes import Popularity
 from stream_masker.service.events.publishing import publish, synthetic_events, write_events
-from stream_masker.service.events.synthetic import BLOCK_EVENTS, OUTBREAK_SHARE, synthetic_discharges
+from stream_masker.service.events.synthetic import BLOCK_EVENTS, OUTBREAK_SHARE, SyntheticDischarges
 
 NESTED = {
     "principal": {"path": "dx.main.code", "label": "dx.main.text", "ontology": "icd", "copies": ["billing.code"]},
@@ -32,7 +29,7 @@ def configured(attributes: dict[str, object] = NESTED, **sections: object) -> Co
 
 
 def events(records: int, attributes: dict[str, object] = NESTED, **parameters: object) -> list[dict]:
-    return list(synthetic_discharges(configured(attributes), **parameters).events(records))
+    return list(SyntheticDischarges(configured(attributes), **parameters).events(records))
 
 
 def test_events_have_known_codes_at_the_configured_paths() -> None:
@@ -46,24 +43,6 @@ def test_events_have_known_codes_at_the_configured_paths() -> None:
             assert entry["text"] == icd.label(entry["code"])
 
 
-def test_a_label_beside_the_code_is_generated() -> None:
-    icd = build_taxonomies(configured())["principal"]
-    attributes = {"principal": {"path": "dx.code", "label": ".text", "ontology": "icd"}}
-    for event in events(20, attributes):
-        assert event["dx"]["text"] == icd.label(event["dx"]["code"])
-
-
-def test_paths_that_cannot_be_generated_are_named() -> None:
-    path = "code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code"
-    attributes = {"principal": {"path": path, "label": ".display", "ontology": "icd"}}
-    with pytest.raises(ConfigurationError, match="has a filter, which cannot be written"):
-        events(1, attributes)
-    fhir = {"principal": {"path": "Condition.code.coding[*].code", "ontology": "icd"}}
-    configuration = configured(fhir, records="fhir", mechanism={"name": "semantic_noise"})
-    with pytest.raises(ConfigurationError, match="synthetic events are JSON, not fhir: publish events of your own"):
-        synthetic_discharges(configuration)
-
-
 def test_codes_of_an_event_are_distinct() -> None:
     for event in events(2_000):
         codes = [event["dx"]["main"]["code"], *(entry["code"] for entry in event["dx"]["more"])]
@@ -72,13 +51,8 @@ def test_codes_of_an_event_are_distinct() -> None:
 
 def test_seed_determines_the_events() -> None:
     generated = events(BLOCK_EVENTS + 10, seed=3)
-    assert events(BLOCK_EVENTS + 10, seed=3) == generated
+    assert events(BLOCK_EVENTS + 20, seed=3)[: len(generated)] == generated
     assert events(10, seed=4) != generated[:10]
-
-
-def test_events_do_not_depend_on_their_number() -> None:
-    discharges = synthetic_discharges(configured())
-    assert list(discharges.events(5)) == list(islice(discharges.events(), 5))
 
 
 def test_an_outbreak_is_influenza_in_later_events_only() -> None:
@@ -100,7 +74,7 @@ def test_returning_patients_keep_their_identity() -> None:
 
 
 def test_noise_key_has_the_patient_id() -> None:
-    discharges = synthetic_discharges(configured(noise_key="person.number"))
+    discharges = SyntheticDischarges(configured(noise_key="person.number"))
     assert all(e["person"]["number"] == e["patient"]["id"] for e in discharges.events(20))
 
 
@@ -110,41 +84,32 @@ def test_code_frequencies_are_skewed() -> None:
     assert counts.count(1) > 0.2 * len(counts)
 
 
-def test_leaves_are_drawn_only_from_the_given_range() -> None:
-    icd = build_taxonomies(configured(FLAT))["principal"]
-    popularity = Popularity(icd, rng=np.random.default_rng(5))
-    assert icd.leaf[popularity.positions].all()
-    assert len(popularity) == icd.leaf.sum()
-    some = np.arange(0, len(popularity), 997)
-    low, high = popularity.blocks.around(some)
-    for edge in (0.0, np.nextafter(1.0, 0.0)):
-        drawn = popularity.draw(np.full(len(some), edge), (low, high))
-        assert (popularity.blocks.owner[drawn] == popularity.blocks.owner[some]).all()
-
-
 @pytest.mark.parametrize("links", ["A,R", "A,R\nB,R", "A,R\nA1,A\nA11,A1\nA12,A1\nB,R\nB,A"])
 def test_small_ontologies_with_several_parents_have_events(tmp_path: Path, links: str) -> None:
     (tmp_path / "small.csv").write_text(f"concept,parent,label\nR,,\n{links.replace(chr(10), f',{chr(10)}')},\n")
     source = {"icd": {"source": str(tmp_path / "small.csv")}}
-    discharges = synthetic_discharges(configured(FLAT, ontologies=source), outbreak_after=10)
+    discharges = SyntheticDischarges(configured(FLAT, ontologies=source), outbreak_after=10)
     known = {line.split(",")[0] for line in links.split("\n")}
     assert {e[name] for e in discharges.events(50) for name in "ab"} <= known
 
 
-@pytest.mark.parametrize("parameters", [{"correlation": 1.1}, {"correlation": -0.1}, {"outbreak_after": -1}])
-def test_invalid_parameters_are_errors(parameters: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(parameters))):
-        events(1, **parameters)
-
-
-def test_scalar_attribute_is_required() -> None:
-    configuration = configured({"all": {"path": "dx[*]", "ontology": "icd"}}, mechanism={"reference": "mean"})
-    with pytest.raises(ParameterError, match="principal"):
-        synthetic_discharges(configuration)
+@pytest.mark.parametrize(
+    ("path", "records", "said"),
+    [
+        ("code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code", "json", "names and one"),
+        ("Condition.code.coding[*].code", "fhir", "synthetic events are JSON, not fhir: publish events of your own"),
+        ("dx[*]", "json", "an attribute with one value"),
+    ],
+)
+def test_events_that_cannot_be_generated_are_refused(path: str, records: str, said: str) -> None:
+    attributes = {"principal": {"path": path, "ontology": "icd"}}
+    configuration = configured(attributes, records=records, mechanism={"reference": "mean"})
+    with pytest.raises(ConfigurationError, match=said):
+        SyntheticDischarges(configuration)
 
 
 def test_file_and_topic_have_the_same_events(tmp_path: Path) -> None:
-    discharges, out = synthetic_discharges(configured(), seed=2), tmp_path / "events.jsonl"
+    discharges, out = SyntheticDischarges(configured(), seed=2), tmp_path / "events.jsonl"
     write_events(synthetic_events(discharges, 50), str(out), rate=None, show=lambda _: None)
     written = [orjson.loads(line) for line in out.read_bytes().splitlines()]
     with mock_broker() as bootstrap:

@@ -15,17 +15,6 @@ def configured(**kafka: object) -> Configuration:
     return parse_configuration(small_configuration("principal", kafka=kafka, mechanism={"reference": "mean"}))
 
 
-def test_caller_overrides_confluent_properties() -> None:
-    configuration = configured(bootstrap_servers="a:1,b:2", properties={"acks": "1", "linger.ms": 7})
-    assert confluent_properties(configuration, acks="all", **{"group.id": "g"}, isolation_level="read_committed") == {
-        "bootstrap.servers": "a:1,b:2",
-        "acks": "all",
-        "linger.ms": 7,
-        "group.id": "g",
-        "isolation.level": "read_committed",
-    }
-
-
 @pytest.mark.parametrize("properties", [{"compression.type": "no-such-codec"}, {"acks": 1}])
 def test_invalid_properties_are_a_configuration_error(properties: dict[str, object]) -> None:
     given = confluent_properties(configured(properties=properties))

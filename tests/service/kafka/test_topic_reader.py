@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.kafka.topic_reader import READ_POLL_SECONDS, StoppedError, read_to_end
+from stream_masker.service.kafka.reader import READ_POLL_SECONDS, StoppedError, read_to_end
 
 
 class FakeMessage:

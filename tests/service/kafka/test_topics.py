@@ -8,8 +8,7 @@ from support.small_configuration import small_configuration
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES
-from stream_masker.service.kafka.requirements import ExistingTopic, masked_bytes, required_topics
-from stream_masker.service.kafka.topics import TopicStatus, plan_topics
+from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, masked_bytes, required_topics
 
 
 def configured(**sections: object) -> Configuration:
@@ -27,9 +26,8 @@ def existing(
 
 def status(role: str, existing: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
     configuration = configuration or configured()
-    name = getattr(configuration.topics, role)
-    lines = {line.name: line for line in plan_topics(required_topics(configuration, partitions=4), {name: existing})}
-    return lines[name].status, lines[name].detail
+    [line] = [topic.check(existing) for topic in required_topics(configuration, partitions=4) if topic.role == role]
+    return line.status, line.detail
 
 
 def test_every_configured_topic_is_required_once() -> None:
@@ -71,8 +69,8 @@ def test_the_topics_that_are_created_are_accepted(record_bytes: int, properties:
     """A new output takes masked records, which may be longer, and the largest batch of the worker's producer."""
     configuration = configured(limits={"record_bytes": record_bytes}, kafka={"properties": properties})
     required = {topic.role: topic for topic in required_topics(configuration)}
-    as_created = {topic.name: ExistingTopic(topic.partitions, topic.settings) for topic in required.values()}
-    assert {line.status for line in plan_topics([*required.values()], as_created)} == {TopicStatus.EXISTS}
+    for topic in required.values():
+        assert topic.check(ExistingTopic(topic.partitions, topic.settings)).status is TopicStatus.EXISTS
     largest = int(required["output"].settings["max.message.bytes"])
     assert largest >= max(masked_bytes(configuration), properties.get("message.max.bytes", PRODUCER_BYTES))
     assert masked_bytes(configuration) > 2 * record_bytes

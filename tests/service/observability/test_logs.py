@@ -91,7 +91,7 @@ def test_the_number_of_remembered_causes_is_bounded() -> None:
     passes = RepeatFilter(clock=lambda: 0.0)
     for number in range(10 * MAX_CAUSES):
         assert passes(record("cause " + "x" * number))
-    assert len(passes._causes) == MAX_CAUSES
+    assert len(passes._causes) <= MAX_CAUSES
 
 
 def test_an_unreachable_broker_is_logged_once_for_each_cause(caplog: pytest.LogCaptureFixture) -> None:

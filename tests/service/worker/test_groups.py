@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from consumer import FakeMessage, offsets, part, parts
+from consumer import TOPIC, FakeMessage
 from results import result_of
 
 from stream_masker.pipeline.masker import GroupTooSmallError
@@ -38,18 +38,18 @@ class Stream:
         start = self.next.get(partition, 0)
         self.next[partition] = start + count
         messages = [FakeMessage(partition, offset, size) for offset in range(start, start + count)]
-        self.windows.add(Batch({part(partition): [messages]}), now)
+        self.windows.add(Batch({partition: [messages]}), now)
 
     def take(self, now: float = 0) -> dict[int, list[int]]:
         """Return the sizes of the groups that are complete, by partition."""
         self.batch = self.windows.take(now)
-        return {p.number: [len(group) for group in groups] for p, groups in self.batch.groups.items()}
+        return {p: [len(group) for group in groups] for p, groups in self.batch.groups.items()}
 
     def mask(self, needed: int, now: float = 0) -> dict[int, list[int]]:
         """Mask the batch; return the offsets that are masked, by partition."""
         self.masker.needed = needed
-        results = self.windows.mask(self.masker, self.batch, 1, now)
-        return {p.number: [*result.offsets] for p, result in results.items()}
+        results = self.windows.mask(self.masker, TOPIC, self.batch, 1, now)
+        return {p: [*result.offsets] for p, result in results.items()}
 
 
 @pytest.fixture(params=["hold", "suppress"])
@@ -89,7 +89,7 @@ def test_a_short_group_is_held_until_it_has_the_minimum_or_released_to_be_suppre
 
 def test_windows_of_dropped_partitions_are_forgotten(stream: Stream) -> None:
     stream.arrive(10, partition=1)
-    stream.windows.drop(parts(1, 5))
+    stream.windows.drop({1, 5})
     assert stream.take(100) == {}
 
 
@@ -103,7 +103,7 @@ def test_a_group_that_is_too_small_returns_to_its_window_with_those_after_it() -
     stream.arrive(10, partition=1)
     assert stream.take() == {0: [12], 1: [12]}
     assert stream.mask(12) == {0: [*range(12)], 1: [*range(12)]}
-    assert stream.batch.next_offsets() == offsets({0: 12, 1: 12})
+    assert stream.batch.next_offsets() == {0: 12, 1: 12}
 
 
 def test_a_large_group_must_grow_by_a_tenth() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,14 @@ from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
-from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.outcomes import Outputs
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.run import block_encoder
-from stream_masker.service.worker.transactions import Transactions
+from stream_masker.service.worker.transactions import Outputs, Transactions
 
 RECORDS = 1_000
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
@@ -56,14 +56,13 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         rejected_partitions=1,
         encode_block=block_encoder(masking.configuration, masking),
     )
-    writing = Transactions(FakeProducer, outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
+    writing = Transactions(FakeProducer, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
     observations, before = [], samples(registry)
     for offset, event in enumerate(events):
         record = InputRecord(offset, event, timestamp=1)
         result = masking.masker.mask("in", 0, [record], statistics_version=1)
-        partition = Partition("in", 0)
-        report.committed(writing.write({partition: result}, None).result(), 0.1)
+        report.committed(writing.write({0: result}, None).result(), 0.1)
         after = samples(registry)
         changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())
         original, mask = (orjson.loads(value or b"")["code"] for value in (event, result.values[0]))
@@ -95,7 +94,7 @@ def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:
     codes = np.random.default_rng(7).choice(LEAVES[::12], RECORDS)
     events = [orjson.dumps({"code": str(code)}) for code in codes]
     masking = Masking(configuration)
-    masking.restore(FileMasking(configuration).snapshot(list(enumerate(events))))
+    masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(events))))
     return masking, events
 
 

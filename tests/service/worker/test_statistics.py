@@ -16,13 +16,13 @@ from stream_masker.core.statistics import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.pipeline.seal import TopicSeal
+from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.worker import statistics as module
 from stream_masker.service.worker.statistics import (
     KEPT_VERSIONS,
     ActiveStatistics,
     HoldReason,
     StatisticsSource,
-    VersionBuffer,
 )
 from stream_masker.summary import ATTACKER
 
@@ -162,6 +162,17 @@ def test_the_first_version_is_logged_with_what_is_promised(
     assert "An attacker" not in caplog.text
 
 
+def test_the_chance_of_an_attacker_is_logged_once_it_is_known(
+    active: ActiveStatistics, caplog: pytest.LogCaptureFixture
+) -> None:
+    chances = {"semantic_noise": 0.48, "semantic_transport": 0.33}
+    with caplog.at_level("INFO"):
+        for version, guessed in ((3, None), (4, chances), (5, chances)):
+            active.consider(published(message(version, guessed=guessed)))
+    said = [record.getMessage() for record in caplog.records if "Guessed right" in record.getMessage()]
+    assert said == ["Guessed right: 48%; with semantic_transport 33%."]
+
+
 def test_an_older_or_equal_version_never_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
     active.consider(published(message(3)))
     active.consider(published(message(2), message(3)))
@@ -222,7 +233,7 @@ def test_statistics_of_another_configuration_are_logged_and_used(
 
 
 def test_versions_are_returned_once_newest_first_and_a_tombstone_removes_one() -> None:
-    buffer = VersionBuffer(PLAIN)
+    buffer = Versions(PLAIN, most=KEPT_VERSIONS)
     for version in (2, 10, 9):
         buffer.add(b"%d" % version, b"v%d" % version)
     buffer.add(b"9", None)
@@ -231,7 +242,7 @@ def test_versions_are_returned_once_newest_first_and_a_tombstone_removes_one() -
 
 
 def test_only_the_newest_versions_are_buffered() -> None:
-    buffer = VersionBuffer(PLAIN)
+    buffer = Versions(PLAIN, most=KEPT_VERSIONS)
     for version in range(1, 100):
         buffer.add(b"%d" % version, b"")
     assert [version for version, _ in buffer.take()] == list(range(99, 99 - KEPT_VERSIONS, -1))
@@ -239,7 +250,7 @@ def test_only_the_newest_versions_are_buffered() -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40])
 def test_a_key_that_is_not_a_version_is_ignored(key: bytes | None) -> None:
-    buffer = VersionBuffer(PLAIN)
+    buffer = Versions(PLAIN, most=KEPT_VERSIONS)
     buffer.add(key, b"x")
     assert buffer.take() == []
 
@@ -312,19 +323,14 @@ def test_an_error_of_the_topic_does_not_count_as_its_end(active: ActiveStatistic
     assert source.held[0] is HoldReason.READING
 
 
-@pytest.mark.parametrize(("limit", "left"), [("TURN_MESSAGES", [4, 2, 0]), ("TURN_BYTES", [5, 4, 3])])
-def test_a_turn_is_bounded(
-    limit: str, left: list[int], active: ActiveStatistics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, limit, {"TURN_MESSAGES": 4, "TURN_BYTES": 1}[limit])
+def test_a_turn_is_bounded(active: ActiveStatistics, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100))
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.2 * next(now))
     client = FakeClient()
     source = source_of(client, active)
     client.batches = [[FakeMessage(0, b"1")] * 2 for _ in range(6)]
-    found = []
-    for _ in range(3):
-        source.poll()
-        found.append(len(client.batches))
-    assert found == left
+    source.poll()
+    assert len(client.batches) == 4
 
 
 def test_why_the_input_is_held(bound: ActiveStatistics) -> None:

@@ -11,11 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from results import result_of
 
 from stream_masker.pipeline.records import Masked, Result
-from stream_masker.service.kafka.messages import Partition
-from stream_masker.service.worker.outcomes import Outputs, TransactionCounts
-from stream_masker.service.worker.transactions import AbortedError, Transactions
+from stream_masker.service.worker.transactions import AbortedError, Outputs, TransactionCounts, Transactions
 
-FIRST, SECOND = Partition("in", 0), Partition("in", 1)
+FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
 
 
@@ -55,7 +53,7 @@ class FakeProducer:
         self.sent = []
 
 
-def write(producer: FakeProducer, results: dict[Partition, Result]) -> TransactionCounts:
+def write(producer: FakeProducer, results: dict[int, Result]) -> TransactionCounts:
     """Write a batch to the producer."""
     outputs = Outputs(
         input="in",
@@ -66,7 +64,7 @@ def write(producer: FakeProducer, results: dict[Partition, Result]) -> Transacti
         encode_block=lambda block: (b"key", block.encode()),
     )
     connect: Any = lambda: producer  # noqa: E731
-    writing = Transactions(connect, outputs, running=lambda: True, expiry=10.0, retry_delay=10.0)
+    writing = Transactions(connect, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
     return writing.write(results, None).result(10)
 

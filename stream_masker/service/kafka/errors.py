@@ -21,6 +21,7 @@ CHECK_TLS = (
 CHECK_ADDRESS = "check that the broker runs, kafka.bootstrap_servers, and security.protocol in kafka.properties"
 ALLOW = "`stream-masker topics --acls` prints the access that each user needs"
 CREATE_TOPICS = "`stream-masker topics` creates them"
+CHECK_INSTANCE = "another process may use the same worker.instance: give each worker its own"
 
 REMEDIES: Mapping[int, str] = {
     KafkaError._AUTHENTICATION: CHECK_CREDENTIALS,
@@ -36,6 +37,7 @@ REMEDIES: Mapping[int, str] = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: ALLOW,
     KafkaError.UNKNOWN_TOPIC_OR_PART: CREATE_TOPICS,
     KafkaError._UNKNOWN_TOPIC: CREATE_TOPICS,
+    KafkaError._FENCED: CHECK_INSTANCE,
 }
 """What to do about an error, by librdkafka's code."""
 
@@ -61,7 +63,26 @@ def is_refusal(error: KafkaError, *remedies: str) -> bool:
     return REMEDIES.get(error.code()) in {CHECK_CREDENTIALS, CHECK_TLS, *remedies} or TLS_ALERT in error.str()
 
 
-def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
+def require_broker(properties: Mapping[str, Any], *, seconds: float = 10.0) -> None:
+    """Raise ServiceError if no broker answers within some seconds, at once if it refuses the credentials.
+
+    ``properties``: of a librdkafka client. NoBrokerError is raised if it may pass by itself, ConfigurationError for
+    properties that librdkafka refuses.
+    """
+    causes: list[KafkaError] = []
+    client = _probe({**properties, "error_cb": causes.append})
+    deadline = time.monotonic() + seconds
+    try:
+        while (failure := _answer(client)) is not None:
+            refusals = [*filter(is_refusal, causes)]
+            if refusals or time.monotonic() > deadline:
+                others = (cause for cause in reversed(causes) if cause.code() != KafkaError._ALL_BROKERS_DOWN)
+                raise _connection_problem((*refusals, *others, failure)[0], properties)
+    finally:
+        client.close()
+
+
+def _connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
     """Return the error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
     servers = properties["bootstrap.servers"]
     if not is_refusal(error):
@@ -70,40 +91,6 @@ def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> Serv
         return ServiceError(f"the broker at {servers} cannot be reached by TLS: {CHECK_TLS} ({error.str()})")
     user = properties.get("sasl.username", "")
     return ServiceError(f"the broker at {servers} refuses the user {user!r}: {CHECK_CREDENTIALS}")
-
-
-class ConnectionErrors:
-    """Receives the errors of a client (``error_cb``); ``cause`` is the one that explains the others best."""
-
-    def __init__(self) -> None:
-        self.cause: KafkaError | None = None
-
-    def __call__(self, error: KafkaError) -> None:
-        """Keep an error, unless one of a refusing broker is known; that all brokers are down explains nothing."""
-        if is_refusal(error) or (not self.refused and error.code() != KafkaError._ALL_BROKERS_DOWN):
-            self.cause = error
-
-    @property
-    def refused(self) -> bool:
-        """Whether the broker refuses the client."""
-        return self.cause is not None and is_refusal(self.cause)
-
-
-def require_broker(properties: Mapping[str, Any], *, seconds: float = 10.0) -> None:
-    """Raise ServiceError if no broker answers within some seconds, at once if it refuses the credentials.
-
-    ``properties``: of a librdkafka client. NoBrokerError is raised if it may pass by itself, ConfigurationError for
-    properties that librdkafka refuses.
-    """
-    errors = ConnectionErrors()
-    client = _probe({**properties, "error_cb": errors})
-    deadline = time.monotonic() + seconds
-    try:
-        while (failure := _answer(client)) is not None:
-            if errors.refused or time.monotonic() > deadline:
-                raise connection_problem(errors.cause or failure, properties)
-    finally:
-        client.close()
 
 
 def check_properties(properties: Mapping[str, Any]) -> None:

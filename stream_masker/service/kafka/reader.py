@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,10 +10,15 @@ from contextlib import contextmanager, suppress
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.access import READER_GROUP
 from stream_masker.service.kafka.clients import COMMITTED_READS, RECONNECT_MS, confluent_properties, connect_consumer
-from stream_masker.service.kafka.failures import NoBrokerError, check_topics, explained, require_broker
-from stream_masker.service.kafka.names import READER_GROUP
+from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained, require_broker
+from stream_masker.service.observability.logs import RepeatFilter
+
+log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 SINGLE_PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; any further partitions are unused."""
@@ -31,6 +37,9 @@ READ_POLL_SECONDS = 0.05
 
 FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
+
+VERSION_DIGITS = 18
+"""The digits of the greatest version number."""
 
 
 class StoppedError(ServiceError):
@@ -52,15 +61,9 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
 
 def new_reader(configuration: Configuration) -> Consumer:
     """Make the consumer of ``connect_reader``, which nobody has to close."""
-    overrides = {
-        **COMMITTED_READS,
-        "group.id": READER_GROUP,
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": FETCH_WAIT_MS,
-    }
-    return connect_consumer(
-        {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **overrides}
-    )
+    properties = {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **COMMITTED_READS}
+    overrides = {"group.id": READER_GROUP, "auto.offset.reset": "earliest", "fetch.wait.max.ms": FETCH_WAIT_MS}
+    return connect_consumer({**properties, **overrides})
 
 
 def read_to_end(
@@ -143,3 +146,37 @@ def require_topics(configuration: Configuration, names: Iterable[str]) -> None:
             partition_counts(consumer, configuration, names)
     except KafkaException as failure:
         raise NoBrokerError(explained(failure.args[0])) from failure
+
+
+class Versions:
+    """The authentic versions among messages of the statistics topic, by number. A tombstone removes one.
+
+    ``on_refused`` is called with the cause of each message that is not authentic, which changes nothing: even its
+    number cannot be trusted. ``most``: the number of newest versions that are kept.
+    """
+
+    def __init__(
+        self, seal: TopicSeal, on_refused: Callable[[RefusalCause], None] = lambda _: None, most: float = math.inf
+    ) -> None:
+        self._seal, self._on_refused, self._most = seal, on_refused, most
+        self.found: dict[int, bytes] = {}
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Add a message. One whose key is not a version is ignored."""
+        if key is None or len(key) > VERSION_DIGITS or not key.isdigit():
+            return
+        if value is None:
+            self.found.pop(int(key), None)
+            return
+        try:
+            self.found[int(key)] = self._seal.open(key, value)
+        except SealError as error:
+            log.warning("refused a message on %s: %s", self._seal.topic, error)
+            self._on_refused(error.cause)
+        if len(self.found) > self._most:
+            del self.found[min(self.found)]
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """Remove and return the versions with their messages, newest first."""
+        found, self.found = self.found, {}
+        return sorted(found.items(), reverse=True)

@@ -1,0 +1,87 @@
+"""The names of consumer groups and transactional ids, and the access to Kafka that each process needs.
+
+Kafka's authorizer implies Describe by Read and Write, and IdempotentWrite by Write on any topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.service import TopicsSection
+
+READER_GROUP = "stream-masker-reader"
+"""The name that consumers of single partitions give as their group; they join none."""
+
+
+def consumer_group_id(configuration: Configuration) -> str:
+    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name of its own."""
+    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+
+
+def transactional_id_prefix(configuration: Configuration) -> str:
+    """Return the beginning of the transactional ids of all workers of one input."""
+    return f"{consumer_group_id(configuration)}."
+
+
+def calibrator_group(configuration: Configuration) -> str:
+    """Return the consumer group of all calibrators of a calibration topic; one member is active."""
+    return f"{configuration.topics.calibration}.calibrator"
+
+
+def publisher_id(topics: TopicsSection) -> str:
+    """Return the transactional id that all publishers of a statistics topic share."""
+    return f"{topics.statistics}.publisher"
+
+
+Role: TypeAlias = Literal["producer", "worker", "calibrator", "reader", "administrator"]
+"""Who accesses Kafka: the processes of the service, the producer of events, the reader of masked records, and the
+administrator who runs ``stream-masker topics``."""
+
+
+class AccessRule(NamedTuple):
+    """Operations that a role needs on a resource; a name that ends with ``*`` is that of all with this beginning.
+
+    ``resource``: as kafka-acls.sh names its options, ``topic``, ``group`` or ``transactional-id``. ``operations``:
+    separated by spaces.
+    """
+
+    role: Role
+    resource: str
+    name: str
+    operations: str
+
+    def __str__(self) -> str:
+        return f"{self.role:14}{self.resource:17}{self.name:40} {self.operations}"
+
+
+def required_access(configuration: Configuration) -> Iterator[AccessRule]:
+    """Yield all rules of a configuration. A reader of masked records also needs Read on its own consumer group."""
+    topics = configuration.topics
+    needed: dict[Role, dict[str, str]] = {
+        "producer": {topics.input: "Write"},
+        "worker": {
+            topics.input: "Read",
+            topics.output: "Write",
+            topics.rejected: "Write",
+            topics.calibration: "Write",
+            topics.statistics: "Read",
+        },
+        "calibrator": {
+            topics.input: "Read",
+            topics.calibration: "Read",
+            topics.statistics: "Read Write",
+            topics.drift: "Write",
+        },
+        "reader": {topics.output: "Read"},
+        "administrator": {name: "Create Describe DescribeConfigs" for _, name in topics},
+    }
+    for role, access in needed.items():
+        yield from (AccessRule(role, "topic", name, operations) for name, operations in access.items())
+    yield AccessRule("worker", "group", consumer_group_id(configuration), "Read")
+    yield AccessRule("worker", "group", READER_GROUP, "Describe")
+    yield AccessRule("worker", "transactional-id", f"{transactional_id_prefix(configuration)}*", "Write")
+    yield AccessRule("calibrator", "group", calibrator_group(configuration), "Read")
+    yield AccessRule("calibrator", "group", READER_GROUP, "Describe")
+    yield AccessRule("calibrator", "transactional-id", publisher_id(topics), "Write")

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
     from stream_masker.core.mechanisms.exponential import Exponential
-    from stream_masker.core.mechanisms.markov import NaiveDistortion, Pram, ProbabilisticDistortion
+    from stream_masker.core.mechanisms.markov import (
+        NaiveDistortion,
+        Pram,
+        ProbabilisticDistortion,
+        RandomTransitions,
+        Vicus,
+    )
     from stream_masker.core.mechanisms.microaggregation import Microaggregation
     from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
     from stream_masker.core.mechanisms.rank_swapping import RankSwapping
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
-    from stream_masker.core.mechanisms.vicus import RandomTransitions, Vicus
     from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
     from stream_masker.core.ontology.concepts import read_mapping
     from stream_masker.core.statistics import (
@@ -69,12 +74,11 @@ __all__ = [
 _MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
     "core.mechanisms.exponential": ("Exponential",),
-    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion"),
+    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion", "RandomTransitions", "Vicus"),
     "core.mechanisms.microaggregation": ("Microaggregation",),
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.rank_swapping": ("RankSwapping",),
     "core.mechanisms.transport.mechanism": ("SemanticTransport",),
-    "core.mechanisms.vicus": ("RandomTransitions", "Vicus"),
     "core.ontology": ("ConceptMap", "Match", "Ontology", "Taxonomy", "UNKNOWN"),
     "core.ontology.concepts": ("read_mapping",),
     "core.statistics": (

@@ -149,7 +149,7 @@ def test_a_block_holds_at_most_5000_records(bench):
     on_bench = bench(CODE)
     result = on_bench.result(records)
     assert len(result.outcomes) == 11_000
-    assert [(b.first_offset, b.last_offset) for b in result.blocks] == [(0, 4999), (5000, 9999), (10_000, 10_999)]
+    assert [(b.first_offset, b.last_offset) for b in result.blocks] == [(0, 3665), (3666, 7332), (7333, 10_999)]
     assert sum(b.original.records + b.rejected["not_json"] for b in result.blocks) == 11_000
     split = [on_bench.result(records[i : i + 100]) for i in range(0, 11_000, 100)]
     assert [o for part in split for o in part.outcomes] == result.outcomes

@@ -87,7 +87,6 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
         _statistics(mechanism, _counts(mechanism, before)),
         _statistics(mechanism, _counts(mechanism, after)),
         mechanism.promise,
-        before.lacks_codes,
     )
 
 

@@ -176,7 +176,7 @@ class VersionPlanner:
         self.history = history
         self._limits = limits
         self._settings = settings
-        self._publication = Publication(subject.taxonomies, settings.rollup_depth, min_records)
+        self._publication = Publication(subject.taxonomies, min_records)
         self._mechanism = mechanism
         self._computed: tuple[Statistics, Counts, Counts | None] | None = None
         self._worker_secret_id: str | None = None
@@ -206,7 +206,7 @@ class VersionPlanner:
         original, masked = self._compute(window.original, window.masked), self._masked(window.masked)
         kept = None
         if masked is not None:
-            exact = utility(
+            kept = utility(
                 original,
                 masked,
                 window.distortions,
@@ -216,11 +216,9 @@ class VersionPlanner:
                 counts=window.masked,
                 comparisons=COMPARISONS,
             )
-            kept = self._publication.coarsened(exact, window.records)
         styles = self._learned(window.styles)
         publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
-        effect = self._publication.coarsened(window.effect(self.subject.attributes), window.records)
-        return replace(publish, effect=effect)
+        return replace(publish, effect=window.effect(self.subject.attributes))
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
@@ -270,7 +268,7 @@ class VersionPlanner:
         return latest is not None and latest.secret_id != self.secret_id
 
     def assess(self) -> VersionRisk | None:
-        """Return the rounded risk of the last version that was computed; None without limits or without its counts.
+        """Return the risk of the last version that was computed; None without limits or without its counts.
 
         It takes several times as long as the statistics do.
         """
@@ -333,7 +331,6 @@ class VersionPlanner:
             self.subject.attributes,
             self._distances,
             version=self._next,
-            rollup_depth=self._settings.rollup_depth,
         )
 
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:

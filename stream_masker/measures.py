@@ -10,8 +10,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dataframes import DataFrame
-from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.mechanisms.base import Record, distortion_of
+from stream_masker.core.distance import distortion_of
+from stream_masker.core.mechanisms import Mechanism
+from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.law import SECRET
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch
@@ -24,7 +25,7 @@ Records: TypeAlias = Iterable[Record] | DataFrame
 """Records as mappings from attributes to concept ids, or a table with a column for each attribute."""
 
 
-def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> Utility:
+def measure_utility(mechanism: Mechanism, original: Records, masked: Records) -> Utility:
     """Measure what masking preserves: mean, dispersion, correlation and RMSE (2017: section 5, metrics 1 to 5).
 
     * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
@@ -52,7 +53,7 @@ def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked
     )
 
 
-def measure_drift(before: Statistics | WindowedMechanism[Any], now: WindowedMechanism[Any]) -> Drift:
+def measure_drift(before: Statistics | Mechanism, now: Mechanism) -> Drift:
     """Measure how the records of one calibration differ from those of an earlier one, and whether that is by chance.
 
     * ``now``: a calibrated mechanism. ``before``: the statistics of an earlier calibration, or a mechanism that has
@@ -63,15 +64,15 @@ def measure_drift(before: Statistics | WindowedMechanism[Any], now: WindowedMech
     null band and a verdict, and the blocks and codes that moved most. There are no pairs if ``now`` has only restored
     a snapshot. Raises StatisticsError for different attributes or taxonomies.
     """
-    if not isinstance(now, WindowedMechanism):
+    if not isinstance(now, Mechanism):
         raise ParameterError(f"now is of type {type(now).__name__}: use a calibrated mechanism")
-    older = before.statistics if isinstance(before, WindowedMechanism) else before
+    older = before.statistics if isinstance(before, Mechanism) else before
     if not isinstance(older, Statistics):
         raise ParameterError(f"before is of type {type(before).__name__}: use statistics or a calibrated mechanism")
     return drift_between(older, now.statistics, now.distances, now.counts)
 
 
-def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> MaskingReport:
+def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> MaskingReport:
     """Return what masking did to records: the risk, what stays as it was, and what is kept.
 
     The arguments and errors are those of ``measure_utility``; the mechanism must have calibrated itself.
@@ -91,8 +92,8 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
     )
 
 
-def _encoded(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> tuple[Batch, Batch]:
-    if not isinstance(mechanism, WindowedMechanism):
+def _encoded(mechanism: Mechanism, original: Records, masked: Records) -> tuple[Batch, Batch]:
+    if not isinstance(mechanism, Mechanism):
         raise ParameterError(f"mechanism is of type {type(mechanism).__name__}: use the mechanism that masked them")
     before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
     if before.size != after.size:
@@ -100,7 +101,7 @@ def _encoded(mechanism: WindowedMechanism[Any], original: Records, masked: Recor
     return before, after
 
 
-def _distortions(mechanism: WindowedMechanism[Any], before: Batch, after: Batch) -> list[Distortion]:
+def _distortions(mechanism: Mechanism, before: Batch, after: Batch) -> list[Distortion]:
     columns = zip(before.columns, after.columns, mechanism.distances, strict=True)
     return [distortion_of(one.codes, other.codes, d) for one, other, d in columns]
 
@@ -109,15 +110,15 @@ def _sequence(records: Records) -> Any:
     return records if hasattr(records, "columns") else list(records)
 
 
-def _again(mechanism: WindowedMechanism[Any], batch: Batch) -> Batch:
+def _again(mechanism: Mechanism, batch: Batch) -> Batch:
     """Return other masks of the same records."""
     masked = mechanism.mask_batch(batch, PositionKeys(SECRET, "", 0, np.arange(batch.size)))
     return replace(batch, columns=masked.columns)
 
 
-def _counts(mechanism: WindowedMechanism[Any], batch: Batch) -> Counts:
+def _counts(mechanism: Mechanism, batch: Batch) -> Counts:
     return count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
 
 
-def _statistics(mechanism: WindowedMechanism[Any], counts: Counts) -> Statistics:
+def _statistics(mechanism: Mechanism, counts: Counts) -> Statistics:
     return compute_statistics(counts, mechanism.attributes, mechanism.distances, version=1)

@@ -71,17 +71,16 @@ NOTABLE = 0.05
 """How much lower another mechanism's chance of the best guess is when it is named."""
 
 
-def guessed_line(risk: Risk, other: tuple[str, Risk] | None) -> str:
-    """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable."""
-    own = max(guess.vulnerability for guess in code_guesses(risk).values())
-    if other is None:
-        return f"Guessed right: {own:.0%}."
-    name, beside = other[0], max(guess.vulnerability for guess in code_guesses(other[1]).values())
-    return (
-        f"Guessed right: {own:.0%}; with {name} {beside:.0%}."
-        if own - beside > NOTABLE
-        else f"Guessed right: {own:.0%}."
-    )
+def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
+    """Return how often an attacker guesses a code right, and how often with another mechanism if that is notable.
+
+    ``chances``: the chance of the best guess by mechanism, that of the one that runs first. ``unknown``: why that of
+    another mechanism is not known.
+    """
+    (_, own), *others = chances.items()
+    notable = [f"with {name} {chance:.0%}" for name, chance in others if own - chance > NOTABLE]
+    reason = [f"not compared with another mechanism: {unknown}"] if unknown else []
+    return "; ".join([f"Guessed right: {own:.0%}", *notable, *reason]) + "."
 
 
 def code_guesses(risk: Risk) -> dict[str, Guess]:

@@ -6,19 +6,15 @@ holds the options that several commands share.
 
 from __future__ import annotations
 
-import errno
 import importlib
-import os
+import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from typing import Any, cast
 
 import click
 
 from stream_masker import __version__
-from stream_masker.cli.options import ReportingCommand, configure_command_log
+from stream_masker.cli.options import Group, configure_command_log
 from stream_masker.errors import (
     ClosedOutputError,
     ConfigurationError,
@@ -44,58 +40,22 @@ COMMANDS = {
 }
 """The location of each command, and its line in the help."""
 
-USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
-"""Usage errors, which end with exit code 2. Other errors end with 1."""
-
-INTERRUPTED_EXIT_CODE, CLOSED_EXIT_CODE = 130, 141
-
 EXIT_CODES = {
     0: "done, or stopped in order after SIGTERM or SIGINT",
-    1: "an error, such as a topic or file that is missing, or more rejections than limits.rejected_share",
+    1: "an error, such as a topic or file that is missing, or more rejections than limits.rejected_share; without a "
+    "message if the reader of the output has closed it, as `head` does",
     2: "a mistake in the command line, the configuration, a parameter or an ontology",
     3: "evaluate: no method is within the limits",
-    INTERRUPTED_EXIT_CODE: "interrupted with Ctrl-C",
-    CLOSED_EXIT_CODE: "the reader of the output has closed it, as `head` does; without a message",
+    130: "interrupted with Ctrl-C",
 }
 """The exit codes of all commands, and their meaning."""
 
-
-STANDARD_OUTPUT = 1
-"""The file descriptor of standard output."""
-
-WRITE_ERRORS = {errno.ENOSPC, errno.EPIPE, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EROFS}
-"""The numbers of the operating system's errors for an output that cannot be written."""
+USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
+"""The errors that end with exit code 2."""
 
 
-class CommandFailure(click.ClickException):
-    """A stream-masker error as click's exception, with its exit code."""
-
-    def __init__(self, error: StreamMaskerError) -> None:
-        super().__init__(str(error))
-        self.exit_code = 2 if isinstance(error, USAGE_ERRORS) else 1
-
-
-class SuggestingGroup(click.Group):
-    """A command group that names the command that may have been meant."""
-
-    command_class = ReportingCommand
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError:
-            names = self.list_commands(ctx)
-            if args[0] in names or args[0].startswith("-"):
-                raise
-            close = get_close_matches(args[0], names, n=1)
-            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(names)}"
-            raise click.UsageError(f"No such command {args[0]!r}; {advice}", ctx) from None
-
-
-class CommandGroup(SuggestingGroup):
-    """The command group of ``COMMANDS``; prints stream-masker errors as messages."""
+class CommandGroup(Group):
+    """The command group of ``COMMANDS``; prints errors as one message each."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -110,91 +70,37 @@ class CommandGroup(SuggestingGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        with errors_reported():
-            return super().resolve_command(ctx, args)
-
     def invoke(self, ctx: click.Context) -> Any:
-        with errors_reported():
+        try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(130) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; help that cannot be written ends it with one line and exit code 1."""
-        open_closed_output()
+        """Run the command line. An error ends it with its message and its exit code."""
         try:
             return super().main(*args, **kwargs)
-        except OSError as error:
-            unwritten = unwritten_output(error)
-            if isinstance(unwritten, ClosedOutputError):
-                sys.exit(CLOSED_EXIT_CODE)
-            CommandFailure(unwritten).show()
-            sys.exit(1)
+        except Exception as error:  # noqa: BLE001
+            message, code = failure_of(error)
+            if message:
+                click.echo(f"Error: {message}", err=True)
+            if isinstance(error, OSError | ServiceError):
+                sys.stdout = io.StringIO()  # what standard output could not take would fail again at the exit
+            sys.exit(code)
 
 
-@contextmanager
-def errors_reported() -> Iterator[None]:
-    """Convert stream-masker errors to click's, which print a message and exit; Ctrl-C exits with 130 silently."""
-    try:
-        yield
-    except ClosedOutputError:
-        discard_unwritten_output()
-        raise click.exceptions.Exit(CLOSED_EXIT_CODE) from None
-    except StreamMaskerError as error:
-        discard_unwritten_output()
-        raise CommandFailure(error) from None
-    except OSError as error:
-        unwritten = unwritten_output(error)
-        if isinstance(unwritten, ClosedOutputError):
-            raise click.exceptions.Exit(CLOSED_EXIT_CODE) from None
-        raise CommandFailure(unwritten) from None
-    except Exception as error:  # noqa: BLE001 - raised again unless it is of a Kafka client
-        raise CommandFailure(kafka_failure(error)) from None
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
+def failure_of(error: Exception) -> tuple[str, int]:
+    """Return the message and the exit code of an error, without the text of unexpected ones: it may quote a record."""
+    if isinstance(error, StreamMaskerError):
+        silent, usage = isinstance(error, ClosedOutputError), isinstance(error, USAGE_ERRORS)
+        return "" if silent else str(error), 2 if usage else 1
+    if isinstance(error, OSError):
+        return f"{error.filename or 'standard output'} cannot be read or written: {error.strerror}", 1
+    if type(error).__module__.partition(".")[0] == "kafka":
+        return f"Kafka: {type(error).__name__}: {error}", 1
+    from stream_masker.service.observability.logs import describe
 
-
-def kafka_failure(error: Exception) -> ServiceError:
-    """Return the error of a Kafka client as a message with its remedy; other exceptions are raised again."""
-    package = type(error).__module__.partition(".")[0]
-    if package in {"cimpl", "confluent_kafka"}:
-        from stream_masker.service.observability.logs import describe
-
-        return ServiceError(describe(error))
-    if package in {"kafka", "aiokafka"}:
-        return ServiceError(f"Kafka: {type(error).__name__}: {error}")
-    raise error
-
-
-def unwritten_output(error: OSError) -> ServiceError:
-    """Return the error of an output that cannot be written; other operating system errors are raised again."""
-    if error.errno not in WRITE_ERRORS:
-        raise error
-    discard_unwritten_output()
-    kind = ClosedOutputError if error.errno == errno.EPIPE else ServiceError
-    return kind(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
-
-
-def open_closed_output() -> None:
-    """If standard output is closed, let it fail when it is written: Python would leave out what is written to it."""
-    if sys.stdout is None:
-        unwritable = os.open(os.devnull, os.O_RDONLY)
-        if unwritable != STANDARD_OUTPUT:
-            os.dup2(unwritable, STANDARD_OUTPUT)
-            os.close(unwritable)
-        sys.stdout = open(STANDARD_OUTPUT, "w", closefd=False)  # noqa: SIM115 - open as long as the process
-
-
-def discard_unwritten_output() -> None:
-    """If standard output cannot be written, let it lead nowhere: Python would fail again when it flushes it at exit."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+    return describe(error), 1
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

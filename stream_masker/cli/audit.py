@@ -19,23 +19,13 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 VERDICTS = {True: "matches", False: "DOES NOT MATCH"}
 
 
+PLACE = "PARTITION:OFFSET"
+
+
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "--offset",
-    "locations",
-    multiple=True,
-    metavar="PARTITION:OFFSET",
-    help="The partition and offset of a record in the input topic. Can be repeated.",
-)
-@click.option(
-    "--records",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="Without --offset: the number of masked records to show.",
-)
+@click.option("--offset", "locations", multiple=True, metavar=PLACE, help="An input record to verify; repeatable.")
+@click.option("--records", type=click.IntRange(1), default=5, show_default=True, help="How many to show.")
 def command(config: Path, locations: tuple[str, ...], records: int) -> None:
     """Show the latest masked records, or verify single ones with --offset.
 
@@ -55,17 +45,19 @@ def command(config: Path, locations: tuple[str, ...], records: int) -> None:
     """
     configuration = load_configuration(config)
     if locations:
-        raise SystemExit(0 if _verify(configuration, locations) else 1)
-    _show(configuration, records)
+        _verify(configuration, locations)
+    else:
+        _show(configuration, records)
 
 
-def _verify(configuration: Configuration, locations: tuple[str, ...]) -> bool:
+def _verify(configuration: Configuration, locations: tuple[str, ...]) -> None:
     from stream_masker.service.audit import RecordLocation, audit
 
     results = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
     lines = (f"{check.location}: {VERDICTS[check.matches]}: {check.description}" for check in results)
     summarise("\n".join(lines), {"records": [asdict(check) for check in results]})
-    return all(check.matches for check in results)
+    if not all(check.matches for check in results):
+        raise click.exceptions.Exit(1)
 
 
 def _show(configuration: Configuration, records: int) -> None:

@@ -1,35 +1,22 @@
-"""``stream-masker config``: checking and showing the configuration."""
+"""``stream-masker config``: proposing, checking and showing the configuration."""
 
 from __future__ import annotations
 
-import secrets
 import shlex
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
-from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import config_option, information, summarise, warn
+from stream_masker.cli.options import Group, config_option, information, summarise, warn
 from stream_masker.cli.options import output as write_output
-from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.display import redacted_configuration, redacted_yaml
-from stream_masker.service.configuration.secret import own_secret_id, topic_seal
+from stream_masker.service.configuration import load_configuration
 
 SAMPLE_EVENTS = 10_000
 """The number of events that ``check`` and ``init`` read."""
 
 
-UNLISTED_KEPT = (
-    "fields.unlisted is keep: whatever producers add to events is written unmasked; list the fields to keep, and use "
-    "drop"
-)
-
-
-@click.group(cls=SuggestingGroup)
+@click.group(cls=Group)
 def command() -> None:
     """Propose, check and show the configuration.
 
@@ -43,24 +30,20 @@ def command() -> None:
 
 @command.command()
 @config_option
-@click.option(
-    "--events",
-    default="",
-    metavar="FILE",
-    help="Events of any format that mask reads; show what happens to each of their fields.",
-)
+@click.option("--events", default="", metavar="FILE", help="Events of any format that mask reads, to try it on.")
 def check(config: Path, events: str) -> None:
     """Check the configuration.
 
     Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
-    names and values of librdkafka's properties.
-    Prints the id of the secret and those of the keys of the internal topics, which are the same for all processes.
-    Exits with 0 if the configuration is valid, otherwise with 2 and one line per problem. A missing secret is only a
-    warning, because the machine that runs the check need not be the one that masks.
+    names and values of librdkafka's properties. Prints the id of the secret and those of the keys of the internal
+    topics, which are the same for all processes. Exits with 0 if the configuration is valid, otherwise with 2 and one
+    line per problem. A missing secret is only a warning, because the machine that runs the check need not be the one
+    that masks.
 
     With --events, prints a line for each field of the first 10,000 events: its path, the share of events that have it,
-    and its treatment; then the rejections by reason. Values are not shown. Objects that are kept whole are named with a
-    warning, and so is `unlisted: keep`: they are written with all that producers add to them.
+    and its treatment; then the rejections by reason, and how often an attacker guesses a code right. Values are not
+    shown. Objects that are kept whole are named with a warning, and so is `unlisted: keep`: they are written with all
+    that producers add to them.
 
     \b
     Examples:
@@ -68,78 +51,29 @@ def check(config: Path, events: str) -> None:
       stream-masker config check --config discharges.yaml --events last-month.jsonl.gz
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
+    from stream_masker.service.check import event_lines, masking_lines, secret_lines
+    from stream_masker.service.files.events import open_events
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.errors import check_properties
     from stream_masker.service.observability.progress import shown_activity
 
     configuration = load_configuration(config)
     check_properties(confluent_properties(configuration))
+    covered: list[str] = []
     with shown_activity(information()) as show:
         show("loading the ontologies")
-        masking = list(_masking_lines(configuration))
+        masking = list(masking_lines(configuration))
+        if events:
+            show(f"reading {Path(events).name}")
+            with open_events(events, configuration.produce, configuration.records) as file:
+                sample = list(islice(file.events, SAMPLE_EVENTS))
+            covered = list(event_lines(configuration, sample))
     if configuration.fields.unlisted == "keep":
-        warn(UNLISTED_KEPT)
-    keys = list(_secret_lines(configuration))
-    covered = _coverage(configuration, events) if events else []
+        warn("fields.unlisted is keep: whatever producers add to events is written unmasked; use drop, and list fields")
+    keys = list(secret_lines(configuration, warn))
     valid = f"{config}: the configuration is valid (hash {configuration.hash})"
     figures = {"valid": True, "hash": configuration.hash, "masking": masking, "secrets": keys, "events": covered}
     write_output("\n".join((*masking, *keys, *covered, valid)), figures)
-
-
-def _masking_lines(configuration: Configuration) -> Iterator[str]:
-    """Yield how records are masked: a line for each attribute, and the mechanism."""
-    from stream_masker.service.configuration.build import build_mechanism, build_plan
-    from stream_masker.service.configuration.parameters.defaults import mechanism_line
-
-    plan, mechanism = build_plan(configuration), build_mechanism(configuration)
-    for attribute in plan.attributes:
-        yield f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts"
-    yield mechanism_line(configuration)
-    if mechanism.needs_group:
-        least, most = mechanism.group_minimum, configuration.groups.records
-        yield f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition"
-
-
-def _coverage(configuration: Configuration, events: str) -> list[str]:
-    from stream_masker.pipeline.masker import RecordMasker
-    from stream_masker.service.configuration.build import build_mechanism, build_plan
-    from stream_masker.service.files.coverage import coverage_report
-    from stream_masker.service.files.events import open_events
-    from stream_masker.service.formats.wire_format import file_format
-    from stream_masker.service.observability.progress import shown_activity
-
-    plan = build_plan(configuration)
-    of_records = file_format(configuration)
-    masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32), record_format=of_records)
-    opened = open_events(events, configuration.produce, configuration.records)
-    with shown_activity(information()) as show, opened as file:
-        show(f"reading {Path(events).name}")
-        values = (value for _, value in islice(file.lines, SAMPLE_EVENTS))
-        return list(coverage_report(plan, masker, values, of_records))
-
-
-def _secret_lines(configuration: Configuration) -> Iterator[str]:
-    """Yield the ids of the secret and of the keys of the topics; print a warning for each secret that is missing."""
-    problems: dict[str, None] = {}
-    for line in (_secret_line, _topics_line):
-        try:
-            yield line(configuration)
-        except ConfigurationError as error:
-            problems[str(error)] = None
-    for problem in problems:
-        warn(problem)
-
-
-def _secret_line(configuration: Configuration) -> str:
-    return f"secret: id {own_secret_id(configuration)}"
-
-
-def _topics_line(configuration: Configuration) -> str:
-    keys = topic_seal(configuration, configuration.topics.statistics).key_ids
-    if not keys:
-        return "internal topics: not encrypted"
-    also = f", also read: {', '.join(keys[1:])}" if keys[1:] else ""
-    return f"internal topics: encrypted, key {keys[0]}{also}"
 
 
 @command.command()
@@ -154,33 +88,20 @@ def show(config: Path) -> None:
       stream-masker config show --config discharges.yaml
     """
     configuration = load_configuration(config)
-    write_output(redacted_yaml(configuration).rstrip("\n"), redacted_configuration(configuration))
+    write_output(configuration.shown_yaml().rstrip("\n"), configuration.shown())
+
+
+BROKER = "localhost:9092"
 
 
 @command.command()
 @click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
 @click.option("--topic", default="", metavar="NAME", help="The topic to take a sample from.")
-@click.option(
-    "--bootstrap-servers", default="localhost:9092", show_default=True, metavar="HOST:PORT", help="Kafka, for --topic."
-)
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A librdkafka property for --topic, such as security.protocol=SSL; repeatable.",
-)
-@click.option(
-    "--ontology",
-    "sources",
-    multiple=True,
-    metavar="NAME=SOURCE",
-    help="An ontology to look for, besides icd10cm; repeatable.",
-)
+@click.option("--bootstrap-servers", default=BROKER, show_default=True, metavar="HOST:PORT", help="Kafka, for --topic.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of librdkafka; repeatable.")
+@click.option("--ontology", "sources", multiple=True, metavar="NAME=SOURCE", help="One to look for; repeatable.")
 @click.option("--registry", default="", metavar="URL", help="The schema registry, if --topic is in its wire format.")
-@click.option(
-    "--registry-credentials", default="", metavar="FILE", help="A file with user:password for the schema registry."
-)
+@click.option("--registry-credentials", "login", default="", metavar="FILE", help="A file with user:password for it.")
 @click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
 def init(
@@ -190,7 +111,7 @@ def init(
     properties: tuple[str, ...],
     sources: tuple[str, ...],
     registry: str,
-    registry_credentials: str,
+    login: str,
     encoding: str,
     output: str,
 ) -> None:
@@ -216,30 +137,27 @@ def init(
 
     if events and topic:
         raise click.UsageError("use --events or --topic, not both")
+    kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    of_kafka = _pairs(properties, "--property")
-    kafka = {"bootstrap_servers": bootstrap_servers, "properties": of_kafka}
-    read = {"--events": events, "--registry-credentials": registry_credentials}
-    pairs = {"--ontology": ontologies, "--property": of_kafka}
-    named = {f"{option} {key}": value for option, given in pairs.items() for key, value in given.items()}
-    refuse_same_file({**read, **named}, {"--output": output})
-    if events:
-        sample = file_sample(events, SAMPLE_EVENTS, encoding)
-    elif topic:
-        access: dict[str, Any] = {"credentials": {"file": registry_credentials}} if registry_credentials else {}
-        sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **access} if registry else None)
-    else:
-        sample = simulated_sample(SAMPLE_EVENTS // 10)
+    read = {"--events": events, "--registry-credentials": login, **ontologies}
+    refuse_same_file(read, {"--output": output})
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
+        if events:
+            sample = file_sample(events, SAMPLE_EVENTS, encoding)
+        elif topic:
+            credentials = {"credentials": {"file": login}} if login else {}
+            sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **credentials} if registry else None)
+        else:
+            sample = simulated_sample(SAMPLE_EVENTS // 10)
         proposal = proposed_configuration(sample, ontologies)
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
-    else:
-        write_text(output, proposal, private=bool(properties))
-        check = f"stream-masker config check --config {shlex.quote(output)}"
-        check += f" --events {shlex.quote(events)}" if events else ""
-        summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)
+        return
+    write_text(output, proposal)
+    check = f"stream-masker config check --config {shlex.quote(output)}"
+    check += f" --events {shlex.quote(events)}" if events else ""
+    summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

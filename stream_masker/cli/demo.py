@@ -8,22 +8,12 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, information, is_given, output, tell
 
+MECHANISMS = click.Choice(["semantic_noise", "semantic_transport"])
+
 
 @click.command(cls=ReportingCommand)
-@click.option(
-    "--records",
-    type=click.IntRange(min=1_000),
-    default=20_000,
-    show_default=True,
-    help="Number of events to generate; the demonstration ends after them.",
-)
-@click.option(
-    "--mechanism",
-    type=click.Choice(["semantic_noise", "semantic_transport"]),
-    default="semantic_noise",
-    show_default=True,
-    help="Mechanism that masks, with its default parameters.",
-)
+@click.option("--records", type=click.IntRange(1_000), default=20_000, show_default=True, help="Events to generate.")
+@click.option("--mechanism", type=MECHANISMS, default="semantic_noise", show_default=True, help="What masks.")
 def command(records: int, mechanism: str) -> None:
     """Mask generated discharges, and detect an outbreak of influenza among them.
 

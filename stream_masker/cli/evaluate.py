@@ -29,7 +29,6 @@ from stream_masker.service.configuration.build import (
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files import outputs
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.named import named_files
 from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.observability.progress import shown_activity
 
@@ -143,7 +142,7 @@ def command(
       stream-masker evaluate --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
     """
     configuration = load_configuration(config)
-    read = {"FILE": source, "--config": str(config), **named_files(configuration)}
+    read = {"FILE": source, "--config": str(config)}
     outputs.refuse_same_file(read, {"--output": str(output)})
     data = read_dataset(configuration, source, records)
     compared = [configured_candidate(configuration), *candidates(mechanisms, alphas)]
@@ -186,7 +185,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
         masker = RecordMasker(plan, mechanism, secret, record_format=file_format(configuration))
         show(f"reading {Path(source).name}")
         numbers_read = count()
-        whole = joined(list(masker.encode(line for (_, line), _ in zip(file.lines, numbers_read, strict=False))))
+        whole = joined(list(masker.encode(event.value for event, _ in zip(file.events, numbers_read, strict=False))))
         events = next(numbers_read)
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")

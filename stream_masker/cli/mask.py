@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,45 +24,31 @@ from stream_masker.cli.options import (
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.parameters.defaults import mechanism_line
+from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.files.events import open_events, open_writer, written_kind
-from stream_masker.service.files.inputs import WriteLine
-from stream_masker.service.files.masking import Assessment, FileMasking, FileTotals
-from stream_masker.service.files.named import named_files
-from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
+from stream_masker.service.files.masking import Assessment, FileMasking
+from stream_masker.service.files.outputs import (
+    STANDARD_STREAM,
+    CheckedStream,
+    WriteLine,
+    open_output,
+    refuse_same_file,
+)
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
 from stream_masker.summary import drift_lines
 
+FILE = click.Path(path_type=Path)
+
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "--statistics",
-    "snapshot",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Snapshot of `stream-masker calibrate` to mask with, instead of calibrating on the first window.",
-)
-@click.option(
-    "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
-)
-@click.option(
-    "--explain",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Print how event N of IN is masked, with its values, and write no other output.",
-)
+@click.option("--statistics", "snapshot", type=FILE, metavar="FILE", help="Snapshot of `calibrate` to mask with.")
+@click.option("--rejected", default="", metavar="FILE", help="Rejections as JSON lines; default: standard error.")
+@click.option("--explain", type=click.IntRange(1), metavar="N", help="Only print how event N is masked.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
-def command(
-    config: Path,
-    snapshot: Path | None,
-    rejected: str,
-    explain: int | None,
-    source: str,
-    target: str,
-) -> None:
+def command(config: Path, snapshot: Path | None, rejected: str, explain: int | None, source: str, target: str) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array, a single JSON document, CSV, Parquet (which needs the extra `parquet`) or HL7 v2
@@ -97,7 +84,6 @@ def command(
     if explain is None:
         written_kind(target)
     configuration = load_configuration(config)
-    refuse_same_file(named_files(configuration), {"OUT": target, "--rejected": rejected})
     tell_if_waiting(source)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         show = files.enter_context(shown_activity(information()))
@@ -105,21 +91,21 @@ def command(
         masking = FileMasking(configuration)
         show("reading and calibrating")
         events = files.enter_context(open_events(source, configuration.produce, configuration.records))
-        lines = events.lines
+        every = events.events
         if explain is not None:
-            explained = list(masking.explain(lines, explain, source=source))
+            explained = list(masking.explain(every, explain, source=source))
             output("\n".join(explained), {"event": explain, "explanation": explained})
             return
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
-            lines, version = masking.calibrate_on_first_window(lines)
+            every, version = masking.calibrate_on_first_window(every)
         write = files.enter_context(open_writer(target, events, masking.plan))
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
         show("masking")
         totals = masking.mask(
-            lines,
+            every,
             source=source,
             version=version,
             write=write,
@@ -129,7 +115,9 @@ def command(
         seconds = time.perf_counter() - start
         show("assessing the risk")
         assessment = masking.assessment(totals)
-    _summarise(totals, assessment, version, seconds, target)
+    figures = {**totals.to_dict(), "sentences": list(assessment.sentences), "version": version}
+    text = f"{totals}, by statistics version {version}; {totals.records / max(seconds, 1e-9):,.0f} records/s"
+    summarise(text, {**figures, "seconds": round(seconds, 3)}, beside=target)
     _tell(assessment, configuration, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
@@ -151,42 +139,22 @@ def _standard_error() -> WriteLine:
     return CheckedStream(click.get_binary_stream("stderr"), "standard error").write
 
 
-def _summarise(totals: FileTotals, assessment: Assessment, version: int, seconds: float, target: str) -> None:
-    rate = totals.records / max(seconds, 1e-9)
-    figures = {
-        **totals.to_dict(),
-        "sentences": list(assessment.sentences),
-        "version": version,
-        "seconds": round(seconds, 3),
-    }
-    summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s", figures, beside=target)
-
-
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "-o",
-    "--output",
-    "snapshot",
-    default="",
-    metavar="FILE",
-    help="File for the snapshot; default: standard output, or none with --publish or --since.",
-)
+@click.option("-o", "--output", "snapshot", default="", metavar="FILE", help="File for the snapshot.")
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.option("--baseline", is_flag=True, help="With --publish: measure drift against this version from now on.")
 @click.option(
-    "--since",
-    type=click.Path(path_type=Path),
-    metavar="SNAPSHOT",
-    help="An earlier snapshot: say what has changed since, and whether it is more than chance.",
+    "--since", type=FILE, metavar="SNAPSHOT", help="An earlier snapshot: say whether the events have changed."
 )
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since: Path | None, source: str) -> None:
     """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
-    --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
-    its own window has calibration.min_records records.
+    --statistics`; without -o it is written to standard output, with --publish or --since not at all. With --publish,
+    workers that hold their input start to mask with it; the calibrator replaces it once its own window has
+    calibration.min_records records.
 
     \b
     Examples:
@@ -198,17 +166,17 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
         raise click.UsageError("--baseline is for --publish")
     refuse_same_file({"FILE": source, "--config": str(config), "--since": str(since or "")}, {"--output": snapshot})
     configuration = load_configuration(config)
-    refuse_same_file(named_files(configuration), {"--output": snapshot})
     tell_if_waiting(source)
     opened = open_events(source, configuration.produce, configuration.records)
     with shown_activity(information()) as show, opened as events:
         show("loading the ontologies")
         masking = FileMasking(configuration)
         show("reading and calibrating")
-        message = masking.snapshot(events.lines)
+        message = masking.snapshot(events.events)
         drift = None if since is None else masking.drift_since(_read_snapshot(since)).to_dict()
         show("assessing the risk")
         assessment = masking.assessment()
+    message = replace(message, guessed=assessment.chances or None)
     version = _publish(configuration, message, baseline=baseline) if publish else None
     target = snapshot or ("" if publish or since else STANDARD_STREAM)
     if target:
@@ -228,7 +196,9 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
 def _publish(configuration: Configuration, message: StatisticsMessage, *, baseline: bool) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles, baseline=baseline)
+    version = publish_snapshot(
+        configuration, message.snapshot, styles=message.styles, guessed=message.guessed, baseline=baseline
+    )
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
-from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import output, summarise
+from stream_masker.cli.options import Group, output, summarise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
@@ -20,7 +18,7 @@ UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "su
 """The result for a value without a concept, by policy."""
 
 
-@click.group(cls=SuggestingGroup)
+@click.group(cls=Group)
 def command() -> None:
     """Inspect an ontology: its concepts, and the mapping of values to concepts.
 
@@ -50,64 +48,58 @@ def inspect(source: str, concept: str | None) -> None:
       stream-masker ontology inspect diseases.obo
     """
     ontology = Ontology.load(source)
+    figures = _counts(ontology) if concept is None else _concept(ontology, concept)
+    rows = ((name, one) for name, value in figures.items() for one in (value if isinstance(value, list) else [value]))
+    output("\n".join(f"{name + ':':<24}{one}" for name, one in rows), figures)
+
+
+def _counts(ontology: Ontology) -> dict[str, object]:
     taxonomy = ontology.taxonomy()
-    if concept is None:
-        figures: dict[str, object] = {
-            "root": _named(taxonomy, ontology.root),
-            "concepts": len(ontology),
-            "leaves": int(taxonomy.leaf.sum()),
-            "depth": int(taxonomy.depth.max()),
-            "with a label": sum(map(bool, taxonomy.labels)),
-        }
-    else:
-        found = _id_of(ontology, taxonomy, concept)
-        figures = {
-            "concept": found,
-            "label": taxonomy.label(found),
-            "depth": taxonomy.depth_of(found),
-            "parent": [_named(taxonomy, parent) for parent in taxonomy.parents_of(found)],
-            "child": [_named(taxonomy, child) for child in taxonomy.children_of(found)],
-        }
-    output("\n".join(_lines(figures)), figures)
+    return {
+        "root": _named(taxonomy, ontology.root),
+        "concepts": len(ontology),
+        "leaves": int(taxonomy.leaf.sum()),
+        "depth": int(taxonomy.depth.max()),
+        "with a label": sum(map(bool, taxonomy.labels)),
+    }
 
 
-def _lines(figures: dict[str, object]) -> Iterator[str]:
-    for name, value in figures.items():
-        yield from (f"{name + ':':<24}{one}" for one in (value if isinstance(value, list) else [value]))
+def _concept(ontology: Ontology, value: str) -> dict[str, object]:
+    """Return the figures of the concept of a code or label. Raises ParameterError if there is none, or several."""
+    taxonomy = ontology.taxonomy()
+    concepts = ConceptMap(taxonomy, unknown="reject", ontology=ontology)
+    position = concepts.find(value).position
+    if position == UNKNOWN and (several := concepts.ambiguous(value)):
+        raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
+    if position == UNKNOWN:
+        similar = " or ".join(concepts.similar(value))
+        advice = f"; did you mean {similar}?" if similar else ""
+        raise ParameterError(
+            f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology{advice}"
+        )
+    found = taxonomy.ids[position]
+    return {
+        "concept": found,
+        "label": taxonomy.label(found),
+        "depth": taxonomy.depth_of(found),
+        "parent": [_named(taxonomy, parent) for parent in taxonomy.parents_of(found)],
+        "child": [_named(taxonomy, child) for child in taxonomy.children_of(found)],
+    }
 
 
 def _named(taxonomy: Taxonomy, concept: str) -> str:
-    label = taxonomy.label(concept)
-    return f"{concept} ({label})" if label else concept
+    return f"{concept} ({label})" if (label := taxonomy.label(concept)) else concept
 
 
-def _id_of(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
-    concepts = ConceptMap(taxonomy, unknown="reject", ontology=ontology)
-    position = concepts.find(value).position
-    if position != UNKNOWN:
-        return taxonomy.ids[position]
-    if several := concepts.ambiguous(value):
-        raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
-    similar = concepts.similar(value)
-    advice = f"; did you mean {' or '.join(similar)}?" if similar else ""
-    raise ParameterError(
-        f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology{advice}"
-    )
+POLICIES = click.Choice(sorted(UNMAPPED_STATUS))
+FILE = click.Path(path_type=Path)
 
 
 @command.command("map")
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
-@click.option(
-    "--unknown",
-    type=click.Choice(sorted(UNMAPPED_STATUS)),
-    default="reject",
-    show_default=True,
-    help="Policy for values without a concept.",
-)
-@click.option(
-    "--mapping", type=click.Path(path_type=Path), metavar="FILE", help="CSV or TSV file with the header value,concept."
-)
+@click.option("--unknown", type=POLICIES, default="reject", show_default=True, help="For values without a concept.")
+@click.option("--mapping", type=FILE, metavar="FILE", help="CSV or TSV file with the header value,concept.")
 @click.option("--root", metavar="CONCEPT", help="Restrict the ontology to this concept and its descendants.")
 def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
     """Map values to concepts.
@@ -135,6 +127,5 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
         concept = UNMAPPED_STATUS[unknown] if match.position == UNKNOWN else taxonomy.ids[match.position]
         output(f"{number}\t{concept}\t{how}", {"line": number, "concept": concept, "match": how})
         methods[how] += 1
-    counts = ", ".join(f"{count} {how}" for how, count in methods.most_common())
-    text = f"{methods.total()} values{': ' if counts else ''}{counts}"
-    summarise(text, {"values": methods.total(), **methods}, beside=STANDARD_STREAM)
+    text = f"{methods.total()} values: " + ", ".join(f"{count} {how}" for how, count in methods.most_common())
+    summarise(text.removesuffix(": "), {"values": methods.total(), **methods}, beside=STANDARD_STREAM)

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -55,6 +56,22 @@ class ReportingCommand(click.Command):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.params.extend(REPORTING)
+
+
+class Group(click.Group):
+    """A command group that names the command that may have been meant."""
+
+    command_class = ReportingCommand
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args[0] in names or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        close = get_close_matches(args[0], names, n=1)
+        advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(names)}"
+        raise click.UsageError(f"No such command {args[0]!r}; {advice}", ctx)
 
 
 def information() -> TextIO:

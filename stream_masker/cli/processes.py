@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
-from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.parameters.defaults import mechanism_line
+from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS
 
 log = logging.getLogger(__name__)
@@ -22,14 +20,9 @@ log = logging.getLogger(__name__)
 
 def process_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--config``, ``--http-port`` and ``--log-level``."""
-    port = click.option(
-        "--http-port",
-        type=click.IntRange(0, 65_535),
-        help="Overrides http.port, for several processes on one machine. 0 selects a free port and logs it.",
-    )
-    level = click.option(
-        "--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Level of the log."
-    )
+    port = click.option("--http-port", type=click.IntRange(0, 65_535), help="Overrides http.port; 0: any free port.")
+    levels = click.Choice(LOG_LEVELS)
+    level = click.option("--log-level", type=levels, default="info", show_default=True, help="Level of the log.")
     return config_option(port(level(function)))
 
 
@@ -70,7 +63,7 @@ def worker(config: Path, http_port: int | None, log_level: str) -> None:
     registry = process_registry("worker", health)
     stop_on_signals(stop)
     server = HttpServer(configuration, health, registry, port=http_port)
-    with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
+    with server, infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 
 
@@ -92,15 +85,3 @@ def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.calibrator.process import run_calibrator
 
     run_calibrator(loaded(config, log_level), http_port=http_port)
-
-
-@contextmanager
-def unexpected_logged() -> Iterator[None]:
-    """End the process with 1 on an unexpected exception. Log it without its text, which may quote a record."""
-    try:
-        yield
-    except StreamMaskerError:
-        raise
-    except Exception as error:
-        log.critical("the worker failed", exc_info=error)
-        raise SystemExit(1) from None

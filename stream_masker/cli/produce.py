@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, information, summarise
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.events.publishing import PublishingSummary, produce, publish, synthetic_events, write_events
+from stream_masker.service.events.publishing import produce, publish, synthetic_events, write_events
 from stream_masker.service.events.synthetic import SyntheticDischarges
-from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import refuse_same_file
 from stream_masker.service.observability.progress import shown_activity
+
+POSITIVE = click.IntRange(min=1)
+RATE = click.FloatRange(0, min_open=True)
 
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Records per second; default: full speed."
-)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records of FILE.")
-@click.option("--synthetic", type=click.IntRange(min=1), metavar="N", help="Generate N events instead of reading FILE.")
-@click.option(
-    "--outbreak-after",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="With --synthetic: after N events, 15 % of the principal diagnoses are influenza (in other ontologies: of the "
-    "rarest block).",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="With --synthetic: the same seed gives the same events.",
-)
-@click.option(
-    "--out",
-    default="",
-    metavar="FILE",
-    help="With --synthetic: write JSON lines to FILE (- for standard output) instead of publishing; no broker.",
-)
+@click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
+@click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N records of FILE.")
+@click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
+@click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="With --synthetic: begin an outbreak then.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the synthetic events.")
+@click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.pass_context
 def command(
@@ -63,7 +45,8 @@ def command(
     record.
 
     With --synthetic, the events are generated: correlated and skewed like real ones, with leaves of the configured
-    ontologies at the paths of the configuration. Patients return; none of them is real.
+    ontologies at the paths of the configuration. Patients return; none of them is real. With --outbreak-after, 15 % of
+    the later principal diagnoses are influenza (in other ontologies: of the rarest block).
 
     \b
     Examples:
@@ -74,24 +57,24 @@ def command(
     """
     if (file is None) == (synthetic is None):
         raise click.UsageError("use either FILE or --synthetic")
-    if out and synthetic is None:
+    if out and file is not None:
         raise click.UsageError("--out is for --synthetic events; FILE is published")
     configuration = load_configuration(config)
     if file is not None:
-        _finish(ctx, produce(configuration, file, stream=information(), rate=rate, limit=limit))
-    records = synthetic or 0
-    discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after, seed=seed)
-    events = synthetic_events(discharges, records, configuration.produce.key)
-    if out:
-        refuse_same_file({"--config": str(config), **named_files(configuration)}, {"--out": out})
-    with shown_activity(information()) as show:
-        if not out:
-            _finish(ctx, publish(events, configuration, rate=rate, show=show))
-        write_events(events, out, rate=rate, show=show)
-    summarise(f"wrote {records:,} events to {out}", {"events": records, "file": out}, beside=out)
+        done = produce(configuration, file, stream=information(), rate=rate, limit=limit)
+    else:
+        refuse_same_file({"--config": str(config)}, {"--out": out})
+        discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after, seed=seed)
+        events = synthetic_events(discharges, synthetic or 0, configuration.produce.key)
+        with shown_activity(information()) as show:
+            if out:
+                write_events(events, out, rate=rate, show=show)
+                summarise(f"wrote {synthetic:,} events to {out}", {"events": synthetic, "file": out}, beside=out)
+                return
+            done = publish(events, configuration, rate=rate, show=show)
+    summarise(str(done), {name: getattr(done, name) for name in FIGURES})
+    ctx.exit(1 if done.failed else 0)
 
 
-def _finish(ctx: click.Context, summary: PublishingSummary) -> NoReturn:
-    figures = {name: getattr(summary, name) for name in ("topic", "delivered", "failed", "malformed", "seconds")}
-    summarise(str(summary), figures)
-    ctx.exit(1 if summary.failed else 0)
+FIGURES = ("topic", "delivered", "failed", "malformed", "seconds")
+"""What ``--json`` has of a publication."""

@@ -17,36 +17,20 @@ from stream_masker.service.kafka.topics import (
     prepare_topics,
 )
 
+POSITIVE = click.IntRange(min=1)
+
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "--partitions",
-    type=click.IntRange(min=1),
-    default=DEFAULT_PARTITIONS,
-    show_default=True,
-    metavar="N",
-    help="Partitions of a new input topic; its output topic has the same number.",
-)
-@click.option(
-    "--replication-factor",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Replication factor of new topics; default: the broker's.",
-)
+@click.option("--partitions", type=POSITIVE, default=DEFAULT_PARTITIONS, show_default=True, help="Of new topics.")
+@click.option("--replication-factor", type=POSITIVE, metavar="N", help="Of new topics; default: the broker's.")
 @click.option("--acls", is_flag=True, help="Only print the access that each process and person needs.")
 @click.option("--dry-run", is_flag=True, help="Only print what would be created.")
-def command(
-    config: Path,
-    partitions: int,
-    replication_factor: int | None,
-    dry_run: bool,
-    acls: bool,
-) -> None:
+def command(config: Path, partitions: int, replication_factor: int | None, acls: bool, dry_run: bool) -> None:
     """Create missing topics with the right cleanup policies, and check existing ones.
 
-    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is
-    created and the exit code is 1. With --acls, no broker is contacted.
+    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is created and the
+    exit code is 1. Input and output have the same number of partitions. With --acls, no broker is contacted.
 
     \b
     Examples:
@@ -59,12 +43,8 @@ def command(
         rules = [*required_access(configuration)]
         output("\n".join(map(str, rules)), {"access": [rule._asdict() for rule in rules]})
         return
-    lines = prepare_topics(
-        configuration,
-        partitions=partitions,
-        replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
-        dry_run=dry_run,
-    )
+    factor = replication_factor or BROKER_DEFAULT_REPLICATION
+    lines = prepare_topics(configuration, partitions=partitions, replication_factor=factor, dry_run=dry_run)
     figures = [{"topic": line.name, "status": str(line.status), "detail": line.detail} for line in lines]
     summarise("\n".join(map(str, lines)), {"topics": figures})
     wrong = sum(line.status is TopicStatus.WRONG for line in lines)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product, starmap
 from typing import Any
 
-from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism
+from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.evaluation.dataset import DataSet
 
 NOISE_LEVELS = (0.1, 0.3, 0.5, 1.0)
@@ -66,7 +66,7 @@ class Candidate:
         method = PLAIN_NAMES.get(self.method, self.method)
         return f"{method}, {self.setting}" if self.setting else method
 
-    def build(self, data: DataSet) -> WindowedMechanism[Any]:
+    def build(self, data: DataSet) -> Mechanism:
         """Build and calibrate the mechanism on a data set.
 
         Raises ParameterError or StatisticsError if the data do not allow it.

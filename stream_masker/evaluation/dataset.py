@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch
-from stream_masker.core.distance import Distance, distance_on
-from stream_masker.core.mechanisms.base import distortion_of
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.distance import Distance, distance_on, distortion_of
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
@@ -76,7 +74,7 @@ class DataSet:
         """Return the statistics of these or of masked records."""
         return compute_statistics(self._counts([batch]), self.attributes, self.distances, version=1)
 
-    def calibrated(self, mechanism: WindowedMechanism[Any]) -> WindowedMechanism[Any]:
+    def calibrated(self, mechanism: Mechanism) -> Mechanism:
         """Return the mechanism with the statistics of the records in force.
 
         Raises StatisticsError if it cannot use them.
@@ -86,7 +84,7 @@ class DataSet:
             return mechanism.with_statistics(mechanism.completed(self.statistics, counts), counts)
         return mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
 
-    def mask(self, mechanism: WindowedMechanism[Any], secret: bytes | None = None) -> MaskedBatch:
+    def mask(self, mechanism: Mechanism, secret: bytes | None = None) -> MaskedBatch:
         """Mask all records with a calibrated mechanism, under the data set's secret or another one."""
         starts = np.cumsum([0, *(batch.size for batch in self.batches)]).tolist()
         keys = [
@@ -118,9 +116,7 @@ def keys_of(secret: bytes, start: int, size: int) -> PositionKeys:
     return PositionKeys(secret, DATASET_NAME, 0, np.arange(start, start + size, dtype=np.int64))
 
 
-def utility_of(
-    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, after: Statistics | None = None
-) -> Utility:
+def utility_of(mechanism: Mechanism, data: DataSet, masked: MaskedBatch, after: Statistics | None = None) -> Utility:
     """Return the utility of masked records by the metrics of 2017. ``after``: their statistics, if they are known."""
     if after is None:
         after = data.statistics_of(Batch(data.whole.size, masked.columns))

@@ -21,7 +21,7 @@ from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch, unchanged_records
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.linkage import record_linkage
-from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.mechanisms import Mechanism
 from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.statistics.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
@@ -61,9 +61,7 @@ class MeasuredRisk:
         return asdict(self)
 
 
-def measured_risk(
-    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, *, repeats: int = REPEATS
-) -> MeasuredRisk:
+def measured_risk(mechanism: Mechanism, data: DataSet, masked: MaskedBatch, *, repeats: int = REPEATS) -> MeasuredRisk:
     """Attack masked records. ``mechanism``: as it masked them."""
     trials = [data.mask(mechanism, _secret(data.secret, number)).columns for number in range(repeats)]
     guesses = [
@@ -233,7 +231,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
     )
 
 
-def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, repeats: int) -> Risk | MeasuredRisk:
+def _risk(mechanism: Mechanism, data: DataSet, masked: MaskedBatch, repeats: int) -> Risk | MeasuredRisk:
     """Return the exact risk if it exists and is not too large to compute, otherwise the success of an attack."""
     if mechanism.needs_group or data.channel_cells > EXACT_CELLS:
         return measured_risk(mechanism, data, masked, repeats=repeats)

@@ -185,7 +185,8 @@ class StatisticsMessage:
     published: milliseconds since the epoch; blocks: the blocks that it was computed from, None for a bootstrap sample
     or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
     of the mechanism, for ``Mechanism.restore``; styles: the learned styles of attributes, from which a reader's
-    configured ones may differ; secret_id: of the masking secret that workers must have, None if it is not known.
+    configured ones may differ; secret_id: of the masking secret that workers must have, None if it is not known;
+    guessed: the chance of the best guess of a code, by mechanism (``guess_chances``), None if it is not known yet.
     """
 
     version: int
@@ -199,6 +200,7 @@ class StatisticsMessage:
     snapshot: Mapping[str, Any]
     styles: Mapping[str, Style] = field(default_factory=dict)
     secret_id: str | None = None
+    guessed: Mapping[str, float] | None = None
 
     @property
     def key(self) -> bytes:

@@ -11,11 +11,12 @@ import numpy as np
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.defaults import MOST_COMPARED, alternative
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import CERTAIN, MIN_CHANGED, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import StatisticsError
+from stream_masker.errors import ParameterError, StatisticsError
 
 MAX_VALUES = 2_000
 MAX_CELLS = 1 << 27
@@ -96,6 +97,32 @@ def assess_version(
         tuple(_crossed(risk, reduced, limits, left_out)),
         promise=mechanism.promise,
     )
+
+
+GUESSES = 500
+"""The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
+
+
+def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bool) -> tuple[dict[str, float], str]:
+    """Return the chance of the best guess of a code, by mechanism: the one that runs, and semantic noise or transport
+    instead of it; and why that is left out, empty if it is not.
+
+    ``risk``: that of the mechanism for the counts of its window. ``quick``: whether to leave out the other one for
+    windows of many different pairs.
+    """
+    chances = {mechanism.name: best_guess(risk)}
+    if quick and max((pair.keys.size for pair in counts.pairs.values()), default=0) > MOST_COMPARED:
+        return chances, f"more than {MOST_COMPARED:,} different pairs of codes; `calibrate` compares it"
+    try:
+        other = alternative(mechanism, counts, quick=quick)
+        return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""
+    except (StatisticsError, ParameterError) as error:
+        return chances, str(error).rstrip(".")
+
+
+def best_guess(risk: Risk) -> float:
+    """Return the chance of the best guess of a code, that of the attribute which is guessed best."""
+    return max(guess.vulnerability for guess in risk.strongest.values())
 
 
 def check_floor(statistics: Statistics, baseline: Statistics | None, limits: RiskLimits) -> None:

@@ -26,7 +26,14 @@ from stream_masker.pipeline.messages import (
     fingerprints,
 )
 from stream_masker.pipeline.publication import COMPARISONS, LabelledConcept, Publication
-from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, check_floor
+from stream_masker.pipeline.risk import (
+    RiskLimits,
+    VersionRisk,
+    assess_version,
+    best_guess,
+    check_floor,
+    guess_chances,
+)
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import CalibrationSettings, MaskingEffect, Window
 
@@ -169,10 +176,11 @@ class VersionPlanner:
         self.history = history
         self._limits = limits
         self._settings = settings
-        self._publication = Publication(subject.taxonomies, settings.rollup_depth, min_records)
+        self._publication = Publication(subject.taxonomies, min_records)
         self._mechanism = mechanism
         self._computed: tuple[Statistics, Counts, Counts | None] | None = None
         self._worker_secret_id: str | None = None
+        self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if not self._is_usable(history.baseline):
             history.baseline = None
         if not self._is_usable(history.latest):
@@ -198,7 +206,7 @@ class VersionPlanner:
         original, masked = self._compute(window.original, window.masked), self._masked(window.masked)
         kept = None
         if masked is not None:
-            exact = utility(
+            kept = utility(
                 original,
                 masked,
                 window.distortions,
@@ -208,11 +216,9 @@ class VersionPlanner:
                 counts=window.masked,
                 comparisons=COMPARISONS,
             )
-            kept = self._publication.coarsened(exact, window.records)
         styles = self._learned(window.styles)
         publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
-        effect = self._publication.coarsened(window.effect(self.subject.attributes), window.records)
-        return replace(publish, effect=effect)
+        return replace(publish, effect=window.effect(self.subject.attributes))
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
@@ -225,13 +231,16 @@ class VersionPlanner:
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
         *,
+        guessed: Mapping[str, float] | None = None,
         baseline: bool = False,
     ) -> Publish:
         """Return the next version, from a mechanism's snapshot and its styles; ``baseline``: whether it is a new one.
+        ``guessed``: see ``StatisticsMessage``.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
         self._mechanism.restore(snapshot)
+        self._guessed = guessed
         statistics = self._mechanism.statistics.with_version(self._next)
         return self._publish(statistics, now, source, styles or {}, renewed=baseline)
 
@@ -259,7 +268,7 @@ class VersionPlanner:
         return latest is not None and latest.secret_id != self.secret_id
 
     def assess(self) -> VersionRisk | None:
-        """Return the rounded risk of the last version that was computed; None without limits or without its counts.
+        """Return the risk of the last version that was computed; None without limits or without its counts.
 
         It takes several times as long as the statistics do.
         """
@@ -270,7 +279,11 @@ class VersionPlanner:
         unique = {"original": unique_share(counts)}
         if masked is not None:
             unique["masked"] = unique_share(masked)
-        return self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        shown = self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        if shown.risk is not None:
+            known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
+            self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
+        return shown
 
     @property
     def withholds(self) -> bool:
@@ -318,7 +331,6 @@ class VersionPlanner:
             self.subject.attributes,
             self._distances,
             version=self._next,
-            rollup_depth=self._settings.rollup_depth,
         )
 
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
@@ -363,6 +375,7 @@ class VersionPlanner:
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
             secret_id=self.secret_id,
+            guessed=self._guessed,
         )
         report = DriftReport(
             version=statistics.version,

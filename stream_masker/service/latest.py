@@ -139,8 +139,7 @@ def _record(message: Message, record_format: RecordFormat | None) -> LatestRecor
 
 def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> dict[int, PublishedVersion]:
     """Return versions as they may be published."""
-    depth, least = configuration.calibration.rollup_depth, configuration.publication.min_records
-    publication = Publication(build_taxonomies(configuration), depth, least)
+    publication = Publication(build_taxonomies(configuration), configuration.publication.min_records)
     shown = {}
     for number, value in sorted(versions.items()):
         message = decode_statistics(value)

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from stream_masker.pipeline.transforms import Pseudonyms
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret, topic_seal
 from stream_masker.service.events.synthetic import SyntheticDischarges
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
@@ -43,7 +45,7 @@ class Parts:
         values = [orjson.dumps(event) for event in events]
         self.values = values[: BATCH * BATCHES]
         self.masking = Masking(configuration)
-        self.masking.restore(FileMasking(configuration).snapshot(enumerate(values[:sample])))
+        self.masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(values[:sample]))))
         self.topic = configuration.topics.input
         self.secret = masking_secret(configuration, self.topic)
         self.seal = topic_seal(configuration, configuration.topics.calibration)

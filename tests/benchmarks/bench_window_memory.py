@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import starmap
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.window import CalibrationSettings, WindowLog
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 
@@ -87,7 +89,7 @@ def encoded(configuration: Configuration, size: int, records: int) -> list[bytes
     number = min(records, DISTINCT * size)
     values = [orjson.dumps(event) for event in SyntheticDischarges(configuration, seed=1).events(number)]
     masking = Masking(configuration)
-    masking.restore(FileMasking(configuration).snapshot(enumerate(values)))
+    masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(values))))
     blocks = itertools.chain.from_iterable(
         masking.masker.mask("discharges", 0, inputs(values[start : start + size], start), statistics_version=1).blocks
         for start in range(0, number, size)

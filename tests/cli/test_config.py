@@ -67,6 +67,27 @@ class TestKeptWhole:
         assert "canary" not in result.output
 
 
+class TestChance:
+    """How often an attacker guesses a code of the events right."""
+
+    @pytest.mark.usefixtures("secret")
+    @pytest.mark.parametrize(
+        ("least", "said"),
+        [
+            (60, r"Guessed right: \d+%(; with semantic_transport \d+%)?\."),
+            (61, r"Guessed right: not known from fewer than 61 events \(calibration.min_records\)\."),
+        ],
+    )
+    def test_it_is_stated_for_a_sample(self, config, tmp_path, least, said):
+        events = [{"p": {"code": "bc"[k % 2]}, "s": [{"code": "abc"[k % 3]}]} for k in range(60)]
+        (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        config.write_text(f"{CONFIGURATION}calibration: {{min_records: {least}}}\n")
+        result = run("check", "--events", "events.jsonl")
+        assert result.exit_code == 0, result.output
+        (line,) = [line for line in result.stdout.splitlines() if line.startswith("Guessed right")]
+        assert re.fullmatch(said, line)
+
+
 class TestCheck:
     @pytest.mark.usefixtures("secret")
     def test_valid_configuration_is_described(self, config):
@@ -78,8 +99,7 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
-            "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, "
-            "alpha 1); the default",
+            "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, alpha 1)",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 

@@ -278,6 +278,22 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, k
     assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
 
 
+def test_codes_that_are_masked_as_coarser_ones_are_counted(tmp_path):
+    codes = ["E11.65", "B99.9", "E11", "E11.659", "E11.99"]
+    config = write_deployment(
+        tmp_path,
+        ICD10,
+        attributes={"a": {"path": "a", "ontology": "tree", "unknown": "ancestor"}},
+        fields={"unlisted": "drop"},
+        calibration={"min_records": 10},
+    )
+    source = write(tmp_path / "in.jsonl", (orjson.dumps({"a": codes[k % 5]}) for k in range(100)))
+    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    assert "masked 100, rejected 0, generalized 40 codes (40 of a), by statistics version 1" in done.stderr
+    checked = run("config", "check", "-c", config, "--events", source)
+    assert "40 of 100 codes of a (40.0%) are unknown, and are masked as the concept that they begin" in checked.stdout
+
+
 ROWS = {
     "too many cells": ("1,x,A1,B1", {}, "not_in_format at the number of cells 1"),
     "too few cells": ("1,x", {}, "not_in_format at the number of cells 1"),

@@ -52,14 +52,12 @@ def test_messages_are_written_as_they_stood_in_the_file(tmp_path, example, end):
     assert {re.sub(r"[^\r\n]+", "", text).replace(end, "x") for text in masked} <= {"x" * 5, "x" * 6, "x" * 7}
 
 
-@pytest.mark.parametrize("name", ["out.hl7", "out.mllp"])
-def test_the_frames_of_mllp_are_written_again(tmp_path, example, name):
+def test_the_frames_of_mllp_are_left_out(tmp_path, example):
     (tmp_path / "in.mllp").write_bytes(b"".join(framed(text) for text in MESSAGES))
-    run("mask", "-c", example, tmp_path / "in.mllp", tmp_path / name)
-    frames = (tmp_path / name).read_bytes().split(b"\x1c\r")
-    assert frames.pop() == b""
-    assert all(frame.startswith(b"\x0bMSH|") and frame.endswith(b"\r") for frame in frames)
-    assert len(frames) == 60
+    run("mask", "-c", example, tmp_path / "in.mllp", tmp_path / "out.hl7")
+    written = (tmp_path / "out.hl7").read_bytes().decode()
+    assert len(split(written)) == 60
+    assert not set(written) & {"\x0b", "\x1c"}
 
 
 def test_a_configuration_for_other_records_is_named_before_anything_is_rejected(tmp_path, example, config):
@@ -96,10 +94,10 @@ def test_the_example_writes_what_it_expects(tmp_path):
     assert sum(one != other for one, other in zip(before, after, strict=True)) > 0.4 * len(before)
 
 
-@pytest.mark.parametrize("k", range(6))
-def test_masked_messages_are_valid_for_another_parser(k):
+def test_masked_messages_are_valid_for_another_parser():
     expected = split(gzip.decompress((FOLDER / "expected.hl7.gz").read_bytes()).decode())
-    parsed = parse_message(expected[k], validation_level=VALIDATION_LEVEL.TOLERANT, find_groups=False)
-    assert parsed.validate()
-    assert parsed.msh.msh_10.to_er7() != f"M{k:05}"
-    assert parsed.pid.pid_8.to_er7() == "F"
+    for k, text in enumerate(expected[:6]):
+        parsed = parse_message(text, validation_level=VALIDATION_LEVEL.TOLERANT, find_groups=False)
+        assert parsed.validate()
+        assert parsed.msh.msh_10.to_er7() != f"M{k:05}"
+        assert parsed.pid.pid_8.to_er7() == "F"

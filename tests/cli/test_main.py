@@ -132,7 +132,7 @@ def test_a_reader_that_has_enough_ends_the_command_silently(tmp_path):
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 141
+        assert process.wait(timeout=60) == 1
 
 
 def test_a_log_record_of_a_command_is_a_line_without_the_values_of_an_exception():

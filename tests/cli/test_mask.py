@@ -208,7 +208,8 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
     run(*arguments, tmp_path / "out.jsonl")
 
 
-FULL, CLOSED = "standard output cannot be written: No space left", "standard output is closed"
+FULL = "standard output cannot be written: No space left"
+CLOSED = "standard output cannot be written: Bad file descriptor"
 
 
 @pytest.mark.parametrize(
@@ -216,11 +217,8 @@ FULL, CLOSED = "standard output cannot be written: No space left", "standard out
     [
         pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
         ("ontology inspect icd10cm >/dev/full", FULL),
-        ("--help >/dev/full", FULL),
-        ("ontology inspect icd10cm >&-", "standard output cannot be written: Bad file descriptor"),
-        ("--version >&-", "standard output cannot be written: Bad file descriptor"),
+        ("ontology inspect icd10cm >&-", CLOSED),
         pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
-        pytest.param("calibrate in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
     ],
 )
 def test_output_that_cannot_be_written_is_one_line(tmp_path, config, command, message):

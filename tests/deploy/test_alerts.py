@@ -16,7 +16,7 @@ from alerts import MARK, MARKED, RUNBOOKS, Alert, Thresholds, alerts, camel_case
 from queries import DECLARATIONS, metric
 from support.documentation import ROOT, slug
 
-from stream_masker.service.configuration.schema import configuration_schema
+from stream_masker.service.configuration import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
 RULES = rules_yaml(alerts(Thresholds()))

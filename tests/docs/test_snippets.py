@@ -16,7 +16,7 @@ from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 
 SECRET = b"a secret of the tests"
-EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A CloudEvent"]
+EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A change event of Debezium"]
 ORIGINALS = ["I21.4", "E11.9", "E119", "Ada Example", "4711", "8222157", "401314000", "NSTEMI"]
 
 

@@ -236,5 +236,5 @@ def test_codes_that_are_removed_are_counted(service: Service) -> None:
     )
     with service.running() as worker:
         worker.reaches(10)
-        assert worker.metric("codes_suppressed_total", attribute="first") == 9
+        assert worker.metric("codes_unknown_total", attribute="first", outcome="suppressed") == 9
     assert [record.json["first"] for record in service.read("output")][1:] == [None] * 9

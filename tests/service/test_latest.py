@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import starmap
 from pathlib import Path
 
 import orjson
@@ -14,6 +15,7 @@ from support.kafka_records import QUIET, mock_broker, write
 
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,7 +41,7 @@ def config(tmp_path):
         producer = Producer({"bootstrap.servers": broker, **QUIET})
         for topic in (topics.output, topics.statistics, topics.drift, topics.calibration):
             producer.list_topics(topic, timeout=10)
-        snapshot = FileMasking(configuration).snapshot(enumerate(LINES, start=1))
+        snapshot = FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(LINES, start=1)))
         assert publish_snapshot(configuration, snapshot.snapshot) == 1
         yield path, lambda records: write(broker, topics.output, records)
 

@@ -90,6 +90,7 @@ def worker_metrics() -> RecordingMetrics:
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         emptied=3,
         suppressed=Counter({ATTRIBUTES[0]: 2}),
+        generalized=Counter({ATTRIBUTES[0]: 1}),
         blocks_left_out=1,
     )
     report.committed(counts, 0.3)
@@ -114,7 +115,7 @@ def write_configuration(folder: Path) -> Configuration:
         folder,
         rows="\n".join(["concept,parent,label", f"{root},,{LABEL}", *rows, ""]),
         attributes={name: {"path": name, "ontology": "small"} for name in ATTRIBUTES},
-        internal_topics={"encryption": False},
+        secret=b"0123456789abcdef",
         publication={"min_records": 1},
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )

@@ -56,11 +56,12 @@ def publish_snapshot(
     source: StatisticsSource = "file",
     styles: Mapping[str, Style] | None = None,
     *,
+    guessed: Mapping[str, float] | None = None,
     baseline: bool = False,
 ) -> int:
     """Publish a mechanism's snapshot with the learned styles as the next statistics version; return its number.
 
-    ``baseline``: whether drift is measured against it from now on.
+    ``guessed``: see ``StatisticsMessage``. ``baseline``: whether drift is measured against it from now on.
 
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
@@ -75,7 +76,7 @@ def publish_snapshot(
             planner = components.planner(read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles, baseline=baseline)
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles, guessed=guessed, baseline=baseline)
     components.publisher.publish(publish)
     return publish.message.version
 

@@ -69,11 +69,11 @@ def _set_figures(metrics: Metrics, verdict: Verdict, figures: Mapping[tuple[str,
 
 def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
     """Set the metrics of the masked data's utility (2017: section 5)."""
-    for attribute, figures in utility.attributes.items():
-        metrics.set("rmse", figures.rmse_actual, attribute=attribute, kind="actual")
-        metrics.set("rmse", figures.rmse_target, attribute=attribute, kind="target")
-        metrics.set("utility_mean", figures.mean_distance, attribute=attribute)
-        metrics.set("utility_variance", figures.variance_error, attribute=attribute)
+    for attribute, own in utility.attributes.items():
+        metrics.set("rmse", own.rmse_actual, attribute=attribute, kind="actual")
+        metrics.set("rmse", own.rmse_target, attribute=attribute, kind="target")
+        metrics.set("utility_mean", own.mean_distance, attribute=attribute)
+        metrics.set("utility_variance", own.variance_error, attribute=attribute)
     for (first, second), pair in utility.pairs.items():
         metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
     if utility.verdict is not None:

@@ -1,7 +1,8 @@
 """Print the JSON Schema of the configuration, the content of ``schemas/configuration.schema.json``."""
 
+import json
 import sys
 
-from stream_masker.service.configuration.schema import configuration_schema_text
+from stream_masker.service.configuration.model import configuration_schema
 
-sys.stdout.write(configuration_schema_text())
+sys.stdout.write(json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Construction of the pipeline's objects from a configuration: ontologies, taxonomies, plan and mechanism."""
+"""Construction of the pipeline's objects from a configuration: taxonomies, plan, mechanism and limits of the risk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
+from stream_masker.core.mechanisms import mechanism as mechanism_type
+from stream_masker.core.mechanisms.defaults import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
@@ -18,20 +20,14 @@ from stream_masker.pipeline.plan import (
     RecordLimits,
     context_field,
 )
-from stream_masker.service.configuration.attributes import AttributeSection
-from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, key_path
-from stream_masker.service.configuration.fields.transforms import field_policy
-from stream_masker.service.configuration.mechanisms import (
-    SemanticTransportSection,
-    adds_noise,
-    needs_group,
-    takes_alpha,
-)
+from stream_masker.service.configuration.masking import AttributeSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
+from stream_masker.service.configuration.paths import POSITION, code_places, fhir_types, key_path
+from stream_masker.service.configuration.transforms import field_policy
 
 if TYPE_CHECKING:
-    from stream_masker.core.mechanisms.windowed import WindowedMechanism
+    from stream_masker.core.mechanisms.base import Mechanism
     from stream_masker.pipeline.risk import RiskLimits
 
 
@@ -47,8 +43,9 @@ def build_plan(configuration: Configuration) -> Plan:
     Raises ConfigurationError, which names the key, for an ontology or mapping that cannot be read, a root that is not
     a concept, and a label if the ontology has no labels.
     """
-    ontologies = load_ontologies(configuration)
-    taxonomies, policy = build_taxonomies(configuration), field_policy(configuration)
+    ontologies, taxonomies = load_ontologies(configuration), build_taxonomies(configuration)
+    policy, message = field_policy(configuration), configuration.message
+    unit, noise_key = configuration.groups.unit, configuration.noise_key
     return Plan(
         attributes=tuple(
             _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
@@ -56,56 +53,71 @@ def build_plan(configuration: Configuration) -> Plan:
         ),
         fields=policy,
         configuration=configuration.hash,
-        message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
-        noise_key=None if configuration.noise_key == POSITION else key_path(configuration, configuration.noise_key),
-        unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
+        message=MessagePolicy(key=message.key, headers=message.headers),
+        noise_key=None if noise_key == POSITION else key_path(configuration, noise_key),
+        unit=None if unit is None else key_path(configuration, unit),
         fhir=fhir_types(configuration),
         context=_context_fields(configuration, policy),
-        limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
+        limits=RecordLimits(record_bytes=configuration.limits.record_bytes),
     )
 
 
-def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> WindowedMechanism[Any]:
+def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> Mechanism:
     """Build the configured mechanism over the attributes' taxonomies.
 
     ``secret`` seeds the noise. Without a secret the seed is random, for processes that compute statistics and mask
     nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism rejects.
     """
-    from stream_masker.core.mechanisms import mechanism
-
-    window = configuration.calibration
-    mechanism_type, arguments = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
-    taxonomies = build_taxonomies(configuration)
-    if needs_group(configuration.mechanism):
+    section, window = configuration.mechanism, configuration.calibration
+    arguments, taxonomies = mechanism_parameters(configuration), build_taxonomies(configuration)
+    if section.kind.needs_group:
         arguments["group_records"] = configuration.groups.records
     with errors_at("mechanism"):
-        built = mechanism_type(
+        built = mechanism_type(section.name)(
             taxonomies,
             **arguments,
             window=window.window_records,
             window_age=window.window_age,
-            rollup_depth=window.rollup_depth,
             seed=secrets.token_bytes(32) if secret is None else secret,
         )
-    _check_groups(configuration, built.group_minimum)
+    if configuration.groups.records < built.group_minimum:
+        raise ConfigurationError(
+            f"groups.records: {configuration.groups.records} is too small: {section.name} needs at least "
+            f"{built.group_minimum} records: increase it, or change the mechanism's parameters"
+        )
     return built
 
 
-def _check_groups(configuration: Configuration, minimum: int) -> None:
-    if configuration.groups.records < minimum:
-        raise ConfigurationError(
-            f"groups.records: {configuration.groups.records} is too small: {configuration.mechanism.name} needs at "
-            f"least {minimum} records: increase it, or change the mechanism's parameters"
-        )
-
-
 def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
-    """Return the arguments of the mechanism's constructor that are specific to the mechanism."""
-    with errors_at("mechanism"):
-        parameters = configuration.mechanism.parameters(configuration.resolve)
-    if takes_alpha(configuration.mechanism):
-        parameters["alpha"] = {name: attribute.alpha for name, attribute in configuration.attributes.items()}
+    """Return the arguments of the mechanism's constructor: those that are given, and those that depend on attributes.
+
+    The noise level is that of each attribute; without one, that of the preset, which is 1 by default.
+    """
+    section, attributes = configuration.mechanism, configuration.attributes
+    parameters = section.parameters()
+    if section.adds_noise:
+        taxonomies = {name: (attribute.ontology, attribute.root) for name, attribute in attributes.items()}
+        parameters |= noise_defaults(taxonomies, configuration.arrays, parameters)
+    if section.takes_alpha:
+        level = parameters.get("alpha", 1.0)
+        parameters["alpha"] = {name: attribute.alpha or level for name, attribute in attributes.items()}
     return parameters
+
+
+def mechanism_line(configuration: Configuration) -> str:
+    """Describe the mechanism in one line: its name and its main parameters."""
+    section, given = configuration.mechanism, mechanism_parameters(configuration)
+    parts = [f"{name} {given[name]}" for name in ("reference", "rounding", "candidates") if section.adds_noise]
+    if section.adds_noise:
+        parts.insert(0, "correlated" if given["correlated"] else "uncorrelated")
+    if section.takes_alpha:
+        levels = given["alpha"]
+        each = ", ".join(f"{level:g} of {name}" for name, level in levels.items())
+        parts.append(f"alpha {next(iter(levels.values())):g}" if len(set(levels.values())) == 1 else f"alpha {each}")
+    if "certainty" in given:
+        parts.append(f"certainty {given['certainty']:g}")
+    parts += [f"{name} {', '.join(given[name])}" for name in ("sensitive", "context") if given.get(name)]
+    return f"mechanism: {section.name}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
@@ -113,8 +125,9 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
 
     That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
     """
-    noisy = adds_noise(configuration.mechanism)
-    return {name: attribute.alpha if noisy else 0.0 for name, attribute in configuration.attributes.items()}
+    if not configuration.mechanism.adds_noise:
+        return dict.fromkeys(configuration.attributes, 0.0)
+    return dict(mechanism_parameters(configuration)["alpha"])
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
@@ -141,11 +154,14 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
             f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
             "use an ontology with labels, or remove label and drop the field"
         )
+    with errors_at(f"attributes.{name}.mapping"):
+        mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
+        concepts = ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
     (path, label, copies), *also = code_places(configuration, attribute)
     return AttributePlan(
         name=name,
         path=path,
-        concepts=_concept_map(configuration, name, ontology, taxonomy),
+        concepts=concepts,
         label=label,
         copies=copies,
         also=tuple(also),
@@ -153,21 +169,13 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
     )
 
 
-def _concept_map(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
-    attribute = configuration.attributes[name]
-    with errors_at(f"attributes.{name}.mapping"):
-        mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
-        return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
-
-
 def _context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:
     """Return the fields of the context, in order. Raises ConfigurationError."""
-    section = configuration.mechanism
-    given = section.context if isinstance(section, SemanticTransportSection) else None
+    given = getattr(configuration.mechanism, "context", None)
     masked = [
         path
-        for one in configuration.attributes.values()
-        for place in code_places(configuration, one)
+        for attribute in configuration.attributes.values()
+        for place in code_places(configuration, attribute)
         for path in place.written
     ]
     with errors_at("mechanism.context"):

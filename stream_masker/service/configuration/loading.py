@@ -18,15 +18,14 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.checks import consistency_problems
 from stream_masker.service.configuration.errors import Location, format_location, model_problems, problem_report
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.parameters.defaults import with_default_mechanism
 
 VARIABLE_PREFIX = "STREAM_MASKER__"
 KEY_SEPARATOR = "__"
 KAFKA_PROPERTIES: Location = ("kafka", "properties")
 REQUIRED_SECTIONS = "a mapping with at least ontologies, attributes and fields"
 
-QUOTED = re.compile(r" *'(?!<[a-z ]+>')[^']{2,}'| *\"[^\"]{2,}\"| *![^ ]+")
-"""Quotations from the document in PyYAML's messages; its own token names, such as '<stream end>', do not match."""
+QUOTED = re.compile(r"'([^'])'|'[^']*'|\"[^\"]*\"|![^ ]+")
+"""Quotations in PyYAML's messages; those of one character, the first group, are of its own."""
 
 
 def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ) -> Configuration:
@@ -59,7 +58,6 @@ def parse_configuration(
     ``folder``: base of relative file names. ``name``: prefix of error messages. Raises ConfigurationError.
     """
     merged, variables = apply_overrides(data, environ or {})
-    merged, default_reason = with_default_mechanism(merged)
     try:
         configuration = Configuration.model_validate(merged)
         problems = consistency_problems(configuration)
@@ -67,7 +65,7 @@ def parse_configuration(
         problems = model_problems(error, merged)
     if problems:
         raise ConfigurationError(problem_report(name, problems, variables))
-    return configuration.loaded(folder or Path(), default_reason)
+    return configuration.in_folder(folder or Path())
 
 
 def apply_overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[Location, str]]:
@@ -131,6 +129,7 @@ def parse_yaml(text: str, *, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigurationError(f"{name}: {position}{QUOTED.sub('', error.problem or 'not YAML')}") from None
+        problem = QUOTED.sub(lambda quoted: quoted[0] if quoted[1] else "…", error.problem or "not YAML")
+        raise ConfigurationError(f"{name}: {position}{problem}") from None
     except (yaml.YAMLError, RecursionError):
         raise ConfigurationError(f"{name}: not YAML: a character is not allowed, or it is nested too deeply") from None

@@ -1,32 +1,30 @@
-"""The configuration as frozen data: all its sections, each key with default, unit and range.
+"""The configuration as frozen data: all its sections, each key with default, unit and range; and its JSON Schema.
 
-``sections`` holds the sections of the service, ``attributes``, ``fields`` and ``mechanisms`` those of masking. The JSON
-Schema ``schemas/configuration.schema.json`` is generated from all of these classes. They validate each value on its
-own; ``checks`` validates values against each other.
+``service`` holds the sections of the service, ``masking`` and ``mechanisms`` those of masking. They validate each value
+on its own; ``checks`` validates values against each other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+import yaml
 from pydantic import Field, PrivateAttr
 
 from stream_masker.pipeline.paths import alternatives, compile_path
-from stream_masker.service.configuration.attributes import (
+from stream_masker.service.configuration.base import FieldPath, NameText, Section
+from stream_masker.service.configuration.masking import (
     AttributeSection,
-    OntologySource,
+    FieldsSection,
+    OntologySection,
+    ProduceSection,
 )
-from stream_masker.service.configuration.base import (
-    FieldPath,
-    NameText,
-    Section,
-)
-from stream_masker.service.configuration.fields.sections import FieldsSection, ProduceSection
-from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
-from stream_masker.service.configuration.sections import (
+from stream_masker.service.configuration.mechanisms import SECTIONS, MechanismSettings
+from stream_masker.service.configuration.service import (
     CalibrationSection,
     FormatSection,
     GroupsSection,
@@ -38,13 +36,19 @@ from stream_masker.service.configuration.sections import (
     PublicationSection,
     RiskSection,
     SecretSource,
+    TopicsSection,
     WorkerSection,
-    _without_default,
 )
-from stream_masker.service.configuration.topics import TopicsSection
 
-MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies", "records")
+MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies", "records")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
+
+REDACTED = "********"
+SHOWN_PROPERTIES = re.compile(
+    r"[a-z.]+\.(ms|bytes|kbytes|messages|records|retries|location|type)"
+    r"|acks|retries|client\.(id|rack)|group\.id|security\.protocol|sasl\.(mechanisms?|username)"
+)
+"""Properties of clients whose values are shown. All others are hidden, also those of later releases."""
 
 
 class Configuration(Section):
@@ -52,7 +56,7 @@ class Configuration(Section):
 
     kafka: KafkaSection = Field(default=KafkaSection())
     topics: TopicsSection = Field(default=TopicsSection())
-    ontologies: dict[NameText, OntologySource] = Field(
+    ontologies: dict[NameText, OntologySection] = Field(
         min_length=1, description="The ontologies by name; at least one."
     )
     attributes: dict[NameText, AttributeSection] = Field(
@@ -68,10 +72,8 @@ class Configuration(Section):
     message: MessageSection = Field(default=MessageSection())
     format: FormatSection = Field(default=FormatSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticNoiseSection(name="semantic_noise"),
-        json_schema_extra=_without_default,
-        description="The masking mechanism: its name and its parameters. Default: `semantic_noise`; "
-        "`semantic_transport` if only that mechanism has the given parameters.",
+        default=SECTIONS["semantic_noise"](name="semantic_noise"),
+        description="The masking mechanism: its name, by default `semantic_noise`, and its parameters.",
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
@@ -92,12 +94,6 @@ class Configuration(Section):
         "not start. A calibrator without `secret` needs it to tell workers which secret to use. Default: that of the "
         "calibrator's `secret`; without one, that of the first worker.",
     )
-    linkage: Literal["topic", "shared"] = Field(
-        default="topic",
-        description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "
-        "topic learn nothing by sending records of their own, or the same for all deployments with this secret "
-        "(`shared`), so that a person has one pseudonym in all topics.",
-    )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())
     risk: RiskSection = Field(default=RiskSection())
@@ -107,50 +103,92 @@ class Configuration(Section):
     limits: LimitsSection = Field(default=LimitsSection())
 
     _folder: Path = PrivateAttr(default_factory=Path)
-    _default_reason: str | None = PrivateAttr(default=None)
 
-    def loaded(self, folder: Path, default_reason: str | None) -> Configuration:
-        """Return a copy that resolves relative file names against a folder; see ``default_reason``."""
+    def in_folder(self, folder: Path) -> Configuration:
+        """Return a copy that resolves relative file names against a folder."""
         copy = self.model_copy()
-        copy._folder, copy._default_reason = folder, default_reason
+        copy._folder = folder
         return copy
-
-    @property
-    def default_reason(self) -> str | None:
-        """Why the default mechanism is not semantic transport; empty if it is, None if the mechanism is no default."""
-        return self._default_reason
-
-    @property
-    def folder(self) -> Path:
-        """The folder against which relative file names are resolved."""
-        return self._folder
 
     def resolve(self, name: str) -> Path:
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
 
     @property
+    def arrays(self) -> frozenset[str]:
+        """The names of the attributes whose path has a [*]."""
+        paths = {name: alternatives(attribute.path)[0] for name, attribute in self.attributes.items()}
+        return frozenset(name for name, path in paths.items() if compile_path(path).arrays)
+
+    @property
     def may_lack_codes(self) -> bool:
         """Whether records may have one of several scalar codes without another. No promise holds for them, other than
         where there are two attributes alone."""
-        paths = {name: compile_path(alternatives(each.path)[0]) for name, each in self.attributes.items()}
-        scalars = [each for name, each in self.attributes.items() if not paths[name].arrays]
+        scalars = [attribute for name, attribute in self.attributes.items() if name not in self.arrays]
         lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
         return len(scalars) > 1 and len(self.attributes) > 2 and any(lacking)
 
     @property
     def hash(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret."""
-        canonical = json.dumps(self._masking_sections(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret.
+
+        Mechanisms that mask records in groups add the section ``groups``. Mappings whose order is significant count as
+        lists.
+        """
+        sections = {*MASKING_SECTIONS, *(["groups"] if self.mechanism.kind.needs_group else [])}
+        data = self.model_dump(mode="json", include=sections)
+        if data["mechanism"].get("context") is not None:
+            data["mechanism"]["context"] = list(data["mechanism"]["context"].items())
+        data["attributes"] = list(data["attributes"].items())
+        canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
-    def _masking_sections(self) -> dict[str, Any]:
-        """Return the content of ``MASKING_SECTIONS``, with mappings whose order is significant as lists.
+    def shown(self) -> dict[str, Any]:
+        """Return all keys including defaults as plain data; properties that may be secrets are ``********``."""
+        data = self.model_dump(mode="json", exclude_none=True)
+        for section in (data["kafka"], data["format"]["registry"]):
+            given = section["properties"]
+            section["properties"] = {k: v if SHOWN_PROPERTIES.fullmatch(k) else REDACTED for k, v in given.items()}
+        return data
 
-        Mechanisms that mask records in groups add the section ``groups``, which determines masked records too.
-        """
-        sections = {*MASKING_SECTIONS, *(["groups"] if needs_group(self.mechanism) else [])}
-        data = self.model_dump(mode="json", include=sections)
-        context = data["mechanism"].get("context")
-        data["mechanism"] |= {} if context is None else {"context": list(context.items())}
-        return {**data, "attributes": list(data["attributes"].items())}
+    def shown_yaml(self) -> str:
+        """Return ``shown`` as YAML; it loads as an equivalent configuration except for hidden values."""
+        return yaml.safe_dump(self.shown(), sort_keys=False, allow_unicode=True)
+
+
+Schema: TypeAlias = dict[str, Any]
+
+
+def configuration_schema() -> Schema:
+    """Return the configuration's JSON Schema (2020-12), generated from the model, for editors and Helm."""
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:stream-masker:schema:configuration",
+        "title": "Configuration of stream-masker",
+    }
+    return {**head, **_simplified(Configuration.model_json_schema())}
+
+
+def _simplified(schema: Any, *, names: bool = False) -> Any:
+    """Remove the titles, null defaults and null alternatives that pydantic adds.
+
+    ``names``: the keys are names, not schema keywords.
+    """
+    if isinstance(schema, list):
+        return [_simplified(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = schema if names else _simplified_keywords(schema)
+    return {k: _simplified(v, names=not names and k in {"properties", "$defs"}) for k, v in kept.items()}
+
+
+def _simplified_keywords(schema: Schema) -> Schema:
+    left_out = {"title", "discriminator", "oneOf"}
+    kept = {k: v for k, v in schema.items() if k not in left_out and (k, v) != ("default", None)}
+    options = [*schema.get("oneOf", []), *kept.pop("anyOf", [])]
+    if "default" in schema and schema["default"] is None:
+        options = [option for option in options if option != {"type": "null"}]
+    kept |= {"anyOf": options} if len(options) > 1 else options[0] if options else {}
+    for pattern, values in kept.pop("patternProperties", {}).items():
+        kept |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
+    return kept

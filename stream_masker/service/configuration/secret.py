@@ -6,7 +6,6 @@ A variable with a secret is removed from the environment once it has been read, 
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import stat
 import threading
@@ -18,12 +17,10 @@ from stream_masker.core.validation import checked_secret
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.seal import TopicSeal
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.sections import SecretSource
+from stream_masker.service.configuration.service import SecretSource
 
 MIN_SECRET_BYTES = 16
 """The minimum length of a secret: 128 bits."""
-
-log = logging.getLogger(__name__)
 
 SECRET_ID_BYTES = 8
 
@@ -45,7 +42,17 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     """
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
-    return _read(configuration, configuration.secret, "secret", environ)
+    return read_source(configuration, configuration.secret, "secret", environ)
+
+
+def masking_secret(configuration: Configuration, topic: str) -> bytes:
+    """Return the secret from which noise and pseudonyms derive: one for each input topic.
+
+    Producers of another topic learn nothing by sending records of their own. Raises ConfigurationError like
+    ``read_secret``.
+    """
+    secret, name = checked_secret(read_secret(configuration)), topic.encode()
+    return hashlib.blake2b(name, digest_size=32, key=secret, person=b"masker-linkage").digest()
 
 
 @lru_cache(maxsize=8)
@@ -81,82 +88,37 @@ def required_secret_id(configuration: Configuration, environ: Mapping[str, str] 
     return own_secret_id(configuration, environ)
 
 
-def masking_secret(configuration: Configuration, topic: str) -> bytes:
-    """Return the secret from which noise and pseudonyms derive: one for each input topic, unless it is shared.
-
-    Raises ConfigurationError like ``read_secret``.
-    """
-    secret, name = read_secret(configuration), topic.encode()
-    if configuration.linkage == "shared":
-        return secret
-    return hashlib.blake2b(name, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
-
-
-def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> list[bytes]:
-    """Read the secrets of the internal topics, the current one first; none if the topics are not encrypted.
+def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
+    """Return the seal of an internal topic, with its current secret and those that are accepted for reading.
 
     Raises ConfigurationError like ``read_secret``.
     """
     section = configuration.internal_topics
-    if not section.encryption:
-        return []
-    separate = section.secret
-    source, key = (configuration.secret, "secret") if separate is None else (separate, "internal_topics.secret")
+    source, key = (section.secret, "internal_topics.secret") if section.secret else (configuration.secret, "secret")
     if source is None:
         raise ConfigurationError(
             "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file or env"
         )
-    previous = enumerate(section.previous_secrets)
-    return [
-        _read(configuration, source, key, environ),
-        *(_read(configuration, other, f"internal_topics.previous_secrets[{i}]", environ) for i, other in previous),
+    previous = [
+        read_source(configuration, other, f"internal_topics.previous_secrets[{i}]", environ)
+        for i, other in enumerate(section.previous_secrets)
     ]
+    return TopicSeal(topic, [read_source(configuration, source, key, environ), *previous])
 
 
-def read_registry_secret(
-    configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str] = os.environ
-) -> str:
-    """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
-
-    Raises ConfigurationError like ``read_secret``, and if it is not UTF-8.
-    """
-    name = f"format.registry.{key}"
-    try:
-        return _read(configuration, source, name, environ, least=0).decode()
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{name}: is not UTF-8") from None
-
-
-def read_http_token(
-    configuration: Configuration, source: SecretSource, environ: Mapping[str, str] = os.environ
-) -> bytes:
-    """Read the token that HTTP requests need. Raises ConfigurationError like ``read_secret``."""
-    return _read(configuration, source, "http.token", environ)
-
-
-def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
-    """Return the seal of an internal topic. Raises ConfigurationError like ``read_topic_secrets``."""
-    return TopicSeal(topic, read_topic_secrets(configuration, environ))
-
-
-def warn_about_plain_topics(configuration: Configuration) -> None:
-    """Log a warning if the internal topics are not encrypted."""
-    if not configuration.internal_topics.encryption:
-        log.warning("internal_topics.encryption is off: the topics disclose counts of original values, and are open")
-
-
-def _read(
+def read_source(
     configuration: Configuration,
     source: SecretSource,
     key: str,
-    environ: Mapping[str, str],
+    environ: Mapping[str, str] = os.environ,
     *,
     least: int = MIN_SECRET_BYTES,
 ) -> bytes:
-    """Return a secret without a final line break; ``least``: its least length in bytes."""
+    """Return a secret without a final line break; ``key``: where it is configured; ``least``: its least length in
+    bytes. Raises ConfigurationError like ``read_secret``."""
     if source.file is not None:
         key, raw = f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
-    elif (value := take_variable(str(source.env), environ)) is not None:
+    elif (value := _take_variable(str(source.env), environ)) is not None:
         key, raw = f"{key}.env", value
     else:
         raise ConfigurationError(f"{key}.env: the environment variable {source.env} is not set")
@@ -167,30 +129,25 @@ def _read(
 
 
 def _from_file(key: str, path: Path) -> bytes:
-    try:
-        raw = path.read_bytes()
-        status = path.stat()
-    except OSError as error:
-        is_missing = key == "secret.file" and isinstance(error, FileNotFoundError)
-        advice = f"; create one with `head -c 32 /dev/urandom > {path} && chmod 600 {path}`" if is_missing else ""
-        raise ConfigurationError(f"{key}: {path} cannot be read: {error.strerror}{advice}") from None
-    _check_permissions(key, path, status)
-    return raw
-
-
-def _check_permissions(key: str, path: Path, status: os.stat_result) -> None:
-    """Refuse a file that other users may read or write.
+    """Return the content of a file. Raises ConfigurationError if other users may read or write it.
 
     The group may have access to a file of another owner: Kubernetes mounts secrets as files of root, which the process
     reads as a member of the group of the volume.
     """
-    if status.st_mode & stat.S_IRWXO:
-        raise ConfigurationError(f"{key}: every user has access to {path}: restrict its permissions (chmod 600)")
-    if status.st_mode & stat.S_IRWXG and status.st_uid == os.geteuid():
-        raise ConfigurationError(f"{key}: a group has access to {path}: restrict its permissions (chmod 600)")
+    try:
+        raw, status = path.read_bytes(), path.stat()
+    except OSError as error:
+        is_missing = key == "secret.file" and isinstance(error, FileNotFoundError)
+        advice = f"; create one with `head -c 32 /dev/urandom > {path} && chmod 600 {path}`" if is_missing else ""
+        raise ConfigurationError(f"{key}: {path} cannot be read: {error.strerror}{advice}") from None
+    everyone, group = status.st_mode & stat.S_IRWXO, status.st_mode & stat.S_IRWXG
+    if everyone or (group and status.st_uid == os.geteuid()):
+        who = "every user" if everyone else "a group"
+        raise ConfigurationError(f"{key}: {who} has access to {path}: restrict its permissions (chmod 600)")
+    return raw
 
 
-def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
+def _take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
     """Return the value of a variable, None if it is not set. A variable of the process's own environment is removed
     from it.
 

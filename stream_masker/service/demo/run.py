@@ -30,6 +30,7 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.demo.processes import START_SECONDS, check, embedded_broker, last_lines, running
 from stream_masker.service.demo.view import DemoEvent, DemoView, Progress, print_plain, summary_lines
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 
 TOPICS = ("input", "output", "rejected", "calibration", "statistics", "drift")
@@ -154,9 +155,11 @@ class EventStream:
         found = self._consumer.list_topics(timeout=START_SECONDS).topics
         self._consumer.assign([TopicPartition(name, n, 0) for name in self._handlers for n in found[name].partitions])
 
-    def earlier(self) -> Iterator[tuple[int, bytes]]:
+    def earlier(self) -> Iterator[FileEvent]:
         """Yield the events before those that are sent, with their numbers."""
-        return enumerate(map(orjson.dumps, islice(self._events, self._sample)), start=1)
+        return (
+            FileEvent(k, orjson.dumps(event)) for k, event in enumerate(islice(self._events, self._sample), start=1)
+        )
 
     def turn(self) -> None:
         """Send the next events, and read what has come."""

@@ -20,9 +20,8 @@ from stream_masker.pipeline.paths import JsonValue, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischarges
-from stream_masker.service.files.csv_table import row_cause
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.inputs import NumberedLine
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
@@ -61,24 +60,26 @@ class Event(NamedTuple):
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 
 
-def file_events(lines: Iterable[NumberedLine], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
+def file_events(events: Iterable[FileEvent], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
     """Yield the events of a file with their message keys.
 
-    key: the path of the message key, None for no key; hl7: whether the lines are HL7 v2 messages. Raises
+    key: the path of the message key, None for no key; hl7: whether they are HL7 v2 messages. Raises
     ConfigurationError for a path that selects several values.
     """
     path = None if key is None else compile_path(key)
     get = key_getter(hl7_path(path, first=True) if hl7 and path is not None else path)
-    for number, line in lines:
-        yield Event(number, line, _hl7_key(line, get)) if hl7 else _json_event(number, line, get)
+    for number, line, problem in events:
+        if problem is not None:
+            yield Event(number, line, problem=" at ".join(filter(None, problem)))
+        else:
+            yield Event(number, line, _hl7_key(line, get)) if hl7 else _json_event(number, line, get)
 
 
 def _json_event(number: int, line: bytes, get: GetKey) -> Event:
     try:
         event = orjson.loads(text := line.strip())
     except orjson.JSONDecodeError:
-        reason, field = row_cause(line) or ("not JSON", None)
-        return Event(number, line, problem=f"{reason} at {field}" if field else reason)
+        return Event(number, line, problem="not JSON")
     is_object = isinstance(event, dict)
     return Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
 
@@ -220,7 +221,7 @@ def produce(
         return event
 
     with open_events(str(file), section, configuration.records) as source:
-        events = islice(map(reported, file_events(source.lines, section.key, hl7=source.kind == "hl7")), limit)
+        events = islice(map(reported, file_events(source.events, section.key, hl7=source.kind == "hl7")), limit)
         with shown_activity(stream) as show:
             return publish(events, configuration, rate=rate, show=show)
 
@@ -230,7 +231,7 @@ def write_events(events: Iterable[Event], out: str, *, rate: float | None, show:
 
     Raises ServiceError for a file that cannot be written.
     """
-    with open_output(out, private=False) as file:
+    with open_output(out) as file:
         for written, event in enumerate(paced(events, rate), start=1):
             file.write(event.value + b"\n")
             show(f"writing, {written:,} events so far")

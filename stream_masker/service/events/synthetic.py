@@ -12,8 +12,8 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document, EachStep, NameStep, Path, alternatives, compile_path
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.configuration.field_paths import POSITION, label_path
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.paths import POSITION, label_path
 from stream_masker.service.events.codes import CompanionCodes, Popularity
 
 NESTED_EVENTS: Mapping[str, Any] = {

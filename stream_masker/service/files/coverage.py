@@ -1,4 +1,5 @@
-"""What a configuration does to the fields of real events: the treatment of each path, and the rejections.
+"""What a configuration does to real events: the treatment of each path, the rejections, and the codes without a
+concept.
 
 The values themselves are neither kept nor shown.
 """
@@ -8,9 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -20,7 +19,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, selected, selects
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
-from stream_masker.service.files.csv_table import with_row_causes
+from stream_masker.service.files.inputs import FileEvent
 
 MAX_SUPPRESSED: Final = 0.01
 """The share of an attribute's codes above which a warning says that they are removed."""
@@ -41,74 +40,60 @@ _TRANSFORM_WORDS: Final = {
     "constant": "replaced by a constant",
 }
 
-
-class Action(IntEnum):
-    """The kinds of treatments; of several paths of equal length that select a value, the greatest applies."""
-
-    KEEP = 0
-    PSEUDONYMIZE = 1
-    TRANSFORM = 2
-    DROP = 3
-    MASK = 4
+Written: TypeAlias = Literal["as it is", "masked", "as text", "not"]
 
 
-@dataclass(frozen=True, slots=True)
-class Treatment:
+class Treatment(NamedTuple):
     """What happens to the values that a path selects. ``text``: of the path, empty for values that none selects."""
 
-    action: Action
     words: str
+    written: Written
     text: str = ""
 
 
-_Rule: TypeAlias = tuple[tuple[Step, ...], Treatment]
-"""The steps of a path that are left below a place, and the treatment."""
+Rule: TypeAlias = tuple[tuple[Step, ...], Treatment]
+"""The steps of a path that are left below a place, and the treatment of the values there."""
 
 
-class Treatments:
-    """The treatments of a plan, by the places of an event."""
+def _rules(plan: Plan) -> list[Rule]:
+    """Return the treatment of each configured path. Of several equal paths, the last one counts."""
+    found = list(_configured(plan))
+    return [(path.steps, Treatment(words, written, path.text)) for path, words, written in found]
 
-    def __init__(self, plan: Plan) -> None:
-        self.rules: list[_Rule] = [
-            (path.steps, Treatment(act, words, path.text)) for path, act, words in _configured(plan)
-        ]
-        kept = plan.fields.unlisted == "keep"
-        self._unlisted = Treatment(Action.KEEP if kept else Action.DROP, f"{'kept' if kept else 'dropped'}: not listed")
 
-    def places(self, value: JsonValue) -> Iterator[tuple[str, JsonValue, Treatment]]:
-        """Yield each object, list and scalar of an event with its place, such as ``a.b[*]``, and its treatment."""
-        return _places(value, self.rules, "", self._unlisted)
+def _configured(plan: Plan) -> Iterator[tuple[Path, str, Written]]:
+    yield from ((path, "kept", "as it is") for path in plan.fields.keep)
+    yield from ((path, "pseudonymized", "as text") for path in plan.fields.pseudonymize)
+    for kind, paths in plan.fields.transforms.items():
+        yield from ((path, _TRANSFORM_WORDS.get(kind, "transformed"), "as text") for path in paths)
+    yield from ((path, "dropped", "not") for path in plan.fields.drop)
+    for attribute in plan.attributes:
+        for place in attribute.places:
+            yield place.path, f"masked: the code of {attribute.name}", "masked"
+            if place.label is not None:
+                yield place.label, f"masked: the label of {attribute.name}", "masked"
+            yield from ((copy, f"masked: a copy of the code of {attribute.name}", "masked") for copy in place.copies)
+
+
+def _unlisted(plan: Plan) -> Treatment:
+    kept = plan.fields.unlisted == "keep"
+    return Treatment(f"{'kept' if kept else 'dropped'}: not listed", "as it is" if kept else "not")
 
 
 def _places(
-    value: JsonValue, rules: Sequence[_Rule], place: str, inherited: Treatment
+    value: JsonValue, rules: Sequence[Rule], inherited: Treatment, place: str = ""
 ) -> Iterator[tuple[str, JsonValue, Treatment]]:
-    here = [treatment for steps, treatment in rules if not steps]
-    treatment = max(here, key=lambda one: one.action, default=inherited)
+    """Yield each object, list and scalar of an event with its place, such as ``a.b[*]``, and its treatment."""
+    treatment = next((treatment for steps, treatment in reversed(rules) if not steps), inherited)
     yield place, value, treatment
     if isinstance(value, dict):
         for name, member in value.items():
             below = [(s[1:], t) for s, t in rules if s and s[0] == NameStep(name)]
-            yield from _places(member, below, f"{place}.{name}" if place else name, treatment)
+            yield from _places(member, below, treatment, f"{place}.{name}" if place else name)
     elif isinstance(value, list):
         for position, element in enumerate(value):
             below = [(s[1:], t) for s, t in rules if s and selects(s[0], position, element)]
-            yield from _places(element, below, f"{place}[*]", treatment)
-
-
-def _configured(plan: Plan) -> Iterator[tuple[Path, Action, str]]:
-    """Yield the configured paths with their treatments."""
-    for attribute in plan.attributes:
-        for place in attribute.places:
-            yield place.path, Action.MASK, f"masked: the code of {attribute.name}"
-            if place.label is not None:
-                yield place.label, Action.MASK, f"masked: the label of {attribute.name}"
-            yield from ((copy, Action.MASK, f"masked: a copy of the code of {attribute.name}") for copy in place.copies)
-    yield from ((path, Action.KEEP, "kept") for path in plan.fields.keep)
-    yield from ((path, Action.DROP, "dropped") for path in plan.fields.drop)
-    yield from ((path, Action.PSEUDONYMIZE, "pseudonymized") for path in plan.fields.pseudonymize)
-    for kind, paths in plan.fields.transforms.items():
-        yield from ((path, Action.TRANSFORM, _TRANSFORM_WORDS.get(kind, "transformed")) for path in paths)
+            yield from _places(element, below, treatment, f"{place}[*]")
 
 
 def written_columns(probes: Mapping[str, JsonValue], plan: Plan) -> dict[str, bool]:
@@ -116,44 +101,35 @@ def written_columns(probes: Mapping[str, JsonValue], plan: Plan) -> dict[str, bo
 
     ``probes``: for each a value of its shape.
     """
-    treatments, written = Treatments(plan), {}
+    rules, unlisted, columns = _rules(plan), _unlisted(plan), {}
     for name, probe in probes.items():
-        actions = {t.action for _, value, t in treatments.places({name: probe}) if not isinstance(value, dict | list)}
-        if actions - {Action.DROP}:
-            becomes_text = bool(actions & {Action.PSEUDONYMIZE, Action.TRANSFORM})
-            written[name] = becomes_text and not isinstance(probe, dict | list)
-    return written
-
-
-@dataclass(slots=True)
-class _FieldCoverage:
-    """A path: the number of events that have it, and the treatments of its values."""
-
-    events: int = 0
-    treatments: Counter[str] = field(default_factory=Counter)
+        found = _places({name: probe}, rules, unlisted)
+        ways = {treatment.written for _, value, treatment in found if not isinstance(value, dict | list)}
+        if ways != {"not"}:
+            columns[name] = "as text" in ways and not isinstance(probe, dict | list)
+    return columns
 
 
 def _field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     """Yield a line for each path, with the share of events that have it, and one for each absent path."""
-    treatments, met = Treatments(plan), set[str]()
-    fields: dict[str, _FieldCoverage] = {}
-    kept_whole: dict[str, None] = {}
+    rules, unlisted = _rules(plan), _unlisted(plan)
+    words: dict[str, Counter[str]] = {}
+    having, met, kept_whole = Counter[str](), set[str](), dict[str, None]()
     for event in events:
         seen = set()
-        for place, value, treatment in treatments.places(event):
+        for place, value, treatment in _places(event, rules, unlisted):
             met.add(treatment.text)
             if not (isinstance(value, dict | list) and value):
-                fields.setdefault(place, _FieldCoverage()).treatments[treatment.words] += 1
+                words.setdefault(place, Counter())[treatment.words] += 1
                 seen.add(place)
-            elif isinstance(value, dict) and treatment.action is Action.KEEP and treatment.text:
+            elif isinstance(value, dict) and treatment.written == "as it is" and treatment.text:
                 kept_whole[place] = None
-        for place in seen:
-            fields[place].events += 1
-    width = max(map(len, fields), default=0)
-    for path, covered in fields.items():
-        words = "; ".join(text for text, _ in covered.treatments.most_common())
-        yield f"{path:{width}}  {covered.events / len(events):6.1%}  {words}"
-    for text in dict.fromkeys(treatment.text for _, treatment in treatments.rules):
+        having.update(seen)
+    width = max(map(len, words), default=0)
+    for path, found in words.items():
+        texts = "; ".join(text for text, _ in found.most_common())
+        yield f"{path:{width}}  {having[path] / len(events):6.1%}  {texts}"
+    for text in dict.fromkeys(treatment.text for _, treatment in rules):
         if text not in met:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
     within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")
@@ -178,60 +154,77 @@ def suppressed_text(name: str, count: int, codes: int) -> str:
     )
 
 
-def revisions(values: Mapping[str, int]) -> str | None:
-    """Say which shares of texts can only be of ICD-9 and of ICD-10, if both are ``LEAST_OF_REVISION`` or more."""
+def generalized_text(name: str, count: int, codes: int) -> str:
+    """Say that unknown codes of an attribute are masked as coarser ones; ``codes``: the number of all its codes."""
+    return (
+        f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are unknown, and are masked as the concept that "
+        "they begin with"
+    )
+
+
+def revision_shares(values: Mapping[str, int]) -> dict[str, float]:
+    """Return the shares of texts, given with their numbers, that can only be codes of ICD-9, and only of ICD-10."""
     counts = Counter[str]()
     for value, count in values.items():
         fitting = [name for name, form in _REVISIONS.items() if form.fullmatch(value.strip().upper())]
         counts[fitting[0] if len(fitting) == 1 else ""] += count
-    shares = {name: counts[name] / max(1, counts.total()) for name in _REVISIONS}
+    return {name: counts[name] / max(1, counts.total()) for name in _REVISIONS}
+
+
+def mixed_text(values: Mapping[str, int]) -> str | None:
+    """Say which shares of texts are of ICD-9 and of ICD-10, if both are ``LEAST_OF_REVISION`` or more."""
+    shares = revision_shares(values)
     if min(shares.values()) < LEAST_OF_REVISION:
         return None
-    return f"two revisions are mixed ({', '.join(f'{share:.0%} {name}' for name, share in shares.items())})"
+    found = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
+    return f"two revisions are mixed ({found}): write each revision in a field of its own"
 
 
 def mixed_attributes(plan: Plan, documents: Iterable[JsonValue]) -> Iterator[str]:
     """Yield a sentence about each attribute whose codes are of two revisions of ICD."""
-    texts: list[Counter[str]] = [Counter() for _ in plan.attributes]
+    texts: dict[str, Counter[str]] = {attribute.name: Counter() for attribute in plan.attributes}
     for document in documents:
-        for attribute, found in zip(plan.attributes, texts, strict=True):
+        for attribute in plan.attributes:
             values = (value for place in attribute.places for value in selected(document, place.path.steps))
-            found.update(value for value in values if isinstance(value, str) and value.strip())
-    for attribute, found in zip(plan.attributes, texts, strict=True):
-        if (mixed := revisions(found)) is not None:
-            yield f"{attribute.name}: {mixed}: write each revision in a field of its own, with its own ontology"
+            texts[attribute.name].update(value for value in values if isinstance(value, str) and value.strip())
+    for name, found in texts.items():
+        if (mixed := mixed_text(found)) is not None:
+            yield f"{name}: {mixed}, with its own ontology"
 
 
-def documents_of(plan: Plan, lines: Iterable[bytes], record_format: RecordFormat | None) -> Iterator[dict[str, Any]]:
+def documents_of(plan: Plan, events: Iterable[FileEvent], form: RecordFormat | None) -> Iterator[dict[str, Any]]:
     """Yield what the configured paths apply to in events that are objects: for FHIR, their form as a Bundle."""
-    for line in lines:
-        try:
-            event = document_of(record_format, line)
-            if isinstance(event, dict):
-                yield event if plan.fhir is None else bundle_of(event, plan.fhir)
-        except (orjson.JSONDecodeError, RecordRejectedError):
-            continue
+    for event in events:
+        if event.problem is None:
+            try:
+                document = document_of(form, event.value)
+            except (orjson.JSONDecodeError, RecordRejectedError):
+                continue
+            if isinstance(document, dict):
+                yield document if plan.fhir is None else bundle_of(document, plan.fhir)
 
 
 def coverage_report(
-    plan: Plan, masker: RecordMasker, lines: Iterable[bytes], record_format: RecordFormat | None = None
+    plan: Plan, masker: RecordMasker, given: Iterable[FileEvent], form: RecordFormat | None = None
 ) -> Iterator[str]:
     """Yield the report about events: a line for each path, then the rejections with reasons and paths.
 
-    record_format: the format of the lines and of ``masker``; None for JSON.
+    form: the format of the events and of ``masker``; None for JSON.
     """
-    values = list(lines)
-    documents = list(documents_of(plan, values, record_format))
+    events = list(given)
+    documents = list(documents_of(plan, events, form))
     yield from _field_lines(plan, documents)
     if plan.noise_key is not None:
         keyed = sum(next(selected(document, plan.noise_key.steps), None) is not None for document in documents)
-        yield f"noise_key {plan.noise_key.text}: in {keyed:,} of {len(values):,} events"
-    counted = masker.count(values)
-    causes = with_row_causes(counted.causes, values)
-    rejected = sum(causes.values())
-    yield f"{rejected:,} of {len(values):,} events would be rejected" + (f": {causes_text(causes)}" if causes else "")
+        yield f"noise_key {plan.noise_key.text}: in {keyed:,} of {len(events):,} events"
+    counted = masker.count(event.value for event in events if event.problem is None)
+    causes = Counter(counted.causes) + Counter(event.problem for event in events if event.problem is not None)
+    more = f": {causes_text(causes)}" if causes else ""
+    yield f"{causes.total():,} of {len(events):,} events would be rejected{more}"
     yield from (f"warning: {text}" for text in mixed_attributes(plan, documents))
     for attribute, count, codes in zip(plan.attributes, counted.counts.unknown, counted.counts.given, strict=True):
-        if attribute.concepts.unknown == "suppress" and count:
+        if count and attribute.concepts.unknown == "suppress":
             warning = "warning: " if count > MAX_SUPPRESSED * codes else ""
             yield warning + suppressed_text(attribute.name, count, codes)
+        elif count:
+            yield generalized_text(attribute.name, count, codes)

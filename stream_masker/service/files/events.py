@@ -10,32 +10,32 @@ from typing import Final
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.coverage import written_columns
-from stream_masker.service.files.csv_table import CsvTable
-from stream_masker.service.files.inputs import FileKind, InputFile, NumberedLine, WriteLine, open_input, read_errors
-from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, open_output
-from stream_masker.service.files.parquet_table import ParquetTable
-from stream_masker.service.files.text import hl7_messages, json_events, message_writer
+from stream_masker.service.files.inputs import FileEvent, FileKind, InputFile, open_input, read_errors
+from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
+from stream_masker.service.files.parquet import ParquetTable
+from stream_masker.service.files.tables import CsvTable
+from stream_masker.service.files.text import hl7_events, json_events
 
 _WRITTEN: Final[dict[str, FileKind]] = {
     **dict.fromkeys(("", ".json", ".jsonl", ".ndjson"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "csv"),
-    **dict.fromkeys((".hl7", ".mllp"), "hl7"),
+    ".hl7": "hl7",
     ".parquet": "parquet",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class EventFile:
-    """An open file of events: its kind, its events with their numbers, and the table if it is one.
+    """An open file of events: the file, its events, and the table if it is one.
 
-    A row that is no event of a table is a line that is not JSON. Iterating raises ServiceError for a file that cannot
-    be read to its end, with the number of the row that is the cause, if one is.
+    Iterating raises ServiceError for a file that cannot be read to its end, with the number of the row that is the
+    cause, if one is.
     """
 
     file: InputFile
-    lines: Iterator[NumberedLine]
+    events: Iterator[FileEvent]
     table: CsvTable | ParquetTable | None = None
 
     @property
@@ -58,16 +58,17 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
             raise ServiceError(f"{name} has HL7 v2 messages: use records: hl7v2, with paths such as DG1[*].3.1")
         if records == "hl7v2" and not is_hl7:
             raise ServiceError(f"{name} has no HL7 v2 messages, which start with MSH, but records is hl7v2")
-        if file.kind in ("csv", "parquet"):
-            with read_errors(file.name):
+        table: CsvTable | ParquetTable | None = None
+        with read_errors(file.name):
+            if file.kind in ("csv", "parquet"):
                 table = CsvTable(file, settings) if file.kind == "csv" else ParquetTable(file)
-            yield EventFile(file, table.lines(), table)
-        else:
-            events = hl7_messages(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
-            yield EventFile(file, _to_the_end(events, file.name))
+                events = table.events()
+            else:
+                events = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
+        yield EventFile(file, _to_the_end(events, file.name), table)
 
 
-def _to_the_end(events: Iterator[NumberedLine], name: str) -> Iterator[NumberedLine]:
+def _to_the_end(events: Iterator[FileEvent], name: str) -> Iterator[FileEvent]:
     with read_errors(name):
         yield from events
 
@@ -76,42 +77,36 @@ def written_kind(name: str) -> FileKind | None:
     """Return the kind of file that a name says; None for a device or a pipe. Raises ServiceError for another suffix."""
     if name == STANDARD_STREAM or (Path(name).exists() and not Path(name).is_file()):
         return None
-    suffix = _suffix(name)
+    suffix = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
     if suffix not in _WRITTEN:
         known = ", ".join(sorted(filter(None, _WRITTEN)))
         raise ServiceError(f"{name}: files that end in {suffix} are not written: use {known} (also with .gz)")
     return _WRITTEN[suffix]
 
 
-def _suffix(name: str) -> str:
-    return Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
-
-
 @contextmanager
 def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]:
     """Open a file for the masked events of another one: what its name says.
 
-    HL7 v2 messages are written as they stood in the input. A table has the columns of its input that the field policy
-    does not drop. Raises ServiceError if the file cannot be written, or if the input is not of this kind.
+    A table has the columns of its input that the field policy does not drop. Raises ServiceError if the file cannot be
+    written, or if the input is not of this kind.
     """
-    is_hl7 = source.kind == "hl7"
+    is_hl7, table = source.kind == "hl7", source.table
     kind = written_kind(name) or ("hl7" if is_hl7 else "json")
     if is_hl7 != (kind == "hl7"):
         remedy = "a name that ends in .hl7" if is_hl7 else "a .jsonl file"
         raise ServiceError(f"{name}: HL7 v2 messages are written from HL7 v2 messages: use {remedy}")
-    if kind == "hl7":
-        with open_output(name) as stream:
-            yield message_writer(stream.write, framed=source.file.head.lstrip("\ufeff\r\n \t").startswith("\x0b"))
-        return
-    if kind == "json":
-        with open_output(name) as stream:
-            yield stream.write
-        return
-    table = source.table
-    if table is None or table.kind != kind:
+    if kind in ("csv", "parquet") and (table is None or table.kind != kind):
         raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
-    columns = written_columns(table.probes, plan)
-    if isinstance(table, CsvTable) and _suffix(name) == ".tsv":
-        table.delimiter = "\t"
-    with open_output(name) as stream, table.writer(stream, columns, plan) as write:
-        yield write
+    with open_output(name) as stream:
+        if kind == "json" or table is None:
+            yield (lambda line: stream.write(_message(line))) if is_hl7 else stream.write
+        else:
+            with table.writer(stream, written_columns(table.probes, plan)) as write:
+                yield write
+
+
+def _message(line: bytes) -> bytes:
+    """Return an HL7 v2 message as it stands in files; ``line``: the message and a line feed."""
+    message = line[:-1]
+    return message if message.endswith((b"\r", b"\n")) else message + b"\r"

@@ -14,7 +14,6 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
@@ -25,7 +24,7 @@ from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.style import Style
 from stream_masker.service.files.coverage import documents_of
-from stream_masker.service.files.inputs import NumberedLine
+from stream_masker.service.files.inputs import FileEvent
 
 
 class RecordingMechanism:
@@ -49,42 +48,39 @@ class RecordingMechanism:
 class Explainer:
     """Explains masks under the statistics in force.
 
-    styles: of their version; counts: of the window; record_format: of the events, None for JSON.
+    styles: of their version; counts: of the window; form: the format of the events, None for JSON.
     """
 
     plan: Plan
-    mechanism: WindowedMechanism[Any]
+    mechanism: Mechanism
     secret: bytes
     styles: Mapping[str, Style]
     counts: Counts
-    record_format: RecordFormat | None = None
+    form: RecordFormat | None = None
 
-    def explain(self, line: NumberedLine, *, topic: str, version: int) -> Iterator[str]:
-        """Yield the lines of the explanation of an event. Raises ServiceError for mechanisms that mask groups.
-
-        topic: the name on which noise by position depends.
-        """
+    def explain(self, event: FileEvent, *, topic: str, version: int) -> Iterator[str]:
+        """Yield the lines about an event. Raises ServiceError for a mechanism that masks groups."""
         if self.mechanism.needs_group:
             raise ServiceError(f"{self.mechanism.name} masks groups of records, which cannot be explained one by one")
-        number, value = line
         recorder = RecordingMechanism(self.mechanism)
-        masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret, record_format=self.record_format)
-        masker.set_styles(dict(self.styles))
-        result = masker.mask(topic, 0, [InputRecord(number, value)], statistics_version=version)
-        for rejected in result.rejected.values():
-            yield f"  rejected: {rejected.reason}" + (f" at {rejected.field}" if rejected.field else "")
-        if not result.rejected:
+        masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret, record_format=self.form)
+        masker.set_styles(self.styles)
+        record = InputRecord(event.number, event.value)
+        result = masker.mask(topic, 0, [record], statistics_version=version)
+        causes = [(one.reason, one.field) for one in result.rejected.values()]
+        for reason, path in [event.problem] if event.problem else causes:
+            yield f"  rejected: {reason}" + (f" at {path}" if path else "")
+        if not causes:
             if recorder.last is not None:
-                yield from self._attributes(value, *recorder.last)
+                yield from self._attributes(event, *recorder.last)
             yield f"  written: {(result.values[0] or b'').decode(errors='replace')}"
 
-    def _attributes(self, value: bytes, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
+    def _attributes(self, event: FileEvent, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
-        document = next(documents_of(self.plan, [value], self.record_format))
+        document = next(documents_of(self.plan, [event], self.form))
         for j, attribute in enumerate(self.plan.attributes):
             before, after = batch.columns[j].codes, masked.columns[j].codes
-            texts = _texts(document, attribute, len(before))
-            for k, text in enumerate(texts):
+            for k, text in enumerate(_texts(document, attribute, len(before))):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {text}"
                 if before[k] < 0:
@@ -125,7 +121,7 @@ class Explainer:
             yield f"  risk         not known: {error}"
             return
         chances = own.classes.spread(own.rows[0])
-        yield (f"  candidates   {len(chances):,} concepts; the replacement has the chance {chances.get(mask, 0.0):.4f}")
+        yield f"  candidates   {len(chances):,} concepts; the replacement has the chance {chances.get(mask, 0.0):.4f}"
         group = int(channel.classes.class_of[mask])
         if group < 0 or not (joint := shares * channel.rows[:, group]).any():
             yield "  risk         not known: the replacement is outside the window's law"

@@ -13,21 +13,17 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias, cast
 
 from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.pipeline.reasons import RejectionCause
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM
 
 FileKind: TypeAlias = Literal["json", "csv", "parquet", "hl7"]
-
-NumberedLine: TypeAlias = tuple[int, bytes]
-"""The number of an event in its file, from 1, and its bytes without a line break at the end."""
-
-WriteLine: TypeAlias = Callable[[bytes], object]
 
 READABLE: Final = "JSON, JSON lines, CSV, Parquet or HL7 v2, plain or compressed with gzip"
 DELIMITERS: Final = ",;\t|"
@@ -43,17 +39,28 @@ _SEPARATOR_LINE: Final = re.compile(r"\"?sep=([;,\t|])\"?\r?\n")
 """The first line by which Excel knows the delimiter of a table."""
 
 
+class FileEvent(NamedTuple):
+    """An event of a file: its number, from 1, and its bytes, without a line break at the end.
+
+    problem: why it is rejected before anything else reads it, such as a row with too many cells; None if it is not.
+    """
+
+    number: int
+    value: bytes
+    problem: RejectionCause | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class InputFile:
     """An open file: its name for messages, its kind, its bytes without compression, and their first text.
 
-    raw, size: the file on disk and its size in bytes, 0 for a pipe; encoding: of the text, whose byte order mark the
-    stream still has.
+    encoding: of the text, whose byte order mark the stream still has; raw, size: the file on disk and its size in
+    bytes, 0 for a pipe.
     """
 
     name: str
     kind: FileKind
-    stream: BinaryIO
+    stream: io.BufferedReader
     head: str
     encoding: str
     raw: BinaryIO
@@ -74,23 +81,19 @@ def open_input(name: str, encoding: str = "") -> Iterator[InputFile]:
     """
     shown = "standard input" if name == STANDARD_STREAM else name
     with _opened(name) as raw:
-        size = Path(name).stat().st_size if name != STANDARD_STREAM else 0
         with read_errors(shown):
             stream = _decompressed(raw)
             head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
-        known = encoding or next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
-        text = _decoded_head(head, known)
-        kind = kind_of(head, text, shown)
-        if kind not in ("csv", "parquet") and known == "utf-16":
+        encoding = encoding or next((of for mark, of in _MARKS.items() if head.startswith(mark)), "utf-8")
+        try:
+            text = head.decode(encoding, "replace").removeprefix("\ufeff")
+        except LookupError:
+            raise ConfigurationError(f"produce.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
+        kind = "parquet" if head.startswith(_PARQUET) else _kind_of(text, shown)
+        if kind in ("json", "hl7") and encoding == "utf-16":
             raise ServiceError(f"{shown} is in UTF-16, which only tables may be: save it as UTF-8")
-        yield InputFile(shown, kind, cast(BinaryIO, stream), text, known, raw, size)
-
-
-def _decoded_head(head: bytes, encoding: str) -> str:
-    try:
-        return head.decode(encoding, "replace").removeprefix("\ufeff")
-    except LookupError:
-        raise ConfigurationError(f"produce.encoding: {encoding!r} is no encoding: use a name such as cp1252") from None
+        size = 0 if name == STANDARD_STREAM else Path(name).stat().st_size
+        yield InputFile(shown, kind, stream, text, encoding, raw, size)
 
 
 @contextmanager
@@ -104,40 +107,36 @@ def read_errors(name: str) -> Iterator[None]:
         raise ServiceError(f"{name} cannot be read to its end: {error.strerror}") from None
 
 
-@contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
+def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     if name == STANDARD_STREAM:
         if sys.stdin is None:
             raise ServiceError("standard input is closed: name an input file")
-        yield sys.stdin.buffer
-        return
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(Path(name).open("rb", buffering=_HEAD_BYTES))
-        except OSError as error:
-            raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
-        yield file
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(name).open("rb", buffering=_HEAD_BYTES)
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _decompressed(raw: BinaryIO) -> io.BufferedReader:
-    stream = raw if hasattr(raw, "peek") else io.BufferedReader(cast(io.RawIOBase, raw))
+def _decompressed(raw: Any) -> io.BufferedReader:
+    stream = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
     if stream.peek(len(_GZIP)).startswith(_GZIP):
-        stream = io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=stream)), _HEAD_BYTES)
+        unpacked: Any = gzip.GzipFile(fileobj=stream)
+        return io.BufferedReader(unpacked, _HEAD_BYTES)
     return cast(io.BufferedReader, stream)
 
 
-def kind_of(head: bytes, text: str, name: str) -> FileKind:
-    """Return what a file is, by its first bytes and their text. Raises ServiceError if it is nothing that is read."""
-    if head.startswith(_PARQUET):
-        return "parquet"
+def _kind_of(text: str, name: str) -> FileKind:
+    """Return what a file of text is, by its first characters. Raises ServiceError if it is nothing that is read."""
+    is_json = _JSON_LINE.search(text) is not None
     if _HL7.match(text):
         return "hl7"
-    is_json = _JSON_LINE.search(text) is not None
-    if not _CONTROL.search(text) or is_json:
-        suffix = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower()
-        if not is_json and (suffix in {".csv", ".tsv"} or _is_table(text)):
+    if is_json:
+        return "json"
+    if not _CONTROL.search(text):
+        if Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower() in {".csv", ".tsv"} or _is_table(text):
             return "csv"
-        if is_json or not text.strip():
+        if not text.strip():
             return "json"
     raise ServiceError(f"{name} is no file of events that can be read: use {READABLE}")
 

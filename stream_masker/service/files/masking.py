@@ -6,32 +6,23 @@ import hashlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.mechanisms.defaults import alternative
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError, ServiceError, StatisticsError
-from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import GroupTooSmallError
-from stream_masker.pipeline.messages import (
-    StatisticsMessage,
-    decode_statistics,
-    encode_rejection,
-    fingerprints,
-)
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection, fingerprints
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
-from stream_masker.pipeline.risk import assess_version
+from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
@@ -44,19 +35,19 @@ from stream_masker.service.files.coverage import (
     mixed_attributes,
     suppressed_text,
 )
-from stream_masker.service.files.csv_table import row_cause, with_row_causes
 from stream_masker.service.files.explanation import Explainer
-from stream_masker.service.files.inputs import NumberedLine, WriteLine
+from stream_masker.service.files.inputs import FileEvent
+from stream_masker.service.files.outputs import WriteLine
 from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.summary import guessed_line, three_sentences, unchanged_warning
 
-FILE_BATCH_RECORDS = 5_000
+FILE_BATCH_RECORDS: Final = 5_000
 
-CONTENT_ID_BYTES = 16
+CONTENT_ID_BYTES: Final = 16
 """The size of the digest that distinguishes files of the same name."""
 
-MAX_GROWTH = 10
+MAX_GROWTH: Final = 10
 """A group that is too small grows at most to this multiple of ``groups.records``."""
 
 
@@ -66,7 +57,7 @@ class FileTotals:
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
     ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path;
-    ``suppressed``: the unknown codes that were removed, by attribute with ``unknown: suppress``.
+    ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by attribute.
     """
 
     masked: int = 0
@@ -76,18 +67,19 @@ class FileTotals:
     distortions: dict[str, Distortion] = field(default_factory=dict)
     emptied: Counter[str] = field(default_factory=Counter)
     suppressed: Counter[str] = field(default_factory=Counter)
+    generalized: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
         """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
-    def add(self, result: Result, rejected: Iterable[Rejected], attributes: Sequence[str]) -> None:
-        """Add the outcomes of a batch, its rejections, and the names of its nominal attributes."""
+    def add(self, result: Result, attributes: Sequence[str]) -> None:
+        """Add the outcomes of a batch; ``attributes``: the names of the nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
-        self.rejected.update((one.reason, one.field) for one in rejected)
-        self.emptied.update(result.emptied)
-        self.suppressed.update(result.suppressed)
+        self.rejected.update((one.reason, one.field) for one in result.rejected.values())
+        for name in ("emptied", "suppressed", "generalized"):
+            getattr(self, name).update(getattr(result, name))
         for block in result.blocks:
             self.counted += block.original.records
             self.unchanged += block.unchanged
@@ -95,9 +87,12 @@ class FileTotals:
                 self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
 
     def __str__(self) -> str:
-        removed = [f"{count:,} of {name}" for name, count in self.suppressed.most_common() if count]
-        suppressed = f", suppressed {self.suppressed.total():,} codes ({', '.join(removed)})" if removed else ""
-        return f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}{suppressed}"
+        text = f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}"
+        for what in ("suppressed", "generalized"):
+            codes = +getattr(self, what)
+            named = ", ".join(f"{count:,} of {name}" for name, count in codes.most_common())
+            text += f", {what} {codes.total():,} codes ({named})" if codes else ""
+        return text
 
     @property
     def warnings(self) -> Iterator[str]:
@@ -125,6 +120,7 @@ class FileTotals:
             "masked": self.masked,
             "rejected": self.rejected.total(),
             "suppressed": dict(self.suppressed),
+            "generalized": dict(self.generalized),
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
             "unchanged": self.unchanged_shares,
             "unchanged_records": self.unchanged_records,
@@ -145,62 +141,51 @@ def rejections_text(causes: Counter[RejectionCause]) -> str:
     return f"rejected {causes.total():,}" + (f" ({causes_text(causes)})" if causes else "")
 
 
-GUESSES = 500
-"""The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
-
-
 @dataclass(frozen=True, slots=True)
 class Assessment:
     """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were.
 
-    ``guessed``: how often a code is guessed right; empty if that is not known.
+    ``guessed``: how often a code is guessed right, in a line, and ``chances`` of it by mechanism (``guess_chances``);
+    empty if it is not known.
     """
 
     sentences: tuple[str, str, str]
     warnings: tuple[str, ...]
     guessed: str = ""
+    chances: Mapping[str, float] = field(default_factory=dict)
 
 
-def file_identity(name: str) -> str:
-    """Return what noise by position depends on: the name of a file with a digest of its content.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The statistics of a file's own records, with the counts that they are of, and their message."""
 
-    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises
-    ServiceError for a file that cannot be read.
-    """
-    if not Path(name).is_file():
-        return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
-    try:
-        with Path(name).open("rb") as file:
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
-    except OSError as error:
-        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
-    return f"{Path(name).name} {digest}"
+    statistics: Statistics
+    counts: Counts
+    message: StatisticsMessage
 
 
 class FileMasking:
-    """Masks files, calibrated on their own records or with a snapshot.
-
-    ``mixed``: a sentence about each attribute of the window whose codes are of two revisions of ICD.
-    """
+    """Masks files, calibrated on their own records or with a snapshot."""
 
     def __init__(self, configuration: Configuration) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
-        self._window_read: tuple[Statistics, Counts] | None = None
-        self.mixed: tuple[str, ...] = ()
+        self._mechanism = self._masking.mechanism
+        self._window: Window | None = None
+        self._mixed: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Plan:
         """The record masker's plan."""
         return self._masking.plan
 
-    def calibrate_on_first_window(self, lines: Iterable[NumberedLine]) -> tuple[Iterator[NumberedLine], int]:
-        """Buffer the first window and use its statistics; return all lines, and the version of the statistics.
+    def calibrate_on_first_window(self, events: Iterable[FileEvent]) -> tuple[Iterator[FileEvent], int]:
+        """Buffer the first window and use its statistics; return all events, and the version of the statistics.
 
         Raises StatisticsError if fewer than ``calibration.min_records`` records of the window are usable.
         """
-        rest = iter(lines)
+        rest = iter(events)
         buffered = list(islice(rest, self._configuration.calibration.window_records))
         message = self.snapshot(buffered)
         self._masking.restore(message)
@@ -217,27 +202,36 @@ class FileMasking:
 
         Raises StatisticsError as ``restore`` does.
         """
-        assert self._window_read is not None, "statistics are computed before"
-        now, counts = self._window_read
-        return drift_between(self._decoded(snapshot).statistics, now, self._masking.mechanism.distances, counts)
+        assert self._window is not None, "statistics are computed before"
+        before, now = self._decoded(snapshot).statistics, self._window
+        return drift_between(before, now.statistics, self._mechanism.distances, now.counts)
 
     def _decoded(self, snapshot: bytes) -> StatisticsMessage:
         message = decode_statistics(snapshot)
-        if not message.fits(self._masking.mechanism.name, self._masking.taxonomies):
+        if not message.fits(self._mechanism.name, self._masking.taxonomies):
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
         return message
 
-    def snapshot(self, lines: Iterable[NumberedLine]) -> StatisticsMessage:
-        """Compute the statistics of the last ``calibration.window_records`` of these records, as version 1.
+    def snapshot(self, events: Iterable[FileEvent]) -> StatisticsMessage:
+        """Compute the statistics of the last ``calibration.window_records`` of these events, as version 1.
 
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
-        return self._computed(self._window(lines))[0]
-
-    def _computed(self, window: SampleCounts) -> tuple[StatisticsMessage, Counts]:
-        mechanism = self._masking.mechanism
-        statistics = mechanism.compute(window.counts, version=1)
-        self._window_read = statistics, window.counts
+        settings, mechanism, taxonomies = self._configuration.calibration, self._mechanism, self._masking.taxonomies
+        read = deque(events, settings.window_records)
+        counted = self._masking.masker.count(event.value for event in read if event.problem is None)
+        causes = Counter(counted.causes) + Counter(event.problem for event in read if event.problem is not None)
+        unknown = sum(count for (reason, _), count in causes.items() if reason == Reason.UNKNOWN_CODE)
+        if unknown >= LEAST_OF_REVISION * len(read):
+            documents = documents_of(self.plan, read, file_format(self._configuration))
+            self._mixed = tuple(mixed_attributes(self.plan, documents))
+        if counted.counts.records < settings.min_records:
+            raise StatisticsError(
+                f"{counted.counts.records:,} records are usable for statistics ({rejections_text(causes)}), but "
+                f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
+                + "".join(f". {text}" for text in self._mixed)
+            )
+        statistics = mechanism.compute(counted.counts, version=1)
         message = StatisticsMessage(
             version=1,
             mechanism=mechanism.name,
@@ -245,21 +239,21 @@ class FileMasking:
             published=int(time.time() * 1000),
             source="file",
             blocks=None,
-            taxonomies=fingerprints(self._masking.taxonomies),
+            taxonomies=fingerprints(taxonomies),
             baseline=1,
             snapshot=mechanism.snapshot_of(statistics),
-            styles=learned_styles(self._masking.taxonomies, window.styles, {}),
+            styles=learned_styles(taxonomies, counted.styles, {}),
         )
-        return message, window.counts
+        self._window = Window(statistics, counted.counts, message)
+        return message
 
     def assessment(self, totals: FileTotals | None = None) -> Assessment:
         """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
         records."""
-        mechanism, version = cast(WindowedMechanism[Any], self._masking.mechanism), None
-        if self._window_read is not None:
-            statistics, counts = self._window_read
+        mechanism, window, version = self._mechanism, self._window, None
+        if window is not None:
             limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits)
+            version = assess_version(mechanism, window.statistics, window.counts, mechanism.distances, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,
@@ -271,66 +265,36 @@ class FileMasking:
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
-        warnings = (*self.mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
-        return Assessment(sentences, warnings, "" if risk is None else self._guessed(risk, quick=totals is not None))
+        warnings = (*self._mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
+        if risk is None or window is None:
+            return Assessment(sentences, warnings)
+        chances, unknown = guess_chances(mechanism, window.counts, risk, quick=totals is not None)
+        return Assessment(sentences, warnings, guessed_line(chances, unknown), chances)
 
-    def _guessed(self, risk: Risk, *, quick: bool) -> str:
-        assert self._window_read is not None, "the risk is that of the window"
-        mechanism, counts = cast(WindowedMechanism[Any], self._masking.mechanism), self._window_read[1]
-        try:
-            other = alternative(mechanism, counts, quick=quick)
-            return guessed_line(risk, None if other is None else (other.name, other.risk(draws=GUESSES)))
-        except (StatisticsError, ParameterError):
-            return guessed_line(risk, None)
-
-    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str) -> Iterator[str]:
+    def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
         source: the name of the file, or ``-``. Raises ServiceError if there is no event of this number, and like
         ``calibrate_on_first_window``.
         """
-        rest = iter(lines)
-        buffered = list(islice(rest, self._configuration.calibration.window_records))
-        message, counts = self._computed(self._window(buffered))
-        self._masking.restore(message)
-        line = next((line for line in chain(buffered, rest) if line[0] == number), None)
-        if line is None:
+        every, version = self.calibrate_on_first_window(events)
+        event = next((event for event in every if event.number == number), None)
+        if event is None:
             raise ServiceError(f"{Path(source).name} has no event {number}")
-        explainer = Explainer(
-            self.plan,
-            cast(WindowedMechanism[Any], self._masking.mechanism),
-            masking_secret(self._configuration, self._configuration.topics.input),
-            message.styles,
-            counts,
-            file_format(self._configuration),
-        )
-        yield f"{Path(source).name}, event {number}: {message.mechanism}, statistics version {message.version}"
-        yield from explainer.explain(line, topic=self._topic(source), version=message.version)
+        assert self._window is not None, "the window is computed above"
+        secret = masking_secret(self._configuration, self._configuration.topics.input)
+        form, styles = file_format(self._configuration), self._window.message.styles
+        explainer = Explainer(self.plan, self._mechanism, secret, styles, self._window.counts, form)
+        yield f"{Path(source).name}, event {number}: {self._mechanism.name}, statistics version {version}"
+        yield from explainer.explain(event, topic=self._topic(source), version=version)
 
     def _topic(self, source: str) -> str:
         """Return the name that stands for a topic in the noise of a file's records."""
         return file_identity(source) if self.plan.noise_key is None else Path(source).name
 
-    def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
-        settings = self._configuration.calibration
-        values = [line for _, line in deque(lines, settings.window_records)]
-        counted = self._masking.masker.count(values)
-        causes = with_row_causes(counted.causes, values)
-        unknown = sum(count for (reason, _), count in causes.items() if reason == Reason.UNKNOWN_CODE)
-        if unknown >= LEAST_OF_REVISION * len(values):
-            documents = documents_of(self.plan, values, file_format(self._configuration))
-            self.mixed = tuple(mixed_attributes(self.plan, documents))
-        if counted.counts.records < settings.min_records:
-            raise StatisticsError(
-                f"{counted.counts.records:,} records are usable for statistics ({rejections_text(causes)}), but "
-                f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
-                + "".join(f". {text}" for text in self.mixed)
-            )
-        return counted
-
     def mask(
         self,
-        lines: Iterable[NumberedLine],
+        events: Iterable[FileEvent],
         *,
         source: str,
         version: int,
@@ -338,29 +302,26 @@ class FileMasking:
         reject: WriteLine,
         report: Callable[[FileTotals], object] = lambda _: None,
     ) -> FileTotals:
-        """Mask every line in order.
+        """Mask every event in order.
 
-        source: the name of the file, or ``-``; it and the number of a line stand for topic and offset, in partition 0.
-        report: is called with the totals after each batch. Raises ServiceError for a file that cannot be read.
+        source: the name of the file, or ``-``; it and the number of an event stand for topic and offset, in partition
+        0. report: is called with the totals after each batch. Raises ServiceError for a file that cannot be read.
         """
         totals, name = FileTotals(), Path(source).name
-        for batch, result in self._results(lines, self._topic(source), version):
-            rejected = {k: _of_row(rejection, batch[k][1]) for k, rejection in result.rejected.items()}
+        for result in self._results(events, self._topic(source), version):
             for index, value in enumerate(result.values):
-                if index in rejected:
-                    reject(encode_rejection(rejected[index], topic=name, partition=0) + b"\n")
+                if (rejected := result.rejected.get(index)) is not None:
+                    reject(encode_rejection(rejected, topic=name, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            totals.add(result, rejected.values(), self._masking.mechanism.attributes)
+            totals.add(result, self._mechanism.attributes)
             report(totals)
         return totals
 
-    def _results(
-        self, lines: Iterable[NumberedLine], topic: str, version: int
-    ) -> Iterator[tuple[list[NumberedLine], Result]]:
-        """Yield batches of lines with their results; a group that is too small grows by the next batch."""
-        groups, rest = self._configuration.groups, iter(lines)
-        needs_group, held = self._masking.mechanism.needs_group, list[NumberedLine]()
+    def _results(self, events: Iterable[FileEvent], topic: str, version: int) -> Iterator[Result]:
+        """Yield the results of batches; a group that is too small grows by the next batch."""
+        groups, rest, held = self._configuration.groups, iter(events), list[FileEvent]()
+        needs_group = self._mechanism.needs_group
         size = groups.records if needs_group else FILE_BATCH_RECORDS
         while batch := list(islice(rest, size)):
             held += batch
@@ -369,18 +330,30 @@ class FileMasking:
                 result = self._mask(held, topic, version, hold=may_grow)
             except GroupTooSmallError:
                 continue
-            yield held, result
+            yield result
             held = []
         if held:
-            yield held, self._mask(held, topic, version)
+            yield self._mask(held, topic, version)
 
-    def _mask(self, batch: list[NumberedLine], topic: str, version: int, hold: bool = False) -> Result:
-        numbers, lines = zip(*batch, strict=True)
-        inputs = Inputs(offsets=numbers, values=lines, keys=[None] * len(batch), timestamps=[-1] * len(batch))
-        return self._masking.masker.mask(topic, 0, inputs, statistics_version=version, hold=hold)
+    def _mask(self, batch: Sequence[FileEvent], topic: str, version: int, hold: bool = False) -> Result:
+        numbers, values, problems = zip(*batch, strict=True)
+        inputs = Inputs(offsets=numbers, values=values, keys=[None] * len(batch), timestamps=[-1] * len(batch))
+        result = self._masking.masker.mask(topic, 0, inputs, statistics_version=version, hold=hold)
+        known = {k: Rejected(numbers[k], *problem) for k, problem in enumerate(problems) if problem is not None}
+        return replace(result, rejected={**result.rejected, **known})
 
 
-def _of_row(rejected: Rejected, line: bytes) -> Rejected:
-    """Return a rejection with the cause of a row that is no event."""
-    cause = row_cause(line)
-    return rejected if cause is None else Rejected(rejected.offset, *cause)
+def file_identity(name: str) -> str:
+    """Return what noise by position depends on: the name of a file with a digest of its content.
+
+    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises
+    ServiceError for a file that cannot be read.
+    """
+    if not Path(name).is_file():
+        return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
+    try:
+        with Path(name).open("rb") as file:
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+    return f"{Path(name).name} {digest}"

@@ -5,33 +5,34 @@ interruption the temporary file is removed, and a file that was there before is 
 directly. The suffix ``.gz`` selects compression.
 
 Only the owner can read or write a new file, because outputs hold values of records: masks, kept fields, statistics. A
-file that was there before keeps its mode, which is how a user shares an output.
+file that was there before keeps its mode, which is how a user shares an output. No command writes to its own input.
 """
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import io
 import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 from stream_masker.errors import ClosedOutputError, ServiceError
 
-STANDARD_STREAM = "-"
-COMPRESSED_SUFFIX = ".gz"
+STANDARD_STREAM: Final = "-"
+COMPRESSED_SUFFIX: Final = ".gz"
 
-PRIVATE_MODE = 0o600
+PRIVATE_MODE: Final = 0o600
 """The mode of a new file with values: read and written by its owner only."""
 
-_GZIP_LEVEL = 6
+_GZIP_LEVEL: Final = 6
+
+WriteLine: TypeAlias = Callable[[bytes], object]
 
 
 class CheckedStream(io.RawIOBase):
@@ -67,142 +68,98 @@ def write_errors(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_output(name: str, *, private: bool = True) -> Iterator[BinaryIO]:
+def open_output(name: str) -> Iterator[BinaryIO]:
     """Open a file for writing, or standard output for ``-``; the file appears when the block ends without an error.
 
-    private: whether only the owner can read a new file; False for outputs without values, whose mode the umask sets.
     Raises ServiceError if it cannot be written, also when bytes are written to it.
     """
     if name == STANDARD_STREAM:
-        yield from _standard_output()
+        stream = CheckedStream(sys.stdout.buffer, "standard output")
+        yield cast(BinaryIO, stream)
+        stream.flush()
         return
     with write_errors(name):
         path = Path(name)
         special = path.exists() and not path.is_file()
-    opened = _device(path, name) if special else _temporary(path.resolve(), name, private)
-    with opened as raw, _compressed(raw, name) as stream:
-        yield stream
-
-
-def _standard_output() -> Iterator[BinaryIO]:
-    if _is_read_only(sys.stdout):
-        raise ServiceError("standard output is closed: name an output file")
-    stream = CheckedStream(sys.stdout.buffer, "standard output")
-    yield cast(BinaryIO, stream)
-    stream.flush()
-
-
-def _is_read_only(stream: TextIO) -> bool:
-    """Return whether a stream cannot be written, as standard output that was closed."""
-    try:
-        flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
-    except (OSError, ValueError):
-        return False
-    return flags & os.O_ACCMODE == os.O_RDONLY
+    with _device(path, name) if special else _temporary(path.resolve(), name) as raw:
+        checked = CheckedStream(raw, name)
+        with _compressed(checked, name) as packed:
+            yield packed
+        checked.flush()
 
 
 @contextmanager
 def _device(path: Path, name: str) -> Iterator[BinaryIO]:
     """Open a device or a pipe, which cannot be replaced."""
     with write_errors(name):
-        file = path.open("wb", buffering=0)
-    with file:
-        yield cast(BinaryIO, _buffered(file, name))
+        file = path.open("wb")
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
 
 
 @contextmanager
-def _temporary(path: Path, name: str, private: bool) -> Iterator[BinaryIO]:
+def _temporary(path: Path, name: str) -> Iterator[BinaryIO]:
     """Open a temporary file, which takes the place of ``path`` when the block ends without an error."""
     with write_errors(name):
-        new = PRIVATE_MODE if private else 0o666 & ~_umask()
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else new
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else PRIVATE_MODE
         number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    file = os.fdopen(number, "wb")
     try:
-        with os.fdopen(number, "wb", buffering=0) as file:
-            stream = _buffered(file, name)
-            yield cast(BinaryIO, stream)
-            stream.flush()
-            with write_errors(name):
-                os.fchmod(number, mode)
+        yield file
         with write_errors(name):
+            os.fchmod(number, mode)
+            file.close()
             Path(temporary).replace(path)
     except BaseException:
+        with suppress(OSError):
+            file.close()
         Path(temporary).unlink(missing_ok=True)
         raise
 
 
-def _buffered(file: io.RawIOBase | Any, name: str) -> _Buffered:
-    return _Buffered(CheckedStream(file, name))
-
-
-class _Buffered(io.BufferedWriter):
-    """A buffered writer that forgets its buffer when it is closed; ``flush`` comes first if all went well."""
-
-    def close(self) -> None:
-        with suppress(ServiceError):
-            super().close()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 @contextmanager
-def _compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
+def _compressed(stream: CheckedStream, name: str) -> Iterator[BinaryIO]:
     """Compress what is written, if the name says so."""
-    if name.endswith(COMPRESSED_SUFFIX):
-        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
-            yield cast(BinaryIO, packed)
-    else:
-        yield stream
-    stream.flush()
+    if not name.endswith(COMPRESSED_SUFFIX):
+        yield cast(BinaryIO, stream)
+        return
+    out = cast(BinaryIO, stream)
+    with gzip.GzipFile(filename="", fileobj=out, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
+        yield cast(BinaryIO, packed)
 
 
-def write_text(name: str, text: str, *, private: bool = True) -> None:
-    """Write a text to the file that ``open_output`` opens; ``private``: as there. Raises ServiceError."""
-    with open_output(name, private=private) as stream:
+def write_text(name: str, text: str) -> None:
+    """Write a text to the file that ``open_output`` opens. Raises ServiceError."""
+    with open_output(name) as stream:
         stream.write(text.encode())
 
 
-def check_folders(outputs: Mapping[str, str]) -> None:
-    """Raise ServiceError if an output is a folder, or its folder does not exist or cannot be written.
+def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
+    """Raise ServiceError if an output is the same file as an input or another output, or cannot be created.
 
-    ``outputs``: what a file is, such as ``OUT``, to its name, as for ``refuse_same_file``.
+    Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` a standard stream.
     """
     for what, name in outputs.items():
         folder = Path(name).resolve().parent
-        if name and Path(name).is_dir():
+        if Path(name).is_dir() and name:
             raise ServiceError(f"{what} {name} is a folder: name a file in it")
-        if name in ("", STANDARD_STREAM) or Path(name).exists():
-            continue
-        if not folder.is_dir():
-            raise ServiceError(f"{what} {name}: the folder {folder} does not exist")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise ServiceError(f"{what} {name}: the folder {folder} cannot be written")
-
-
-def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
-    """Raise ServiceError if an output is the same file as an input or another output, or has no folder.
-
-    Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` the standard stream.
-    """
-    check_folders(outputs)
-    files = [(what, name, _identity(name, 0)) for what, name in inputs.items()]
-    written = [(what, name, _identity(name, 1)) for what, name in outputs.items()]
-    pairs = [(one, other) for one in files for other in written] + list(combinations(written, 2))
-    for (first, name, one), (second, _, other) in pairs:
+        if not os.access(folder, os.W_OK | os.X_OK) and not Path(name).exists():
+            raise ServiceError(f"{what} {name}: the folder {folder} does not exist, or cannot be written")
+    files, written = [[(what, name, _identity(name)) for what, name in each.items()] for each in (inputs, outputs)]
+    for (first, name, one), (second, _, other) in (*product(files, written), *combinations(written, 2)):
         if one is not None and one == other:
             raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
 
 
-def _identity(name: str, standard: int) -> object:
+def _identity(name: str) -> object:
     """Return a value that is equal for two names of the same regular file; None for anything else."""
-    if not name:
+    if name in ("", STANDARD_STREAM):
         return None
     try:
-        status = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)
+        status = os.stat(name)
     except OSError:
-        return None if name == STANDARD_STREAM else os.path.realpath(name)
+        return os.path.realpath(name)
     return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

@@ -16,7 +16,7 @@ from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.errors import did_you_mean
-from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.events import open_events
 from stream_masker.service.formats.wire_format import wire_format
@@ -46,7 +46,7 @@ def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
     with open_events(name, ProduceSection.model_validate(section)) as source:
         if source.kind == "hl7":
             raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
-        events = [line for _, line in islice(source.lines, size)]
+        events = [event.value for event in islice(source.events, size) if event.problem is None]
         return EventSample(events, {"produce": section} if section else {}, is_table=source.kind == "csv")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics import TopicsSection
+from stream_masker.service.configuration.service import TopicsSection
 
 READER_GROUP = "stream-masker-reader"
 """The name that consumers of single partitions give as their group; they join none."""

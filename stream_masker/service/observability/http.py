@@ -24,7 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import read_http_token
+from stream_masker.service.configuration.secret import read_source
 from stream_masker.service.observability.health import Health
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class HttpServer:
     ) -> None:
         section = configuration.http
         self._health, self._registry = health, registry
-        self._token = None if section.token is None else read_http_token(configuration, section.token)
+        self._token = None if section.token is None else read_source(configuration, section.token, "http.token")
         tls = _tls_context(configuration)
         self._scheme = "http" if tls is None else "https"
         address = (section.host, section.port if port is None else port)

@@ -81,10 +81,10 @@ WORKER_METRICS = _declared(
     ("records_skipped_total", Counter, "cause", "Offsets of the input that retention deleted before they were read."),
     ("values_emptied_total", Counter, "", "Values that a treatment of `fields` removed because it does not fit them."),
     (
-        "codes_suppressed_total",
+        "codes_unknown_total",
         Counter,
-        "attribute",
-        "Unknown codes removed from masked records (`unknown: suppress`).",
+        "attribute outcome",
+        "Unknown codes by outcome: suppressed, or generalized to the concept that they begin with.",
     ),
     ("batch_duration_seconds", Histogram, "", "Time to mask, write and commit a batch, in seconds."),
     ("transactions_total", Counter, "outcome", "Transactions by outcome: committed, aborted or unknown."),

@@ -108,7 +108,9 @@ class WorkerReport:
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.add("records_masked_total", written.masked)
         self._metrics.add("values_emptied_total", written.emptied)
-        self._count_by("codes_suppressed_total", "attribute", written.suppressed)
+        for outcome in ("suppressed", "generalized"):
+            for attribute, codes in getattr(written, outcome).items():
+                self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_by("records_rejected_total", "reason", by_reason(written.causes))
         self._health.reason("rejections", self._rejections(written))

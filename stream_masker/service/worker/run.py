@@ -16,7 +16,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
+from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.access import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.clients import (
@@ -70,7 +70,6 @@ def run_worker(
     are gone, or if Kafka refuses the worker.
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
-    warn_about_plain_topics(configuration)
     report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
     report.start()
     partitions = await_brokers(lambda: check_start(configuration), health, liveness.pause)
@@ -192,16 +191,11 @@ def _worker_parts(
 def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
     """Return the function that encodes and seals a block; it returns key and value."""
     seal, secret_id = topic_seal(configuration, configuration.topics.calibration), own_secret_id(configuration)
-    mechanism, taxonomies = masking.mechanism, masking.taxonomies
+    taxonomies, hashed, context = masking.taxonomies, configuration.hash, masking.mechanism.context.fingerprint
 
     def encode(counted: Block) -> tuple[bytes, bytes]:
         block, key = replace(counted, secret_id=secret_id), block_key(counted)
-        value = encode_block(
-            block,
-            taxonomies,
-            configuration=configuration.hash,
-            context=mechanism.context.fingerprint,
-        )
+        value = encode_block(block, taxonomies, configuration=hashed, context=context)
         return key, seal.seal(key, value)
 
     return encode

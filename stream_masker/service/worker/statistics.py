@@ -15,7 +15,7 @@ from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.kafka.reader import READ_MESSAGES, Versions
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import RepeatFilter, describe
-from stream_masker.summary import three_sentences
+from stream_masker.summary import guessed_line, three_sentences
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -62,7 +62,7 @@ class ActiveStatistics:
         self._secret_id = secret_id
         self.version = self._newest = self.published = self.refusals = 0
         self.refused: str | None = None
-        self.other_secret = False
+        self.other_secret = self._told = False
 
     def consider(self, found: list[tuple[int, bytes]]) -> None:
         """Activate the newest version that fits; ``found``: versions with their messages, newest first."""
@@ -86,6 +86,9 @@ class ActiveStatistics:
         log.info("statistics version %d in force%s", version, remark)
         if first:
             log.info("statistics version %d: %s", version, " ".join(self._sentences()))
+        if message.guessed and not self._told:
+            self._told = True
+            log.info(guessed_line(message.guessed))
         return True
 
     def _check(self, version: int, message: StatisticsMessage) -> None:

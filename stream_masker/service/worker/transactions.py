@@ -93,7 +93,8 @@ class TransactionCounts:
     on the masks of a record.
 
     ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
-    of ``fields`` could not treat and removed. ``suppressed``: the unknown codes that were removed, by attribute.
+    of ``fields`` could not treat and removed. ``suppressed``, ``generalized``: the unknown codes that were removed, or
+    masked as the concept that they begin with, by attribute.
     """
 
     records: int = 0
@@ -102,6 +103,7 @@ class TransactionCounts:
     blocks_left_out: int = 0
     emptied: int = 0
     suppressed: Counter[str] = field(default_factory=Counter)
+    generalized: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: TransactionCounts) -> TransactionCounts:
         return TransactionCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
@@ -110,7 +112,8 @@ class TransactionCounts:
     def of(cls, result: Result) -> TransactionCounts:
         size, causes = len(result.offsets), Counter((one.reason, one.field) for one in result.rejected.values())
         masked = sum(result.values[index] is not None for index in range(size) if index not in result.rejected)
-        return cls(size, masked, causes, 0, sum(result.emptied.values()), Counter(result.suppressed))
+        unknown = Counter(result.suppressed), Counter(result.generalized)
+        return cls(size, masked, causes, 0, sum(result.emptied.values()), *unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +346,7 @@ def _slice(result: Result, start: int, end: int) -> Result:
     changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
     changes["rejected"] = {index - start: one for index, one in result.rejected.items() if start <= index < end}
     if end < len(result.offsets):
-        changes |= {"blocks": (), "emptied": {}, "suppressed": {}}
+        changes |= {"blocks": (), "emptied": {}, "suppressed": {}, "generalized": {}}
     return replace(result, **changes)
 
 

@@ -70,13 +70,15 @@ def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
 
 def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     """A defective worker can write any block."""
-    bench = new_bench(internal_topics={"encryption": False})
+    bench = new_bench()
+    seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
     taxonomies, offsets = bench.components.subject.taxonomies, count()
     blocks = [encode_block(one, taxonomies, configuration="0") for one in (block(0), array_block(0, [2, 0, 3]))]
 
     @given(st.data())
     def merge_and_compute(data: st.DataObject) -> None:
-        bench.deliver(next(offsets), data.draw(mutated(data.draw(st.sampled_from(blocks)))))
+        message = data.draw(mutated(data.draw(st.sampled_from(blocks))))
+        bench.calibration.merge(next(offsets), 0, b"", seal.seal(b"", message))
         bench.deliver(last := next(offsets), block(10 * last))
         if (task := bench.calibration.next_task(1e12)) is not None:
             task()
@@ -148,15 +150,22 @@ def test_a_window_that_is_due_goes_before_the_risk_of_the_version_before_it(benc
     assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
 
 
-def test_the_secret_of_workers_becomes_part_of_the_next_version(new_bench: NewBench) -> None:
-    bench = new_bench(secret=None, internal_topics={"encryption": False})
+@pytest.fixture
+def unaware(new_bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> CalibrationBench:
+    """A calibrator that has the secret of the topics, but not the masking secret."""
+    monkeypatch.setenv("OF_TOPICS", "the secret of all processes")
+    return new_bench(secret=None, internal_topics={"secret": {"env": "OF_TOPICS"}})
+
+
+def test_the_secret_of_workers_becomes_part_of_the_next_version(unaware: CalibrationBench) -> None:
+    bench = unaware
     bench.deliver(0, replace(block(0), secret_id="ab" * 8))
     bench.advance(0.0)
     assert [m.secret_id for m in bench.messages] == ["ab" * 8]
 
 
-def test_a_version_with_another_secret_is_published_again(new_bench: NewBench) -> None:
-    bench = new_bench(secret=None, internal_topics={"encryption": False})
+def test_a_version_with_another_secret_is_published_again(unaware: CalibrationBench) -> None:
+    bench = unaware
     bench.deliver(0, block(0))
     bench.advance(0.0)
     bench.deliver(1, replace(block(10), secret_id="ab" * 8))
@@ -194,7 +203,7 @@ def test_few_records_are_not_published(new_bench: NewBench) -> None:
     bench = new_bench(publication={"min_records": 50})
     bench.deliver(0, block(0))
     bench.advance(0.0)
-    assert bench.publisher.published[0].statistics.rollup == {"one": {"a": 1.0}, "two": {"a": 1.0}}
+    assert bench.publisher.published[0].statistics.values == {}
     assert bench.publisher.published[0].means["original"] == {}
 
 

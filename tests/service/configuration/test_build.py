@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from support import examples
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
@@ -79,13 +81,13 @@ class TestPlan:
 
     def test_plan_has_message_noise_key_and_limits(self, build):
         configuration = build(
-            message={"key": "drop", "headers": ["a"]}, noise_key="patient.id", limits={"record_bytes": 9, "depth": 3}
+            message={"key": "drop", "headers": ["a"]}, noise_key="patient.id", limits={"record_bytes": 9}
         )
         plan = build_plan(configuration)
         assert plan.configuration == configuration.hash
         assert plan.message == MessagePolicy(key="drop", headers=("a",))
         assert plan.noise_key == compile_path("patient.id")
-        assert plan.limits == RecordLimits(record_bytes=9, depth=3)
+        assert plan.limits == RecordLimits(record_bytes=9)
 
     def test_label_requires_labels_in_the_ontology(self, build):
         given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))
@@ -137,3 +139,51 @@ def test_a_code_may_have_several_paths(build):
         "before.code",
         ".text beside before.code",
     ]
+
+
+def test_the_plan_of_fhir_messages_lists_the_types_and_keeps_them():
+    plan = build_plan(parse_configuration(fhir_bundle()))
+    assert plan.fhir is not None
+    assert plan.fhir.listed == {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit"}
+    assert not plan.fhir.keeps_others
+    assert plan.noise_key == compile_path("patient")
+    (attribute,) = plan.attributes
+    types = [place.path.text.split(".")[0] for place in attribute.places]
+    assert types == ["Condition", "Encounter", "Claim", "ExplanationOfBenefit"]
+    assert all(place.label.steps[:-1] == place.path.steps[:-1] for place in attribute.places)
+
+
+TYPELESS = "with records: fhir, a path starts with Bundle or a type"
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "said"),
+    [
+        ("fields", {"keep": ["status"]}, f"fields.keep[0]: path 'status': {TYPELESS}"),
+        ("fields", {"references": ["status"]}, f"fields.references[0]: path 'status': {TYPELESS}"),
+        (None, {"noise_key": "subject.reference"}, f"noise_key: path 'subject.reference': {TYPELESS}"),
+        (
+            "attributes",
+            {"label": "Condition.code.text"},
+            "is the label of one path: use a name beside each code, as .text",
+        ),
+        ("attributes", {"label": ".display[0]"}, "'.display[0]' is not allowed: use names, as in .display"),
+        (
+            "fields",
+            {"drop": ["Condition.subject.display"], "references": ["Condition.id", "Condition.subject"]},
+            "fields.drop[0]: 'Condition.subject.display' is inside fields.references[1] 'Condition.subject', of which "
+            "reference and type are left",
+        ),
+    ],
+)
+def test_unclear_paths_of_fhir_messages_are_refused(section, changes, said):
+    content = fhir_bundle()
+    changed = content["attributes"]["diagnosis"] if section == "attributes" else content.get(section, content)
+    changed.update(changes)
+    with pytest.raises(ConfigurationError) as error:
+        parse_configuration(content)
+    assert said in str(error.value)
+
+
+def fhir_bundle():
+    return yaml.safe_load((examples.FOLDER / "fhir-bundle" / "stream-masker.yaml").read_text())

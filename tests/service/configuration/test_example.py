@@ -16,7 +16,7 @@ EXAMPLES = {"ontologies", "attributes", "fields", "mechanism", "noise_key", "pro
 def test_example_is_valid(example):
     configuration = load_configuration(example, {})
     assert list(configuration.attributes) == ["principal", "secondary"]
-    assert configuration.folder == example.parent
+    assert configuration.resolve("a") == example.parent / "a"
 
 
 def test_example_contains_every_key(example):

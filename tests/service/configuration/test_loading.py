@@ -1,4 +1,4 @@
-"""Loading of configuration files, and the errors in a file."""
+"""Loading of configuration files and overrides, and what a loaded configuration tells: its hash, and its text."""
 
 from __future__ import annotations
 
@@ -6,41 +6,27 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import load_configuration, parse_configuration
+from stream_masker.service.configuration.model import REDACTED
 
 SECRET = "hunter2hunter2hunter2"
 
 
-def message(path, environ=None):
+def message(path):
     with pytest.raises(ConfigurationError) as raised:
-        load_configuration(path, environ or {})
+        load_configuration(path, {})
     return str(raised.value)
 
 
 def test_missing_file_is_an_error(tmp_path):
-    assert message(tmp_path / "none.yaml").endswith(
-        "none.yaml: the configuration cannot be read: No such file or directory"
-    )
-
-
-@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
-def test_empty_file_is_an_error(write, text):
-    assert "the configuration is empty: use a mapping with at least ontologies" in message(write(text))
-
-
-@pytest.mark.parametrize("text", ["[1, 2]", SECRET, "3"])
-def test_file_must_be_a_mapping(write, text):
-    said = message(write(text))
-    assert "the configuration is not a mapping" in said
-    assert SECRET not in said
-
-
-def test_file_must_be_utf8(write):
-    assert "is not UTF-8 text (byte 3)" in message(write(b"a: \xff"))
+    assert message(tmp_path / "none.yaml").endswith("the configuration cannot be read: No such file or directory")
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("content", "said"),
     [
+        ("# nothing but a comment\n", "the configuration is empty: use a mapping with at least ontologies"),
+        (SECRET, "the configuration is not a mapping"),
+        (b"a: \xff", "is not UTF-8 text (byte 3)"),
         ("kafka: {\n", "line 2, column 1"),
         ("kafka:\n  a: 1\n b: 2\n", "line 3, column 2"),
         ("a: 1\nb: 2\na: 3\n", "line 3, column 1: duplicate key a"),
@@ -49,17 +35,17 @@ def test_file_must_be_utf8(write):
         ("a: 1\n---\nb: 2\n", "line 2, column 1"),
         ("a: \x00", "not YAML"),
         ("a: " + "[" * 5000, "nested too deeply"),
+        ("1: a\n", "1 is not allowed: use text as a key, in quotes"),
+        *(
+            (f"kafka: {{properties: {{sasl.password: {value}\n", ": line ")
+            for value in (f"*{SECRET}", f"!{SECRET} x", f"!<{SECRET}> x", f"'{SECRET}", f'"{SECRET}\\q"', f"@{SECRET}")
+        ),
     ],
 )
-def test_yaml_error_has_its_position(write, text, place):
-    assert place in message(write(text))
-
-
-@pytest.mark.parametrize(
-    "value", [f"*{SECRET}", f"!{SECRET} x", f"!<{SECRET}> x", f"'{SECRET}", f'"{SECRET}\\q"', f"@{SECRET}"]
-)
-def test_yaml_error_never_quotes_values(write, value):
-    assert SECRET not in message(write(f"kafka:\n  properties:\n    sasl.password: {value}\n"))
+def test_a_faulty_file_is_one_error_without_its_values(write, content, said):
+    found = message(write(content))
+    assert said in found
+    assert SECRET not in found
 
 
 def test_relative_names_resolve_against_the_file(write, example):
@@ -76,12 +62,69 @@ def test_durations_become_seconds(parse, given, seconds):
     assert parse(calibration={"window_age": given}).calibration.window_age == seconds
 
 
+class TestOverrides:
+    def parse(self, data, **variables):
+        return parse_configuration(data, environ={f"STREAM_MASKER__{k}": v for k, v in variables.items()})
+
+    @pytest.mark.parametrize(
+        ("variable", "value", "read", "expected"),
+        [
+            ("HTTP__PORT", "9465", lambda c: c.http.port, 9465),
+            ("HTTP", "{port: 1, host: a}", lambda c: (c.http.port, c.http.host), (1, "a")),
+            ("TOPICS__INPUT", "7", lambda c: c.topics.input, "7"),
+            ("WORKER__INSTANCE", "", lambda c: c.worker.instance, ""),
+            ("MECHANISM__CORRELATED", "false", lambda c: c.mechanism.correlated, False),
+            ("CALIBRATION__WINDOW_AGE", "12h", lambda c: c.calibration.window_age, 43_200.0),
+            ("FIELDS__KEEP", "[age, sex]", lambda c: c.fields.keep, ("age", "sex")),
+            ("ATTRIBUTES__PRINCIPAL__UNKNOWN", "suppress", lambda c: c.attributes["principal"].unknown, "suppress"),
+            ("NOISE_KEY", "patient.id", lambda c: c.noise_key, "patient.id"),
+            ("ONTOLOGIES__NEW__SOURCE", "a.csv", lambda c: c.ontologies["new"].source, "a.csv"),
+            ("KAFKA__PROPERTIES__SASL_PASSWORD", "01", lambda c: c.kafka.properties, {"sasl.password": "01"}),
+        ],
+    )
+    def test_values_become_what_the_key_needs(self, data, variable, value, read, expected):
+        assert read(self.parse(data(), **{variable: value})) == expected
+
+    def test_attribute_names_are_case_insensitive(self, data):
+        given = data(attributes={"MainDiagnosis": {"path": "main", "ontology": "icd"}}, mechanism={"reference": "mean"})
+        parsed = self.parse(given, ATTRIBUTES__MAINDIAGNOSIS__ALPHA="1")
+        assert parsed.attributes["MainDiagnosis"].alpha == 1.0
+
+    @pytest.mark.parametrize(
+        ("variable", "value", "said"),
+        [
+            ("TOPICS__INPTU", "a", "topics.inptu (from STREAM_MASKER__TOPICS__INPTU): unknown key: use input, output,"),
+            ("TOPICS__INPTU", "a", "did you mean 'input'?"),
+            ("FOO", "a", "foo (from STREAM_MASKER__FOO): unknown key: use kafka, topics"),
+            ("HTTP__PORT__X", "1", "http.port (from STREAM_MASKER__HTTP__PORT__X): a mapping of 1 is not allowed"),
+            ("HTTP__", "1", "(from STREAM_MASKER__HTTP__): unknown key: use host, port"),
+            ("ATTRIBUTES__", "1", "(from STREAM_MASKER__ATTRIBUTES__): the key is not allowed"),
+            ("HTTP", "{", "http (from STREAM_MASKER__HTTP): '{' is not allowed: use a mapping"),
+            ("HTTP__PORT", "70000", "http.port (from STREAM_MASKER__HTTP__PORT): '70000' is not allowed"),
+            ("NOISE_KEY__X", "a", "STREAM_MASKER__NOISE_KEY__X: noise_key is not a mapping"),
+            *(
+                (key, value, "")
+                for key, value in (
+                    ("SECRET", SECRET),
+                    ("SECRET__FILE__X", SECRET),
+                    ("KAFKA__PROPERTIES", SECRET),
+                    ("SECRET", f"'{SECRET}"),
+                )
+            ),
+        ],
+    )
+    def test_errors_name_the_variable_and_no_secret(self, data, variable, value, said):
+        with pytest.raises(ConfigurationError) as raised:
+            self.parse(data(), **{variable: value})
+        assert said in str(raised.value)
+        assert SECRET not in str(raised.value)
+
+
 class TestHash:
     @pytest.mark.parametrize(
         "change",
         [
             {"attributes": {"principal": {"alpha": 0.5}}},
-            {"attributes": {"principal": {"missing": "keep"}}},
             {"fields": {"unlisted": "keep"}},
             {"message": {"key": "drop"}},
             {"mechanism": {"candidates": "leaves"}},
@@ -98,7 +141,6 @@ class TestHash:
             {"kafka": {"properties": {"sasl.password": SECRET}}},
             {"secret": {"env": "A"}},
             {"topics": {"input": "admissions"}},
-            {"calibration": {"window_records": 5000}},
             {"worker": {"batch_records": 5}},
             {"attributes": {"principal": {"unknown": "reject"}}},
         ],
@@ -106,7 +148,31 @@ class TestHash:
     def test_hash_ignores_other_sections(self, parse, change):
         assert parse(**change).hash == parse().hash
 
-    def test_hash_depends_on_attribute_order(self, data, parse):
+    def test_hash_depends_on_the_order_of_attributes_and_of_the_context(self, data, parse):
         given = data()
         given["attributes"] = dict(reversed(given["attributes"].items()))
-        assert parse_configuration(given).hash != parse().hash
+        kinds = {"sex": ["F", "M"], "age": [18, 65]}
+        contexts = [kinds, dict(reversed(kinds.items())), {"sex": ["F", "M"]}]
+        transport = {"name": "semantic_transport"}
+        made = [parse(mechanism={**transport, "context": context}, fields={"keep": ["sex"]}) for context in contexts]
+        hashes = {each.hash for each in (parse_configuration(given), parse(), parse(mechanism=transport), *made)}
+        assert len(hashes) == 6
+
+
+HIDDEN = ("sasl.password", "sasl.jaas.config", "ssl.key.pem", "a.property.of.a.later.release")
+SHOWN = ("security.protocol", "sasl.mechanism", "sasl.username", "ssl.ca.location", "linger.ms", "group.id")
+
+
+class TestDisplay:
+    def test_displayed_configuration_is_equivalent(self, example, write):
+        configuration = load_configuration(example, {})
+        again = load_configuration(write(configuration.shown_yaml()), {})
+        assert again.model_dump() == configuration.model_dump()
+        assert again.hash == configuration.hash
+
+    @pytest.mark.parametrize("section", ["kafka", "registry"])
+    def test_only_properties_that_are_known_to_be_no_secrets_are_shown(self, parse, section):
+        given = {"properties": dict.fromkeys((*HIDDEN, *SHOWN), SECRET)}
+        shown = parse(**{"kafka": given} if section == "kafka" else {"format": {"registry": given}}).shown()
+        properties = (shown["kafka"] if section == "kafka" else shown["format"]["registry"])["properties"]
+        assert properties == {**dict.fromkeys(HIDDEN, REDACTED), **dict.fromkeys(SHOWN, SECRET)}

@@ -1,113 +1,165 @@
-"""The sections of the mechanisms: their parameters, defaults and errors."""
+"""The sections of the mechanisms: their parameters, their defaults by the attributes, and what is said about them."""
 
 from __future__ import annotations
 
-from inspect import signature
-from typing import get_args
+from pathlib import Path
+from random import Random
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.schemas import load_schema
 
 from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, noise_levels
-from stream_masker.service.configuration.display import redacted_yaml
-from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
+from stream_masker.service.configuration.build import (
+    build_mechanism,
+    mechanism_line,
+    mechanism_parameters,
+    noise_levels,
+)
+from stream_masker.service.configuration.mechanisms import ELSEWHERE, IN_PYTHON, SECTIONS
 
-FROM_ELSEWHERE = {
-    "parameters",
-    "taxonomies",
-    "alpha",
-    "group_records",
-    "window",
-    "window_age",
-    "rollup_depth",
-    "seed",
-}
-"""Constructor parameters that come from other sections of the configuration."""
-
-SECTIONS: dict[str, type[MechanismSection]] = {
-    option.model_fields["name"].annotation.__args__[0]: option for option in get_args(get_args(MechanismSettings)[0])
-}
+SECRET = bytes(range(32))
+CODES = {"flat": ["a", "b", "c", "d"], "other": ["x", "y", "z"]}
+SCALAR = {"path": "main", "ontology": "flat"}
+ANOTHER = {"path": "side", "ontology": "flat"}
+THIRD = {"path": "third", "ontology": "other"}
+ARRAY = {"path": "others[*]", "ontology": "flat"}
+SECOND_ARRAY = {"path": "more[*]", "ontology": "flat"}
 
 
-def test_every_mechanism_has_a_section():
-    assert SECTIONS.keys() == MECHANISMS.keys()
+def parse_attributes(*attributes, **sections):
+    data = {
+        "ontologies": {name: {"source": f"{name}.csv"} for name in {each["ontology"] for each in attributes}},
+        "attributes": {f"a{i}": attribute for i, attribute in enumerate(attributes)},
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        **sections,
+    }
+    return parse_configuration(data, folder=Path(__file__).parent)
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_section_matches_the_constructor(name):
-    wanted = {key: p.default for key, p in signature(MECHANISMS[name]).parameters.items() if key not in FROM_ELSEWHERE}
-    section = SECTIONS[name].model_fields
-    assert [key for key in section if key not in ("name", "alpha")] == list(wanted)
-    for key, default in wanted.items():
-        by_attributes = name == "semantic_noise" and key in {"correlated", "reference"}
-        assert (None if by_attributes else section[key].default) == default, key
-
-
-@pytest.mark.parametrize("name", SECTIONS)
-def test_name_alone_builds_the_mechanism(name, parse):
-    made = build_mechanism(parse(mechanism={"name": name}), bytes(16))
-    assert (made.name, made.attributes) == (name, ("principal", "secondary"))
-
-
-def test_message_schemas_list_every_mechanism():
+def test_every_mechanism_has_a_section_and_is_in_the_schemas_of_messages():
     version = load_schema("statistics")["properties"]
     headers = load_schema("masked-event")["properties"]["headers"]["properties"]
     enumerations = [
+        SECTIONS,
         version["mechanism"]["enum"],
         version["snapshot"]["properties"]["mechanism"]["enum"],
         headers["stream-masker-mechanism"]["enum"],
     ]
-    assert [sorted(names) for names in enumerations] == [sorted(MECHANISMS)] * 3
+    assert [sorted(names) for names in enumerations] == [sorted(MECHANISMS)] * 4
 
 
-def test_hash_covers_the_context_and_its_order(parse):
-    def hash_of(**given: object) -> str:
-        fields = {"fields": {"keep": ["sex", "age"]}}
-        return parse(mechanism={"name": "semantic_transport", **given}, **fields).hash
-
-    kinds = {"sex": ["F", "M"], "age": [18, 65]}
-    given = [{}, {"context": kinds}, {"context": dict(reversed(kinds.items()))}, {"context": {"sex": ["F", "M"]}}]
-    assert len({hash_of(**each) for each in given}) == len(given)
-    assert hash_of(certainty=0.5) == hash_of() != hash_of(certainty=0.4)
-
-
-def test_only_noise_is_to_increase_the_variance(parse):
-    """Semantic transport keeps sVar, and α is only its distance."""
-    transport = parse(mechanism={"name": "semantic_transport"})
-    assert noise_levels(transport) == {"principal": 0.0, "secondary": 0.0}
-    noise = parse(mechanism={"name": "semantic_noise"})
-    assert noise_levels(noise) == {"principal": 1.0, "secondary": 1.0}
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_has_the_parameters_of_the_constructor_and_its_name_is_enough(name, parse):
+    elsewhere, given = ELSEWHERE | IN_PYTHON, own_first(MECHANISMS[name].parameters_type)
+    wanted = {each.name: each.default for each in given if each.name not in elsewhere}
+    section = dict(SECTIONS[name].model_fields)
+    del section["name"]
+    assert {key: field.default for key, field in section.items()} == wanted
+    configuration = parse(mechanism={"name": name})
+    assert parse_configuration(yaml.safe_load(configuration.shown_yaml())) == configuration
+    made = build_mechanism(configuration, bytes(16))
+    assert (made.name, made.attributes) == (name, ("principal", "secondary"))
 
 
-class TestProblems:
-    @pytest.mark.parametrize("name", [7, [], "x"])
-    def test_invalid_name_is_an_error(self, problems, name):
-        (problem,) = problems(mechanism={"name": name})
-        assert problem.startswith("mechanism.name: ")
-        assert "is not allowed: use semantic_noise, " in problem
+@pytest.mark.parametrize(
+    ("attributes", "correlated", "reference"),
+    [
+        ([SCALAR], False, "mean"),
+        ([ARRAY], False, "mean"),
+        ([SCALAR, ANOTHER], True, "pair"),
+        ([SCALAR, ARRAY], True, "pair"),
+        ([SCALAR, ANOTHER | {"root": "b"}], True, "mean"),
+        ([SCALAR, THIRD], True, "mean"),
+        ([SCALAR, ANOTHER, THIRD], True, "mean"),
+        ([SCALAR, ARRAY, SECOND_ARRAY], False, "mean"),
+    ],
+)
+@pytest.mark.parametrize("section", [{}, {"mechanism": {"distance": "log_taxonomic"}}])
+def test_semantic_noise_is_the_default_and_depends_on_the_attributes(attributes, correlated, reference, section):
+    configuration = parse_attributes(*attributes, **section)
+    chosen = mechanism_parameters(configuration)
+    assert (chosen["correlated"], chosen["reference"]) == (correlated, reference)
+    assert (chosen["rounding"], chosen["candidates"]) == ("calibrated", "observed")
+    assert set(chosen["alpha"].values()) == {1.0}
+    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
 
-    def test_key_of_another_mechanism_is_an_error(self, problems):
-        assert problems(mechanism={"name": "rank_swapping", "correlated": True}) == [
-            "mechanism.correlated: unknown key: use name, k, multivariate, intervals or distance"
-        ]
-        assert problems(mechanism={"multivariate": True})[0].startswith(
-            "mechanism.multivariate: unknown key: use name, preset, correlated"
-        )
 
-    def test_noise_level_for_a_mechanism_without_noise_is_an_error(self, problems):
-        assert problems(mechanism={"name": "rank_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
-            "attributes.principal.alpha: rank_swapping has no noise level: remove it"
-        ]
+@pytest.mark.parametrize(
+    ("preset", "rounding", "candidates", "alpha"),
+    [("paper", "ceil", "all", 0.3), ("strong", "ceil", "leaves", 1.0)],
+)
+def test_a_preset_has_other_defaults(preset, rounding, candidates, alpha):
+    configuration = parse_attributes(SCALAR, ANOTHER | {"alpha": 0.5}, mechanism={"preset": preset})
+    chosen = mechanism_parameters(configuration)
+    assert (chosen["rounding"], chosen["candidates"], chosen["reference"]) == (rounding, candidates, "pair")
+    assert chosen["alpha"] == {"a0": alpha, "a1": 0.5}
+    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
 
-    @pytest.mark.parametrize("name", SECTIONS)
-    def test_displayed_configuration_can_be_parsed_again(self, name, parse):
-        configuration = parse(mechanism={"name": name})
-        assert parse_configuration(yaml.safe_load(redacted_yaml(configuration))) == configuration
 
-    def test_parameter_that_the_constructor_rejects_is_an_error(self, parse):
-        with pytest.raises(ConfigurationError, match=r"^mechanism: .*k"):
-            build_mechanism(parse(mechanism={"name": "microaggregation", "k": 500_000}), bytes(16))
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"rounding": "ceil"}, "'ceil' is not allowed with candidates='observed': few concepts"),
+        ({"preset": "paper", "candidates": "observed"}, "'ceil' is not allowed with candidates='observed': few"),
+        ({"name": "microaggregation", "k": 500_000}, r"^mechanism: .*k"),
+    ],
+)
+def test_what_the_constructor_rejects_is_an_error(section, said):
+    with pytest.raises(ConfigurationError, match=said):
+        build_mechanism(parse_attributes(SCALAR, mechanism=section), SECRET)
+
+
+@pytest.mark.parametrize(
+    ("section", "line", "levels"),
+    [
+        (
+            {},
+            "semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, alpha 0.7 of a0, "
+            "1 of a1)",
+            {"a0": 0.7, "a1": 1.0},
+        ),
+        (
+            {"name": "semantic_transport", "sensitive": {"hiv": 0.3}, "context": {"sex": ["F", "M"]}},
+            "semantic_transport (alpha 0.7 of a0, 1 of a1, certainty 0.5, sensitive hiv, context sex)",
+            {"a0": 0.0, "a1": 0.0},
+        ),
+    ],
+)
+def test_the_mechanism_is_described_and_only_noise_increases_the_variance(section, line, levels):
+    kept = {"keep": ["sex"], "unlisted": "drop"}
+    configuration = parse_attributes(SCALAR | {"alpha": 0.7}, ANOTHER, mechanism=section, fields=kept)
+    assert mechanism_line(configuration) == f"mechanism: {line}"
+    assert noise_levels(configuration) == levels
+
+
+ATTRIBUTES = st.lists(st.tuples(st.sampled_from(["flat", "other"]), st.booleans()), min_size=1, max_size=4)
+
+
+@given(attributes=ATTRIBUTES, seed=st.integers(0, 1000))
+@settings(max_examples=30)
+def test_the_default_masks_records_of_any_attributes(attributes, seed):
+    sections = [{"path": f"p{i}{'[*]' if array else ''}", "ontology": o} for i, (o, array) in enumerate(attributes)]
+    mechanism = build_mechanism(parse_attributes(*sections), SECRET)
+    generator, kinds = Random(seed), dict(zip(mechanism.attributes, attributes, strict=True))
+
+    def drawn(ontology, array):
+        codes = CODES[ontology]
+        return generator.choices(codes, k=generator.randrange(3)) if array else generator.choice(codes)
+
+    records = [{name: drawn(*kind) for name, kind in kinds.items()} for _ in range(120)]
+    mechanism.learn_many(records, time=0.0)
+    mechanism.calibrate()
+    masked = mechanism.mask_many(records, keys=[b"%d" % i for i in range(120)])
+    assert masked != records
+    for before, after in zip(records, masked, strict=True):
+        for name, value in after.items():
+            ontology, array = kinds[name]
+            assert set(value if array else [value]) <= set(CODES[ontology])
+            assert len(value if array else "1") == (len(before[name]) if array else 1)

@@ -8,12 +8,11 @@ from itertools import pairwise
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.seal import SealError
+from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.secret import (
     own_secret_id,
     read_secret,
-    read_topic_secrets,
     required_secret_id,
     secret_id,
     topic_seal,
@@ -109,10 +108,8 @@ def written_files(folder, **files: bytes) -> None:
 
 
 def test_topics_have_the_secret_of_the_noise_by_default(from_file):
-    configuration = from_file(SECRET)
-    assert read_topic_secrets(configuration) == [SECRET]
-    seal = topic_seal(configuration, "statistics")
-    assert seal.open(b"1", seal.seal(b"1", b"{}")) == b"{}"
+    seal = topic_seal(from_file(SECRET), "statistics")
+    assert TopicSeal("statistics", [SECRET]).open(b"1", seal.seal(b"1", b"{}")) == b"{}"
     assert len(seal.key_ids) == 1
 
 
@@ -137,11 +134,4 @@ def test_rotation_in_the_documented_order(data, tmp_path):
 
 def test_encryption_needs_a_secret(parse):
     with pytest.raises(ConfigurationError, match=r"use secret or internal_topics\.secret, with file or env"):
-        read_topic_secrets(parse())
-    assert read_topic_secrets(parse(internal_topics={"encryption": False})) == []
-
-
-@pytest.mark.parametrize("section", [{"secret": {}}, {"previous_secrets": [{"file": "a", "env": "b"}]}])
-def test_each_secret_of_the_topics_has_one_source(parse, section):
-    with pytest.raises(ConfigurationError, match=r"internal_topics\..*use exactly one of file and env"):
-        parse(internal_topics=section)
+        topic_seal(parse(), "statistics")

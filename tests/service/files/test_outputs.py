@@ -48,12 +48,9 @@ def test_a_file_appears_when_it_is_complete_and_keeps_its_mode(tmp_path):
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
-def test_a_new_file_is_for_its_owner_only_unless_it_holds_no_values(tmp_path):
-    (tmp_path / "usual").write_text("")
+def test_a_new_file_is_for_its_owner_only(tmp_path):
     write_text(str(tmp_path / "values"), "text")
-    write_text(str(tmp_path / "report"), "text", private=False)
     assert stat.S_IMODE((tmp_path / "values").stat().st_mode) == 0o600
-    assert (tmp_path / "report").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_a_link_is_kept_and_its_file_replaced(tmp_path):

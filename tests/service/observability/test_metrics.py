@@ -110,7 +110,7 @@ LABEL_VALUES = {
     "second": {*ATTRIBUTES},
     "partition": {str(partition) for partition in PARTITIONS},
     "reason": {*Reason, *HoldReason},
-    "outcome": {*TransactionOutcome, "merged", "refused"},
+    "outcome": {*TransactionOutcome, "merged", "refused", "suppressed", "generalized"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline", "expected"},

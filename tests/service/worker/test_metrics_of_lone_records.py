@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -24,7 +26,7 @@ from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.run import block_encoder
 from stream_masker.service.worker.transactions import Outputs, Transactions
 
-RECORDS = 1_000
+RECORDS = 400
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
 
 
@@ -87,12 +89,13 @@ def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:
         topics={"input": "in"},
         attributes={"a": {"path": "code", "ontology": "small", "alpha": 1.0}},
         mechanism={"name": "semantic_transport"},
+        calibration={"min_records": RECORDS},
     )
     configuration = load_configuration(path, {})
     codes = np.random.default_rng(7).choice(LEAVES[::12], RECORDS)
     events = [orjson.dumps({"code": str(code)}) for code in codes]
     masking = Masking(configuration)
-    masking.restore(FileMasking(configuration).snapshot(list(enumerate(events))))
+    masking.restore(FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(events))))
     return masking, events
 
 

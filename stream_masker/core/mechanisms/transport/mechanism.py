@@ -8,19 +8,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import MethodCard, Record
-from stream_masker.core.mechanisms.options import MAX_ALPHA, MIN_ALPHA, Parameters, checked_alpha, parameter
-from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, AttributeLaw, Maps, PairLaw
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.encoding import Record
+from stream_masker.core.mechanisms.parameters import (
+    MAX_ALPHA,
+    MIN_ALPHA,
+    MethodCard,
+    Parameters,
+    parameter,
+    per_attribute,
+)
+from stream_masker.core.mechanisms.transport.fit import Values
+from stream_masker.core.mechanisms.transport.model import FORMAT, Maps
 from stream_masker.core.mechanisms.transport.strata import Settings, Strata
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
-from stream_masker.core.risk.law import Channel, MaskLaw, OutputClasses, Tuples
+from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics.counts import Counts
@@ -71,7 +78,7 @@ class TransportParameters(Parameters):
     )
 
 
-class SemanticTransport(WindowedMechanism[Maps]):
+class SemanticTransport(Mechanism):
     """Moves records by a random map that keeps the law of the window, and promises something about every record.
 
     The attacker knows the mechanism, its parameters, the published version, how often every code and every linked pair
@@ -112,7 +119,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
     )
 
     parameters_type = TransportParameters
-    parameters: TransportParameters
 
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
@@ -121,7 +127,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         for name in known.names:
             if name in self._attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        alpha = tuple(checked_alpha(given.alpha, self._attributes).values())
+        alpha = tuple(per_attribute("alpha", given.alpha, self._attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
         self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
 
@@ -139,7 +145,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         Raises StatisticsError before the first statistics, and for lists if there were none in their window. Raises
         ParameterError if the batch has other attributes, another size than the keys, or a noise level of its own.
         """
-        maps = self._prepared_statistics()
+        maps: Maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
         return maps.mask(batch if self.context else replace(batch, context=None), words)
@@ -158,32 +164,17 @@ class SemanticTransport(WindowedMechanism[Maps]):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them.
 
-        A value that the window does not have is masked as often by each map as any other one. One that the drawn masks
-        of the root leave out, for lists, gets the chances of all values.
+        A value that the window does not have gets those of the nearest one. One that the drawn masks of the root leave
+        out, for lists, gets the chances of all values.
         """
-        sides = self._prepared_statistics().sides(j)
-        positions = np.unique(np.concatenate([side.values.positions for side in sides]))
-        rows, unseen = np.zeros((2, values.size, positions.size))
-        for side in sides:
-            own, joint = side.values.indices(values), side.joint()
-            prior = joint.sum(axis=1)
-            given = np.where(prior[own, None] > 0.0, joint[own], joint.sum(axis=0))
-            given /= given.sum(axis=1, keepdims=True)
-            known = located(side.values.positions, values)[1]
-            places = np.searchsorted(positions, side.values.positions)
-            rows[:, places] += given * (side.records * prior[own] * known)[:, None]
-            unseen[:, places] += given * side.records
-        rows = np.where(rows.any(axis=1, keepdims=True), rows, unseen)
-        classes = OutputClasses.of_values(positions, len(self._distances[j].taxonomy))
+        law = self._prepared_statistics().law(j)
+        own = Values.of(self._distances[j], law.positions).indices(values)
+        rows = np.where(law.joint[own].any(axis=1, keepdims=True), law.joint[own], law.joint.sum(axis=0))
+        classes = OutputClasses.of_values(law.positions, len(self._distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
-        (found,) = self._prepared_statistics().maps(EVERY, 0) or (None,)
-        if self.context or found is None or found.attributes != tuples.attributes:
-            return None
-        rows, columns = (v.indices(codes) for v, codes in zip(found.values, tuples.codes, strict=True))
-        return PairLaw(found, rows, columns)
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> None:
+        """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
         self._known_counts()
@@ -194,7 +185,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         maps = self._prepared_statistics()
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
-            law = AttributeLaw.of(maps.sides(j))
+            law = maps.law(j)
             joint, positions = law.joint, law.positions
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
@@ -202,7 +193,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
             record[name] = disclosure(distance.taxonomy, positions, prior, blocks, 0.0, drawn, law.greatest)
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
-        return Risk(value, record, unchanged, maps.unchanged, rmse)
+        return Risk(value, record, unchanged, None, rmse)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return Strata(self._settings, counts, np.diag(statistics.covariance)).model()
@@ -226,7 +217,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         super().learn_many(given, keys=keys, time=time)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
-        """Encode records, with their context. See ``WindowedMechanism``."""
+        """Encode records, with their context. See ``Mechanism``."""
         given = self._as_records(records)
         batch, context = super().encode(given), self.context
         if not context:

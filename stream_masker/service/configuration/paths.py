@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fhir import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
 from stream_masker.pipeline.hl7v2 import hl7_path, kept_paths
 from stream_masker.pipeline.paths import NameStep, Path, alternatives, compile_path
 from stream_masker.pipeline.plan import Place
-from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.errors import Location, Problem, format_location
+from stream_masker.service.configuration.masking import AttributeSection
 from stream_masker.service.configuration.model import Configuration
+
+POSITION = "position"
+"""The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
+
+FIELD_TREATMENTS = ("keep", "drop", "pseudonymize", "references", "generalize", "shift", "constant")
+"""The keys of ``fields`` that hold paths, as a list or as the keys of a mapping."""
+
+WHOLE = ("keep", "drop")
+"""The treatments of whole segments and fields of HL7 v2 messages."""
 
 
 def field_path(configuration: Configuration, text: str, *, whole: bool = False) -> Path:
@@ -58,6 +66,10 @@ def label_path(configuration: Configuration, attribute: AttributeSection, code: 
     if attribute.label is None:
         return None
     if not attribute.label.startswith(".") or configuration.records == "hl7v2":
+        if attribute.also or alternatives(attribute.path)[1:]:
+            raise ConfigurationError(
+                f"{attribute.label!r} is the label of one path: use a name beside each code, as .text"
+            )
         return field_path(configuration, attribute.label)
     beside = compile_path(f"code{attribute.label}").steps[1:]
     if any(not isinstance(step, NameStep) for step in beside):
@@ -69,36 +81,26 @@ def fhir_types(configuration: Configuration) -> FhirTypes | None:
     """Return the types of resources that the paths of a configuration name; None if messages are not FHIR."""
     if configuration.records != "fhir":
         return None
-    listed = {type_of_path(compile_path(text)) for text in _path_texts(configuration)} - {BUNDLE}
+    listed = {type_of_path(compile_path(text)) for text in _written_texts(configuration)} - {BUNDLE}
     return FhirTypes(frozenset(listed), configuration.fields.unlisted == "keep")
 
 
 def type_paths(configuration: Configuration) -> tuple[Path, ...]:
     """Return the paths that are kept so that a message is valid: the types of FHIR resources, the header of HL7 v2."""
     if configuration.records == "hl7v2":
-        return tuple(kept_paths([text[:3] for text in _path_texts(configuration)]))
+        return tuple(kept_paths([text[:3] for text in _written_texts(configuration)]))
     types = fhir_types(configuration)
     if types is None:
         return ()
     return TYPE_PATH, *(fhir_path(compile_path(f"{kind}.resourceType")) for kind in sorted(types.listed))
 
 
-def _path_texts(configuration: Configuration) -> Iterator[str]:
+def _written_texts(configuration: Configuration) -> Iterator[str]:
+    """Yield the paths of everything that a masked message has."""
     for attribute in configuration.attributes.values():
         yield from (*alternatives(attribute.path), *attribute.also, *attribute.copies)
-    fields = configuration.fields
-    yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references)
-    yield from (*fields.pseudonyms, *fields.generalize, *fields.shift, *fields.constant)
-
-
-LocatedPaths: TypeAlias = Mapping[Location, Path]
-
-POSITION = "position"
-"""The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
-
-FIELD_LISTS = ("keep", "drop", "pseudonymize", "references")
-WHOLE = ("keep", "drop")
-FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
+    for treatment in FIELD_TREATMENTS:
+        yield from getattr(configuration.fields, treatment)
 
 
 def path_problems(configuration: Configuration) -> list[Problem]:
@@ -108,76 +110,65 @@ def path_problems(configuration: Configuration) -> list[Problem]:
     """
     paths: dict[Location, Path] = {}
     problems: list[Problem] = []
-    for location, read in _path_readers(configuration):
+    for location, read in _readers(configuration):
         try:
-            paths[location] = read()
+            if (path := read()) is not None:
+                paths[location] = path
         except ConfigurationError as error:
             problems.append((location, str(error)))
     return problems or [*_masked_fields(paths), *_fields_in_references(paths)]
 
 
-def _path_readers(configuration: Configuration) -> Iterator[tuple[Location, Callable[[], Path]]]:
+def _readers(configuration: Configuration) -> Iterator[tuple[Location, Callable[[], Path | None]]]:
     """Yield the location of every configured path, with a function that reads it."""
     for name, attribute in configuration.attributes.items():
-        for rest, read in _attribute_path_readers(configuration, attribute):
-            yield ("attributes", name, *rest), read
-    for kind in FIELD_LISTS:
-        for i, text in enumerate(getattr(configuration.fields, kind)):
-            yield ("fields", kind, i), partial(field_path, configuration, text, whole=kind in WHOLE)
-    for kind in FIELD_MAPPINGS:
-        for text in getattr(configuration.fields, kind):
-            yield ("fields", kind, text), partial(field_path, configuration, text)
-    if configuration.noise_key != POSITION:
-        yield ("noise_key",), partial(key_path, configuration, configuration.noise_key)
-    if configuration.groups.unit is not None:
-        yield ("groups", "unit"), partial(key_path, configuration, configuration.groups.unit)
-    for text in getattr(configuration.mechanism, "context", None) or ():
-        yield ("mechanism", "context", text), partial(key_path, configuration, text)
+        first, *others = alternatives(attribute.path)
+        lists = {"also": attribute.also, "copies": attribute.copies, "path": others}
+        yield ("attributes", name, "path"), partial(field_path, configuration, first)
+        for key, texts in lists.items():
+            for i, text in enumerate(texts):
+                yield ("attributes", name, key, i), partial(field_path, configuration, text)
+        yield ("attributes", name, "label"), partial(_label, configuration, attribute, first)
+    for treatment in FIELD_TREATMENTS:
+        given = getattr(configuration.fields, treatment)
+        for i, text in enumerate(given):
+            place = text if isinstance(given, Mapping) else i
+            yield (
+                ("fields", treatment, place),
+                partial(field_path, configuration, text, whole=treatment in WHOLE),
+            )
+    context = getattr(configuration.mechanism, "context", None) or ()
+    keys: dict[Location, str | None] = {("mechanism", "context", text): text for text in context}
+    keys |= {("noise_key",): configuration.noise_key, ("groups", "unit"): configuration.groups.unit}
+    for location, path in keys.items():
+        if path is not None and path != POSITION:
+            yield location, partial(key_path, configuration, path)
 
 
-def _attribute_path_readers(
-    configuration: Configuration, attribute: AttributeSection
-) -> Iterator[tuple[Location, Callable[[], Path]]]:
-    for i, text in enumerate(alternatives(attribute.path)):
-        yield ("path", i) if i else ("path",), partial(field_path, configuration, text)
-    for i, text in enumerate(attribute.also):
-        yield ("also", i), partial(field_path, configuration, text)
-    if attribute.label is not None:
-        yield ("label",), partial(_label, configuration, attribute, alternatives(attribute.path)[0])
-    for i, copy in enumerate(attribute.copies):
-        yield ("copies", i), partial(field_path, configuration, copy)
+def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path | None:
+    return label_path(configuration, attribute, field_path(configuration, code))
 
 
-def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:
-    path = label_path(configuration, attribute, field_path(configuration, code))
-    several = attribute.also or alternatives(attribute.path)[1:]
-    if path is None or (several and not str(attribute.label).startswith(".")):
-        raise ConfigurationError(f"{attribute.label!r} is the label of one path: use a name beside each code, as .text")
-    return path
-
-
-def _masked_fields(paths: LocatedPaths) -> Iterator[Problem]:
+def _masked_fields(paths: Mapping[Location, Path]) -> Iterator[Problem]:
     masked = {location: path for location, path in paths.items() if location[0] == "attributes"}
     for location, path in paths.items():
-        owners = [
-            masked_location
-            for masked_location, other in masked.items()
-            if location[0] == "fields" and (path.may_meet(other) if location[1] == "keep" else path == other)
-        ]
-        if owners:
+        if location[0] != "fields":
+            continue
+        meets = path.may_meet if location[1] == "keep" else path.__eq__
+        owner = next((at for at, other in masked.items() if meets(other)), None)
+        if owner is not None:
             yield (
                 location,
-                f"{path.text!r} contains {format_location(owners[0])}, which is masked: list only the fields beside it",
+                f"{path.text!r} contains {format_location(owner)}, which is masked: list only the fields beside it",
             )
 
 
-def _fields_in_references(paths: LocatedPaths) -> Iterator[Problem]:
+def _fields_in_references(paths: Mapping[Location, Path]) -> Iterator[Problem]:
     """Yield the fields inside a Reference, which would be left empty: longer paths decide what becomes of its parts."""
     references = [(location, path) for location, path in paths.items() if location[:2] == ("fields", "references")]
     for location, path in paths.items():
         for reference, outer in references:
-            inside = location[0] == "fields" and len(path.steps) > len(outer.steps) and path.may_meet(outer)
-            if inside:
+            if location[0] == "fields" and len(path.steps) > len(outer.steps) and path.may_meet(outer):
                 yield (
                     location,
                     f"{path.text!r} is inside {format_location(reference)} {outer.text!r}, of which reference and type "

@@ -1,4 +1,4 @@
-"""Parquet files as events: rows as lines of JSON, and masked lines as rows of the same types again."""
+"""Parquet files as events: rows become lines of JSON, and masked lines become rows of the same types again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import orjson
 
 from stream_masker.errors import ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue
-from stream_masker.pipeline.plan import Plan
-from stream_masker.service.files.inputs import InputFile, NumberedLine, WriteLine
+from stream_masker.service.files.inputs import FileEvent, InputFile
+from stream_masker.service.files.outputs import WriteLine
 
 ROW_GROUP: Final = 50_000
 
@@ -27,16 +27,16 @@ class ParquetTable:
 
     kind = "parquet"
 
-    def __init__(self, source: InputFile) -> None:
+    def __init__(self, file: InputFile) -> None:
         try:
             self._arrow, self._parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
         except ModuleNotFoundError:
             raise ServiceError(f"Parquet needs pyarrow: {installation_of('parquet')}") from None
-        is_plain = source.stream is source.raw and source.raw.seekable()
         try:
-            self._file = self._parquet.ParquetFile(source.raw if is_plain else io.BytesIO(source.stream.read()))
+            stream = file.stream if file.stream.seekable() else io.BytesIO(file.stream.read())
+            self._file = self._parquet.ParquetFile(stream)
         except (OSError, self._arrow.ArrowException) as error:
-            raise ServiceError(f"{source.name} cannot be read as Parquet ({type(error).__name__})") from None
+            raise ServiceError(f"{file.name} cannot be read as Parquet ({type(error).__name__})") from None
         self._schema = self._file.schema_arrow
 
     @property
@@ -50,28 +50,28 @@ class ParquetTable:
             return {field.name: self._probe(field.type) for field in kind}
         return [self._probe(kind.value_type)] if types.is_list(kind) or types.is_large_list(kind) else "value"
 
-    def lines(self) -> Iterator[NumberedLine]:
-        """Yield the rows as lines of JSON with their numbers; fields without a value are left out."""
+    def events(self) -> Iterator[FileEvent]:
+        """Yield the rows as lines of JSON; fields without a value are left out."""
         names, number = self._schema.names, 0
         for batch in self._file.iter_batches():
             columns = [(column.cast("string") if self._is_text(column.type) else column) for column in batch.columns]
             for row in zip(*(column.to_pylist() for column in columns), strict=True):
                 number += 1
                 event = {name: cell for name, cell in zip(names, row, strict=True) if cell is not None}
-                yield number, orjson.dumps(event, default=str)
+                yield FileEvent(number, orjson.dumps(event, default=str))
 
     def _is_text(self, kind: Any) -> bool:
+        """Return whether values of a type are texts in JSON."""
         types = self._arrow.types
         return bool(types.is_temporal(kind) or types.is_decimal(kind))
 
     @contextmanager
-    def writer(self, stream: BinaryIO, columns: Mapping[str, bool], plan: Plan) -> Iterator[WriteLine]:
+    def writer(self, stream: BinaryIO, columns: Mapping[str, bool]) -> Iterator[WriteLine]:
         """Give a function that adds a masked line to the file; rows are written in groups.
 
         columns: the names of those to write, and whether their values become texts.
         """
-        kinds = [self._type(name, is_text) for name, is_text in columns.items()]
-        schema = self._arrow.schema(list(zip(columns, kinds, strict=True)))
+        schema = self._arrow.schema([(name, self._type(name, is_text)) for name, is_text in columns.items()])
         rows: list[dict[str, JsonValue]] = []
         with self._parquet.ParquetWriter(stream, schema) as file:
 
@@ -85,20 +85,20 @@ class ParquetTable:
             file.write_table(self._table(rows, schema))
 
     def _type(self, name: str, is_text: bool) -> Any:
-        """Return the type of a column in the output: its own, unless masking or pseudonyms change it."""
+        """Return the type of a column in the output: its own, unless its values become texts."""
         kind = self._schema.field(name).type
         if is_text:
             return self._arrow.string()
         return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
 
     def _table(self, rows: Sequence[Mapping[str, JsonValue]], schema: Any) -> Any:
-        arrays = [self._array(field.name, [row.get(field.name) for row in rows], field.type) for field in schema]
+        """Return rows as a table of a schema, whose dates and decimals are texts in the rows."""
+        arrays = []
+        for field in schema:
+            kind = self._arrow.string() if self._is_text(field.type) else field.type
+            try:
+                arrays.append(self._arrow.array([row.get(field.name) for row in rows], kind).cast(field.type))
+            except self._arrow.ArrowException as error:
+                text = f"column {field.name!r} cannot be written as {field.type} ({type(error).__name__})"
+                raise ServiceError(text) from None
         return self._arrow.table(arrays, schema=schema)
-
-    def _array(self, name: str, values: list[JsonValue], kind: Any) -> Any:
-        try:
-            if self._is_text(kind):
-                return self._arrow.array(values, self._arrow.string()).cast(kind)
-            return self._arrow.array(values, kind)
-        except self._arrow.ArrowException as error:
-            raise ServiceError(f"column {name!r} cannot be written as {kind} ({type(error).__name__})") from None

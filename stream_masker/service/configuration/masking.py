@@ -1,4 +1,4 @@
-"""The configuration sections of fields that are not attributes, and of the files that events are read from."""
+"""The configuration sections of what is masked: ontologies, attributes, other fields, and how files are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,73 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag
 
-from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, PositiveInt, Section, by_key
+from stream_masker.service.configuration.base import (
+    Alpha,
+    FieldPath,
+    NameText,
+    NonEmptyText,
+    PositiveInt,
+    Section,
+    by_key,
+)
+
+
+class OntologySection(Section):
+    """An ontology that is loaded from a source."""
+
+    source: NonEmptyText = Field(
+        description="`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, "
+        ".tsv, .obo, .json (OBO Graphs, FHIR CodeSystem or ValueSet), .xml (ClaML) or .owl file, optionally with .gz; "
+        "or a SNOMED CT RF2 release (its folder or its .zip file).",
+    )
+
+
+class AttributeSection(Section):
+    """An attribute to mask: the codes of an ontology."""
+
+    path: FieldPath = Field(
+        description="The path of the code. A path with [*] makes it an array attribute. Of several paths, as in "
+        "`after.code | before.code`, the first one with a code counts, and all get its mask.",
+    )
+    label: FieldPath | None = Field(
+        default=None,
+        description="The path of the code's label, which is replaced by the masked concept's label; `.display` is the "
+        "member `display` beside each code. Default: no label.",
+    )
+    also: tuple[FieldPath, ...] = Field(
+        default=(),
+        description="Further paths of codes of an array attribute. Equal codes of a record have the same mask.",
+    )
+    copies: tuple[FieldPath, ...] = Field(
+        default=(), description="The paths of copies of the code, which are replaced by the same masked code."
+    )
+    ontology: NameText = Field(description="The attribute's ontology: one of the names in `ontologies`.")
+    root: NonEmptyText | None = Field(
+        default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
+    )
+    alpha: Alpha | None = Field(
+        default=None,
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
+        "in [0.01, 10]. Default: 1, with `preset: paper` 0.3.",
+    )
+    unknown: Literal["reject", "ancestor", "suppress"] = Field(
+        default="reject",
+        description="A code that is not a concept: reject the record (`reject`), use its longest known "
+        "prefix (`ancestor`), or remove the code (`suppress`).",
+    )
+    missing: Literal["reject", "keep"] = Field(
+        default="reject",
+        description="A record without the attribute, or with null or an empty text in its place: reject it "
+        "(`reject`), or mask its other attributes and write null in its place (`keep`).",
+    )
+    mapping: NonEmptyText | None = Field(
+        default=None,
+        description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
+        "to concepts. Default: no mapping.",
+    )
+
+
+DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | None
 
 FORMATS = (
     'The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y", "%d.%m.%Y %H:%M"]`. With them, whole numbers '
@@ -22,9 +88,6 @@ class BandSection(Section):
     top: PositiveInt | None = Field(
         default=None, description="The number from which on all share one band, such as 90 for `90+`. Default: none."
     )
-
-
-DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | None
 
 
 class DateUnitSection(Section):
@@ -57,13 +120,12 @@ class LevelSection(Section):
 
 
 GeneralizeSection: TypeAlias = Annotated[
-    Annotated[BandSection, Tag("a mapping")]
+    Annotated[BandSection, Tag("a band")]
     | Annotated[DateUnitSection, Tag("a date unit")]
     | Annotated[CharactersSection, Tag("first characters")]
     | Annotated[LevelSection, Tag("an ontology level")],
     by_key(
-        {"date": "a date unit", "characters": "first characters", "ontology": "an ontology level"},
-        otherwise="a mapping",
+        {"date": "a date unit", "characters": "first characters", "ontology": "an ontology level"}, otherwise="a band"
     ),
 ]
 
@@ -83,19 +145,6 @@ class ShiftSection(Section):
     formats: DateFormats = Field(default=None, description=FORMATS)
 
 
-class PseudonymSection(Section):
-    """Pseudonyms in a format of their own."""
-
-    prefix: Annotated[str, Field(max_length=100)] = Field(
-        default="",
-        description="The text before the pseudonym. A value that starts with it, such as `Patient/17`, gets the "
-        "pseudonym of the rest.",
-    )
-    digits: Annotated[int, Field(ge=16, le=32)] = Field(
-        default=32, description="The number of hexadecimal digits; from 16 to 32."
-    )
-
-
 ConstantValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat | None
 
 
@@ -109,10 +158,6 @@ class FieldsSection(Section):
     )
     unlisted: Literal["keep", "drop"] = Field(
         description="The treatment of fields that the configuration does not name. Required; it has no default."
-    )
-    pseudonyms: dict[FieldPath, PseudonymSection] = Field(
-        default_factory=dict,
-        description="The paths of fields whose values are replaced by keyed hashes in a format of their own.",
     )
     references: tuple[FieldPath, ...] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""CSV files as events: rows as lines of JSON, and masked lines as rows again."""
+"""CSV files as events: rows become lines of JSON, and masked lines become rows again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import csv
 import io
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
@@ -15,13 +14,10 @@ import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import JsonValue, quoted_step
-from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses
-from stream_masker.service.configuration.fields.sections import ProduceSection
-from stream_masker.service.files.inputs import InputFile, NumberedLine, WriteLine, read_errors, table_start
-
-_NO_ROW: Final = b"not a row: "
-"""The beginning of the line of a row that is no event, before its cause. It is not JSON, so that it is rejected."""
+from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.files.inputs import FileEvent, InputFile, table_start
+from stream_masker.service.files.outputs import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
 """The most lines of a row, whose cells may have several. In a longer row, a quote is not closed."""
@@ -43,7 +39,7 @@ class CsvTable:
     kind = "csv"
 
     def __init__(self, file: InputFile, settings: ProduceSection) -> None:
-        self._name, self._encoding, self._settings = file.name, file.encoding, settings
+        self._file, self._settings, self._header = file, settings, list[str]()
         self.delimiter, start = table_start(file.head)
         _check_names(file.name, file.head[start:], self.delimiter)
         errors = "strict" if file.encoding == "utf-16" else "surrogateescape"
@@ -51,10 +47,9 @@ class CsvTable:
         if start:
             text.readline()
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
-        self._header = self._next(1)
+        self._header = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
         if not self._header:
             raise ServiceError(f"{file.name} does not start with a line of column names")
-        self._header[0] = self._header[0].removeprefix("\ufeff")
         if len(set(self._header)) < len(self._header):
             raise ServiceError(f"{file.name}: two of its {len(self._header)} columns have the same name")
         self._encoded(self._header, 1)
@@ -65,29 +60,27 @@ class CsvTable:
     @property
     def probes(self) -> dict[str, JsonValue]:
         """A value of each column, of the shape of its values."""
-        return {name: ["value"] if name in self._settings.lists else "value" for name in self._header or ()}
+        return {name: ["value"] if name in self._settings.lists else "value" for name in self._header}
 
-    def lines(self) -> Iterator[NumberedLine]:
-        """Yield the rows as lines of JSON with their numbers, without the header.
+    def events(self) -> Iterator[FileEvent]:
+        """Yield the rows as lines of JSON, without the header.
 
-        The line of a row that is no event is rejected; ``row_cause`` returns why. Raises ServiceError with the number
-        of the row if a quote is not closed, because the rows after it would be lost, and for a row that is not in the
-        encoding of the file.
+        Raises ServiceError with the number of the row if a quote is not closed, because the rows after it would be
+        lost, and for a row that is not in the encoding of the file.
         """
         number, before = 0, self._reader.line_num
-        with read_errors(self._name):
-            while (row := self._next(number + 1)) is not None:
-                if row:
-                    number += 1
-                    fits = len(row) == len(self._header or ())
-                    if self._reader.line_num - before > (MAX_ROW_LINES if fits else 1):
-                        raise self._open_quote(number, before + 1)
-                    event = self._event(row) if fits else (Reason.NOT_IN_FORMAT, "the number of cells")
-                    if isinstance(event, dict):
-                        yield number, self._encoded(event, number)
-                    else:
-                        yield number, _NO_ROW + orjson.dumps(event)
-                before = self._reader.line_num
+        while (row := self._next(number + 1)) is not None:
+            if row:
+                number += 1
+                fits = len(row) == len(self._header)
+                if self._reader.line_num - before > (MAX_ROW_LINES if fits else 1):
+                    raise self._open_quote(number, before + 1)
+                event = self._event(row) if fits else (Reason.NOT_IN_FORMAT, "the number of cells")
+                if isinstance(event, dict):
+                    yield FileEvent(number, self._encoded(event, number))
+                else:
+                    yield FileEvent(number, b"", event)
+            before = self._reader.line_num
 
     def _next(self, number: int) -> list[str] | None:
         """Return the next row, None at the end of the file. ``number``: of the row, for errors."""
@@ -97,20 +90,21 @@ class CsvTable:
         except csv.Error as error:
             if "unexpected end" in str(error) or self._reader.line_num > before + 1:
                 raise self._open_quote(number, before + 1) from None
-            return [""] * (len(self._header or ()) + 1)
+            return [""] * (len(self._header) + 1)
         except UnicodeDecodeError:
             raise self._wrong_encoding(number) from None
 
     def _open_quote(self, number: int, line: int) -> ServiceError:
         return ServiceError(
-            f"{self._name}, row {number:,} (line {line:,}): a quote is not closed in its row, and rows below would be "
-            f"lost: close it, and write a quote within quotes twice (a row has at most {MAX_ROW_LINES:,} lines)"
+            f"{self._file.name}, row {number:,} (line {line:,}): a quote is not closed in its row, and rows below "
+            "would be lost: close it, and write a quote within quotes twice (a row has at most "
+            f"{MAX_ROW_LINES:,} lines)"
         )
 
     def _wrong_encoding(self, number: int) -> ServiceError:
         return ServiceError(
-            f"{self._name}, row {number:,}: the text is not in {self._encoding}: name the encoding of the file in "
-            "produce.encoding, such as cp1252"
+            f"{self._file.name}, row {number:,}: the text is not in {self._file.encoding}: name the encoding of the "
+            "file in produce.encoding, such as cp1252"
         )
 
     def _encoded(self, value: JsonValue, number: int) -> bytes:
@@ -122,19 +116,18 @@ class CsvTable:
     def _event(self, row: Sequence[str]) -> dict[str, Any] | RejectionCause:
         """Return the event of a row, without missing cells; or why it is none."""
         settings = self._settings
-        cells = zip(self._header or (), row, strict=True)
+        cells = zip(self._header, row, strict=True)
         event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
         for name in event.keys() & settings.numbers:
             if (number := _number(event[name])) is None:
                 return Reason.NOT_A_NUMBER, quoted_step(name)
             event[name] = number
         for name in event.keys() & settings.lists.keys():
-            parts = event[name].split(settings.lists[name].strip() or None)
-            event[name] = [text for part in parts if (text := part.strip())]
+            event[name] = split_cell(event[name], settings.lists[name])
         return event
 
     @contextmanager
-    def writer(self, stream: BinaryIO, columns: Mapping[str, bool], _: Plan) -> Iterator[WriteLine]:
+    def writer(self, stream: BinaryIO, columns: Collection[str]) -> Iterator[WriteLine]:
         """Give a function that writes a masked line as a row of some columns, in UTF-8."""
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         rows = csv.writer(text, lineterminator="\n", delimiter=self.delimiter)
@@ -149,20 +142,9 @@ class CsvTable:
         text.detach()
 
 
-def row_cause(line: bytes) -> RejectionCause | None:
-    """Return why the row of a line is no event; None for other lines."""
-    if not line.startswith(_NO_ROW):
-        return None
-    reason, field = orjson.loads(line[len(_NO_ROW) :])
-    return reason, field
-
-
-def with_row_causes(causes: RejectionCauses, lines: Iterable[bytes]) -> Counter[RejectionCause]:
-    """Return causes of rejections in which rows that are no events have their own causes."""
-    of_rows = Counter(cause for line in lines if (cause := row_cause(line)) is not None)
-    if not of_rows:
-        return Counter(causes)
-    return Counter(causes) - Counter({(Reason.NOT_JSON, None): of_rows.total()}) + of_rows
+def split_cell(cell: str, separator: str) -> list[str]:
+    """Return the texts of a cell that has several, without the spaces around them."""
+    return [text for part in cell.split(separator.strip() or None) if (text := part.strip())]
 
 
 def _cell(value: JsonValue, separator: str) -> str:

@@ -1,4 +1,4 @@
-"""The configuration sections of the service: Kafka, topics, calibration, risk, secrets, workers and limits."""
+"""The configuration sections of the service: Kafka, topics, formats, calibration, risk, secrets, workers and limits."""
 
 from __future__ import annotations
 
@@ -28,6 +28,55 @@ class KafkaSection(Section):
         default_factory=dict,
         description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
     )
+
+
+TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
+
+TopicName: TypeAlias = Annotated[
+    str, *matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249)
+]
+
+INTERNAL_ROLES = ("calibration", "statistics", "drift")
+"""The keys of the topics that only stream-masker's processes write and read."""
+
+
+class TopicsSection(Section):
+    """The names of the topics, all different."""
+
+    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
+    output: TopicName = Field(
+        default="discharges.masked",
+        description="The topic of the masked events. Default: the input's name with `.masked`.",
+    )
+    rejected: TopicName = Field(
+        default="discharges.rejected",
+        description="The topic of the rejections: where and why a record was rejected, never its values. Default: the "
+        "input's name with `.rejected`.",
+    )
+    calibration: TopicName = Field(
+        default="stream-masker.calibration",
+        description="The topic of the window counts that workers write; exactly 1 partition.",
+    )
+    statistics: TopicName = Field(
+        default="stream-masker.statistics",
+        description="The topic of the statistics versions that the calibrator writes; compacted.",
+    )
+    drift: TopicName = Field(
+        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
+    )
+
+    @property
+    def internal(self) -> dict[str, str]:
+        """The topics that stream-masker's processes share, by role."""
+        return {role: getattr(self, role) for role in INTERNAL_ROLES}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_by_input(cls, given: Any) -> Any:
+        """Derive the names of the output and of the rejections from that of the input."""
+        if not isinstance(given, dict) or not isinstance(name := given.get("input"), str):
+            return given
+        return {"output": f"{name}.masked", "rejected": f"{name}.rejected", **given}
 
 
 class MessageSection(Section):
@@ -71,10 +120,6 @@ class CalibrationSection(Section):
         description="The maximum share of a core that computing statistics takes, and computing their risk beside it: "
         "after t seconds there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 "
         "means no limit.",
-    )
-    rollup_depth: PositiveInt = Field(
-        default=2,
-        description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
     )
     keep_versions: PositiveInt = Field(
         default=1_000,
@@ -131,7 +176,7 @@ Url: TypeAlias = Annotated[
 
 
 class RegistrySection(Section):
-    """The schema registry of the Confluent wire format. Its secrets come from files or environment variables."""
+    """The schema registry of the Confluent wire format."""
 
     url: Url = Field(
         default="http://localhost:8081",
@@ -142,17 +187,9 @@ class RegistrySection(Section):
         default=None, description="The source of user and password, as `user:password`."
     )
     token: SecretSource | None = Field(default=None, description="The source of a bearer token.")
-    logical_cluster: str = Field(
-        default="", description="The logical cluster that a bearer token is for, in Confluent Cloud."
-    )
-    ca: NonEmptyText | None = Field(
-        default=None, description="A file of CA certificates to verify the registry with. Default: certifi's."
-    )
-    certificate: NonEmptyText | None = Field(
-        default=None, description="A file with the client's certificate, for mutual TLS."
-    )
-    certificate_key: NonEmptyText | None = Field(
-        default=None, description="A file with the key of `certificate`, if it is not in the same file."
+    properties: dict[NonEmptyText, str] = Field(
+        default_factory=dict,
+        description="Further properties of confluent-kafka's client of a registry, such as `ssl.ca.location`.",
     )
 
 
@@ -184,11 +221,6 @@ class FormatSection(Section):
 class InternalTopicsSection(Section):
     """The encryption of the calibration and statistics topics, which only stream-masker's processes read and write."""
 
-    encryption: bool = Field(
-        default=True,
-        description="Whether messages are encrypted and authenticated. Turn it `off` only for debugging: anyone who "
-        "may write to the topics then decides how records are masked.",
-    )
     secret: SecretSource | None = Field(
         default=None,
         description="The source of the secret from which the keys of the topics are derived, the same for workers and "
@@ -289,9 +321,6 @@ class LimitsSection(Section):
     record_bytes: PositiveInt = Field(
         default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
     )
-    depth: int = Field(
-        default=64, ge=1, le=250, description="The maximum nesting depth of a record's JSON; from 1 to 250."
-    )
     rejected_share: float = Field(
         default=0.1,
         ge=0,
@@ -299,8 +328,3 @@ class LimitsSection(Section):
         description="The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker "
         "is not ready, because the configuration probably does not fit the records; from 0 to 1; 1 means no limit.",
     )
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    """Remove the default from the schema of the mechanism, because it depends on the attributes (``defaults``)."""
-    del schema["default"]

@@ -1,0 +1,174 @@
+"""Reading of events from files, which are recognised by their content."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.service.configuration.masking import ProduceSection
+from stream_masker.service.events.publishing import file_events, key_getter
+from stream_masker.service.files.events import open_events
+from stream_masker.service.files.text import json_events
+
+SECRET = "E11.9-very-private"
+EVENTS = [{"id": k, "text": 'a "quoted" [text], {braces}\n', "list": [[], {}, [1, 2]]} for k in range(3)]
+LINES = b"".join(orjson.dumps(event) + b"\n" for event in EVENTS)
+TABLE = b"id,a,b\n1,x,y\n2,x,z\n"
+TABLE_EVENTS = [{"id": "1", "a": "x", "b": "y"}, {"id": "2", "a": "x", "b": "z"}]
+
+
+def read(path, content, **settings):
+    """Write a file; return its kind and its events."""
+    path.write_bytes(content)
+    with open_events(str(path), ProduceSection(**settings)) as source:
+        return source.kind, list(source.events)
+
+
+def table(path, content, **settings):
+    """Return the objects of a CSV file, and the numbers and problems of rows that are none."""
+    _, events = read(path, content, **settings)
+    values = [orjson.loads(event.value) for event in events if event.problem is None]
+    return values, [(event.number, *event.problem) for event in events if event.problem is not None]
+
+
+KINDS = {
+    "lines": ("json", LINES, EVENTS),
+    "lines with a byte order mark": ("json", b"\xef\xbb\xbf" + LINES, EVENTS),
+    "array": ("json", orjson.dumps(EVENTS), EVENTS),
+    "indented array": ("json", json.dumps(EVENTS, indent=2).encode(), EVENTS),
+    "indented document": ("json", json.dumps(EVENTS[0], indent=2).encode(), EVENTS[:1]),
+    "commas": ("csv", TABLE, TABLE_EVENTS),
+    "semicolons": ("csv", TABLE.replace(b",", b";"), TABLE_EVENTS),
+    "tabs": ("csv", TABLE.replace(b",", b"\t"), TABLE_EVENTS),
+    "Excel's line with the delimiter": ("csv", b"\xef\xbb\xbfsep=;\r\n" + TABLE.replace(b",", b";"), TABLE_EVENTS),
+    "its quoted line": ("csv", b'"sep=|"\n' + TABLE.replace(b",", b"|"), TABLE_EVENTS),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_are_recognised_whatever_their_name_and_compression(tmp_path, case, packed):
+    kind, content, expected = KINDS[case]
+    found, events = read(tmp_path / "a", gzip.compress(content) if packed else content)
+    assert found == kind
+    assert [orjson.loads(event.value) for event in events] == expected
+    assert [event.number for event in events] == list(range(1, len(expected) + 1))
+    assert not any(b"\n" in event.value for event in events)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04....", "is no file of events that can be read: use JSON, JSON lines, CSV, Parquet or HL7 v2"),
+        (b"<Bundle/>", "is no file of events that can be read"),
+        (b"no event\nnor this\n", "is no file of events that can be read"),
+        (gzip.compress(LINES)[:-10], "not a complete gzip file"),
+        (orjson.dumps(EVENTS)[:-3], "is not one complete JSON document"),
+        (b"", None),
+    ],
+    ids=["zip", "xml", "text", "torn gzip", "torn array", "nothing"],
+)
+def test_other_and_incomplete_files_are_refused(tmp_path, content, message):
+    if message is None:
+        assert read(tmp_path / "a.jsonl", content) == ("json", [])
+        return
+    with pytest.raises(ServiceError, match=message):
+        read(tmp_path / "a.jsonl", content)
+    with pytest.raises(ServiceError, match="No such file"), open_events(str(tmp_path / "b"), ProduceSection()):
+        pass
+
+
+def test_standard_input_is_recognised_too(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(orjson.dumps(EVENTS)))))
+    with open_events("-", ProduceSection()) as source:
+        assert [orjson.loads(event.value) for event in source.events] == EVENTS
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=3), values, max_size=3), max_size=5), st.sampled_from([None, 1, "\t"]))
+def test_the_elements_of_an_array_are_its_events(elements, indent):
+    text = json.dumps(elements, indent=indent)
+    found = json_events(io.BytesIO(text.encode()), text, "a")
+    assert [json.loads(event.value) for event in found] == elements
+
+
+def test_cells_become_texts_numbers_and_lists_without_missing_ones(tmp_path):
+    content = "id,a.b,age,stay,dx,more\r\n07,x,61,2.5,038,?\r\n8,x,?,,\u00e9,a; b ;\r\n"
+    settings = {"null_values": ["?", ""], "numbers": ["age", "stay"], "lists": {"more": "; "}}
+    assert table(tmp_path / "a.csv", content.encode(), **settings) == (
+        [
+            {"id": "07", "a.b": "x", "age": 61, "stay": 2.5, "dx": "038"},
+            {"id": "8", "a.b": "x", "dx": "\u00e9", "more": ["a", "b"]},
+        ],
+        [],
+    )
+    assert table(tmp_path / "a.csv", b'a,b\n"x, y","1\n2"\n') == ([{"a": "x, y", "b": "1\n2"}], [])
+
+
+def test_rows_that_are_no_events_are_named_without_content(tmp_path):
+    rows = [SECRET, f"{SECRET},1,2", f"{SECRET},{SECRET}", f'"{SECRET}"x,1', "", "ok,2"]
+    numbers = ["nan", "1e999", "12x", "9" * 30]
+    content = "\n".join(["a,n", "ok,1", *rows, *(f"x,{number}" for number in numbers)]) + "\n"
+    found, problems = table(tmp_path / "a.csv", content.encode(), numbers=["n"])
+    assert found == [{"a": "ok", "n": 1}, {"a": "ok", "n": 2}]
+    cells, number = ("not_in_format", "the number of cells"), ("not_a_number", "n")
+    assert problems == [(2, *cells), (3, *cells), (4, *number), (5, *cells), *((k, *number) for k in range(7, 11))]
+    assert SECRET not in str(problems)
+
+
+@pytest.mark.parametrize("setting", [{"lists": {"b": ";"}}, {"numbers": ["b"]}])
+def test_columns_of_the_settings_that_are_missing_are_named(tmp_path, setting):
+    with pytest.raises(ConfigurationError, match="'b'"):
+        read(tmp_path / "a.csv", f"{SECRET}\n1\n".encode(), **setting)
+
+
+@pytest.mark.parametrize("content", [b"", f"{SECRET},{SECRET}\n".encode()])
+def test_a_table_without_names_of_columns_is_refused_without_its_content(tmp_path, content):
+    with pytest.raises(ServiceError) as caught:
+        read(tmp_path / "a.csv", content)
+    assert SECRET not in str(caught.value)
+
+
+def test_lines_are_published_unchanged_and_other_lines_are_reported(tmp_path):
+    content = b'{"b": 1.0,  "a": {"id": 5}}\n\n{"a": {}, "a": {"id": "x"}}\r\n{"a": \n[1]\n"text"\n{"a": "\xff"}\n'
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with open_events(str(tmp_path / "a.jsonl"), ProduceSection()) as source:
+        events = list(file_events(source.events, "a.id"))
+    assert [event[1:3] for event in events if not event.problem] == [
+        (b'{"b": 1.0,  "a": {"id": 5}}', b"5"),
+        (b'{"a": {}, "a": {"id": "x"}}', b"x"),
+    ]
+    assert [event.number for event in events if event.problem] == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("event", "key"),
+    [({"a": [{"b": "k"}]}, b"k"), ({"a": [{"b": 7}]}, b"7"), ({"a": [{"b": None}]}, None), ({"a": []}, None)],
+)
+def test_a_message_key_is_read_at_its_path(event, key):
+    assert key_getter(compile_path("a[0].b"))(event) == key
+    with pytest.raises(ConfigurationError, match="selects several values"):
+        key_getter(compile_path("a[*].b"))
+
+
+def test_the_share_that_is_read_reaches_1(tmp_path):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * 20_000))
+    with open_events(str(tmp_path / "a.csv.gz"), ProduceSection()) as source:
+        assert source.file.share_read <= 1
+        assert len(list(source.events)) == 20_000
+        assert source.file.share_read == 1

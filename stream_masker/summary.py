@@ -32,7 +32,6 @@ def three_sentences(
     before: Statistics | None = None,
     after: Statistics | None = None,
     preserves: Collection[str] = (),
-    incomplete: bool = False,
 ) -> tuple[str, str, str]:
     """Return the three sentences: what an attacker learns, what stays as it was, and what is kept.
 
@@ -42,8 +41,6 @@ def three_sentences(
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
       sentence states what the mechanism preserves.
     * ``preserves``: ``MethodCard.preserves`` of the mechanism.
-    * ``incomplete``: whether records may have one of several scalar codes without another, and there are more than two
-      attributes. No promise holds for them.
     """
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged
@@ -55,7 +52,7 @@ def three_sentences(
         kept = _kept(before, after)
     else:
         kept = f"Kept in expectation: {_listed(list(preserves))}." if preserves else "What is kept is not known."
-    return _learned(risk, promise, incomplete), stays, kept
+    return _learned(risk, promise), stays, kept
 
 
 def unchanged_warning(share: float, mechanism: str) -> str | None:
@@ -80,8 +77,8 @@ def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
     return "; ".join([f"Guessed right: {own:.0%}", *notable, *reason]) + "."
 
 
-def _learned(risk: Risk | None, promise: float | None, incomplete: bool) -> str:
-    if risk is None and (promise is None or incomplete):
+def _learned(risk: Risk | None, promise: float | None) -> str:
+    if risk is None and promise is None:
         return "What an attacker learns from the masks is not known here; nothing is promised about single records."
     if risk is None:
         return (
@@ -93,8 +90,6 @@ def _learned(risk: Risk | None, promise: float | None, incomplete: bool) -> str:
     chapters = {name: learned.levels["chapter"] for name, learned in risk.strongest.items()}
     sure_of_chapter, cases_of_chapter = _worst(chapters, 0.0)
     guesses = f"the best guess of a code is right in {cases}, and that of its chapter in {cases_of_chapter}."
-    if incomplete and promise is not None:
-        return f"Nothing is promised about single records, because codes may be missing. In complete records, {guesses}"
     if promise is None:
         begin = f"Nothing is promised about single records: some masks make an attacker {sure} sure of a code"
     else:
@@ -150,7 +145,6 @@ class MaskingReport:
     before: Statistics
     after: Statistics
     promise: float | None = None
-    incomplete: bool = False
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -162,7 +156,6 @@ class MaskingReport:
             unchanged_records=self.unchanged_records,
             before=self.before,
             after=self.after,
-            incomplete=self.incomplete,
         )
 
     def __repr__(self) -> str:

@@ -68,10 +68,7 @@ def references(noise, records):
         ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
         ({"window": 0}, r"window=0 is not allowed: use a whole number of 1 or more"),
         ({"window_age": -1.0}, r"window_age=-1.0"),
-        ({"reference": "mean", "pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
-        ({"reference": "pair", "pairs": [("a", "a")]}, r"exactly one pair"),
-        ({"reference": "pair", "pairs": []}, r"exactly one pair"),
-        ({"reference": "pair", "pairs": [("a", "c")]}, r"exactly one pair"),
+        ({"names": "abc", "reference": "pair"}, r"reference='pair' needs two attributes of one taxonomy: use"),
     ],
 )
 def test_parameters_are_validated_at_construction(parameters, message):

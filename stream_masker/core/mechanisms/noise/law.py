@@ -27,13 +27,7 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.kernels import (
-    EVERY,
-    Situations,
-    add_transitions,
-    fill_situations,
-    pair_likelihoods,
-)
+from stream_masker.core.kernels import EQUAL, EVERY, Situations, pair_likelihoods
 from stream_masker.core.random import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.law import Channel, OutputClasses
@@ -52,6 +46,9 @@ STEPS = 16
 
 REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""
+
+AT_ONCE = 1024
+"""The number of situations of which all classes are seen at once."""
 
 LEAST_CELLS = 24
 """The least number of cells of distances, about."""
@@ -214,7 +211,15 @@ class MaskRule:
         chances = self._chances(situations)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
         rows, targets = np.zeros((values.size, some.size)), np.searchsorted(values, given.values)
-        add_transitions(situations, chances, given.shares, targets, some, rows)
+        for start in range(0, given.values.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            level, side = _seen(situations, part, some)
+            factors = _factors(situations, part, chances, given.shares)
+            found = factors[np.arange(len(level))[:, None], side, level] * situations.totals[some]
+            own = np.searchsorted(some, situations.classes[part])
+            found[np.arange(len(level)), own] += given.shares[part] * chances[part, :, 0].sum(axis=1)
+            firsts = np.flatnonzero(np.diff(targets[part], prepend=-1))
+            rows[targets[part][firsts]] += np.add.reduceat(found, firsts, axis=0)
         return Channel(values, rows, classes)
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
@@ -240,10 +245,25 @@ class MaskRule:
             none,
             np.zeros(shape),
         )
-        fill_situations(situations, some, self.replacer.weak)
+        for start in range(0, values.size, AT_ONCE):
+            self._weigh(situations, slice(start, start + AT_ONCE), some)
         stays = self.replacer.candidates.weights[values] > 0
         high, low, up = self._choices(grid, situations.weights > 0.0, stays[:, None, None])
         return situations._replace(high=high, low=low, up=up)
+
+    def _weigh(self, given: Situations, part: slice, some: Int64Array) -> None:
+        """Fill ``weights`` and ``sides`` of some situations; ``some``: the classes that have candidates."""
+        level, side = _seen(given, part, some)
+        place = (np.arange(len(level))[:, None] * 3 + side) * given.grid.size + level
+        weights = np.broadcast_to(given.totals[some], place.shape).ravel()
+        sums = np.bincount(place.ravel(), weights, len(level) * 3 * given.grid.size).reshape(len(level), 3, -1)
+        sums[:, :, 0] = 0.0
+        equal = (sums[:, :2] <= 0.0) & self.replacer.weak
+        found = np.where(equal, sums[:, 2:], sums[:, :2])
+        free = (given.references[part, None] < 0) | ~found.any(axis=2)
+        given.weights[part] = np.where(free[:, :, None], sums.sum(axis=1, keepdims=True), found)
+        given.sides[part, :, 1:] = np.where(equal, EQUAL, np.arange(2)[:, None])[:, :, 1:]
+        given.sides[part][free] = EVERY
 
     def grid(self, levels: Levels) -> tuple[Float64Array, Int32Array]:
         """Return ascending distances from 0 on, with those of some levels, and the index of each level among them.
@@ -278,6 +298,26 @@ class MaskRule:
         np.add.at(chances, (s, sign, given.high), mass * given.up)
         np.add.at(chances, (s, sign, given.low), mass * (1.0 - given.up))
         return chances[:, :, :-1]
+
+
+def _seen(given: Situations, part: slice, some: Int64Array) -> tuple[Int32Array, Int64Array]:
+    """Return (s, n) each: the distance and the side of n classes in s situations."""
+    values, references = given.values[part], given.references[part]
+    beside = np.where(references >= 0, references, values)
+    level, own = given.rows[np.ix_(beside, some)], given.rows[beside, given.classes[part]][:, None]
+    side = np.where(level == own, EQUAL, (level > own).astype(np.int64))
+    return given.compact[given.rows[np.ix_(values, some)]], side
+
+
+def _factors(given: Situations, part: slice, chances: Float64Cube, shares: Float64Array) -> Float64Cube:
+    """Return (s, 3, L) by which the weight of a class at a side and distance gives its probability.
+
+    ``chances``: (S, 2, L) the probability of each sign and distance. ``shares``: (S,) of each situation.
+    """
+    each = ratio(shares[part, None, None] * chances[part], given.weights[part])
+    sides = given.sides[part]
+    fits = ((sides == side) | (sides == EVERY) for side in range(3))
+    return np.stack([(each * fit).sum(axis=1) for fit in fits], axis=1)
 
 
 def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:

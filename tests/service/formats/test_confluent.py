@@ -129,18 +129,6 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
         assert len(server.requests) == 3
 
 
-def test_a_schema_that_the_registry_knows_after_a_pause_rejects_nothing():
-    written = []
-    with registry_server() as server:
-        client = SchemaRegistryClient({"url": server.url})
-
-        def register_late(_: float) -> None:
-            written.extend(avro_values(server.client, "in", AVRO_EVENT, [EVENT]))
-
-        SchemaLookup(client, server.url, sleep=register_late).look_up([1])
-        assert ConfluentFormat(SchemaLookup(client, server.url)).decode(*written)[0]["first"] == "C00"
-
-
 def test_the_unknown_schemas_of_a_batch_share_one_pause():
     pauses = []
     with registry_server() as server:

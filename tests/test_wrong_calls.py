@@ -52,10 +52,6 @@ CREATED = {
     "a seed of text": (lambda: made(seed="x" * 16), r"^seed is of type str: use at least 16 secret bytes"),
     "an ontology as a distance": (lambda: made(distance=ONTOLOGY), r"^distance is of type Ontology: use wu_palmer, "),
     "a distance of one taxonomy": (lambda: made(distance=D), r"^distance is of type WuPalmer: use wu_palmer, "),
-    "pairs that are names": (
-        lambda: made(reference="pair", pairs=["a", "b"]),
-        r"^pairs=\['a', 'b'\] is not allowed: use pairs of names",
-    ),
     "a window of text": (lambda: made(window="9"), r"^window='9' is not allowed: use a whole number"),
     "a window of a fraction": (lambda: made(window=1e4), r"^window=10000.0 is not allowed"),
     "an age of text": (

@@ -84,13 +84,6 @@ def test_a_proposal_for_nested_events_masks_them_and_says_of_each_field_why(tmp_
     assert not any(value in text + masked_text(tmp_path, config) for value in values)
 
 
-def test_a_label_beside_a_code_belongs_to_it(tmp_path):
-    labels = {"E11.9": "Type 2 diabetes mellitus without complications", "I10": "Essential (primary) hypertension"}
-    events = [{"pid": f"{k % 9}", "dx": [{"c": code, "text": labels[code]}]} for k, code in enumerate([*labels] * 40)]
-    _, content = proposed(tmp_path, events)
-    assert content["attributes"] == {"c": {"path": "dx[*].c", "label": ".text", "ontology": "icd10cm"}}
-
-
 TABLES = {
     "an index without a name": (table(",pid,dx", lambda k: f"{k},{k % 40},{ICD[k % 10]}"), ["dx"], "pid"),
     "an id whose name is that of a beneficiary": (

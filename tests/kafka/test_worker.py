@@ -191,7 +191,7 @@ def produce_to_new_partitions(service: Service, numbers: range) -> None:
     assert producer.flush(30) == 0
 
 
-@pytest.mark.parametrize("pause", [0.0, 10.0], ids=["at once", "after the worker has noticed"])
+@pytest.mark.parametrize("pause", [0.0, pytest.param(10.0, marks=pytest.mark.scheduled)])
 def test_a_topic_that_is_made_anew_is_masked_from_its_beginning(service: Service, pause: float) -> None:
     refresh = {"kafka": {"properties": {"topic.metadata.refresh.interval.ms": 5_000}}}
     service.data = merged(service.data, refresh)

@@ -37,7 +37,6 @@ class SensitiveGroup(Section):
 
 TYPES: Mapping[str, Any] = {
     "distance": Literal["wu_palmer", "log_taxonomic"],
-    "pairs": tuple[tuple[NameText, NameText], ...],
     "epsilon": Epsilon | dict[NameText, Epsilon],
     "sensitive": dict[NameText, Certainty | SensitiveGroup],
     "context": dict[FieldPath, Annotated[tuple[NonEmptyText, ...] | tuple[float, ...], Field(min_length=1)]],

@@ -70,10 +70,7 @@ def references(noise, records):
         ({"window": 0}, r"window=0 is not allowed: use a whole number of 1 or more"),
         ({"window_age": -1.0}, r"window_age=-1.0"),
         ({"rollup_depth": 0}, r"rollup_depth=0"),
-        ({"reference": "mean", "pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
-        ({"reference": "pair", "pairs": [("a", "a")]}, r"exactly one pair"),
-        ({"reference": "pair", "pairs": []}, r"exactly one pair"),
-        ({"reference": "pair", "pairs": [("a", "c")]}, r"exactly one pair"),
+        ({"names": "abc", "reference": "pair"}, r"reference='pair' needs two attributes of one taxonomy: use"),
     ],
 )
 def test_parameters_are_validated_at_construction(parameters, message):

@@ -55,8 +55,9 @@ class Column:
     @property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
-        before = np.concatenate(([0], np.cumsum(self.codes >= 0)))
-        return np.diff(before if self.offsets is None else before[self.offsets])
+        if self.offsets is None:
+            return (self.codes >= 0).astype(np.int64)
+        return np.diff(np.concatenate(([0], np.cumsum(self.codes >= 0)))[self.offsets])
 
     @property
     def first_codes(self) -> NDArray[np.int32]:
@@ -97,13 +98,6 @@ class Batch:
     units: NDArray[np.int64] | None = None
     slots: NDArray[np.int64] | None = None
     context: NDArray[np.int64] | None = None
-
-    @property
-    def lacks_codes(self) -> bool:
-        """Whether a record has no value of one of several scalars, other than of two attributes alone."""
-        scalars = [column for column in self.columns if not column.is_array]
-        several = len(scalars) > 1 and len(self.columns) > 2
-        return several and any(bool((column.codes < 0).any()) for column in scalars)
 
     @property
     def unit_count(self) -> int:

@@ -155,8 +155,7 @@ class Measurement:
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
-    * ``promise``: that of the mechanism (``Mechanism.promise``); ``incomplete``: whether records lack one of their
-      scalar codes, for which it does not hold.
+    * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
     candidate: Candidate
@@ -167,7 +166,6 @@ class Measurement:
     anonymity: int
     unchanged_records: float
     promise: float | None
-    incomplete: bool
 
     @property
     def rmse(self) -> float:
@@ -227,7 +225,6 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         anonymity=least_class(released),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,
-        incomplete=data.whole.lacks_codes,
     )
 
 

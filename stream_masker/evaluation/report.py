@@ -185,10 +185,9 @@ def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
         promise=ours.promise,
         unchanged=ours.risk.unchanged,
         unchanged_records=ours.unchanged_records,
-        incomplete=ours.incomplete,
     )
     if exact is None:
-        is_promised = ours.promise is not None and not ours.incomplete
+        is_promised = ours.promise is not None
         promised = learned.partition(";")[0] if is_promised else "Nothing is promised about single records"
         learned = (
             f"{promised}; the best guess of a code was right in {ours.vulnerability:.0%} of the cases of an attack."

@@ -74,7 +74,7 @@ def test_the_statistics_of_a_data_set_are_computed_once(monkeypatch):
 
 def test_data_that_do_not_allow_a_candidate():
     with pytest.raises(ParameterError):
-        measure(Candidate("semantic_noise", "x", "", {"reference": "pair", "pairs": [("a", "a")]}), dataset())
+        measure(Candidate("semantic_noise", "x", "", {"alpha": {"z": 1.0}}), dataset())
 
 
 def test_groups_are_masked_one_by_one():

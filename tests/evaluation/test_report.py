@@ -18,7 +18,7 @@ from stream_masker.summary import ATTACKER
 COMPARED = [
     Candidate("exponential", "as configured", "", {"epsilon": 5.0}),
     *candidates(["pram", "microaggregation"], [0.3]),
-    Candidate("semantic_noise", "wrong <b>", "", {"reference": "pair", "pairs": [("a", "a")]}),
+    Candidate("semantic_noise", "wrong <b>", "", {"alpha": {"z": 1.0}}),
 ]
 
 

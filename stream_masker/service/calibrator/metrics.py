@@ -68,14 +68,10 @@ def _set_figures(metrics: Metrics, verdict: Verdict, figures: Mapping[tuple[str,
 
 
 def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
-    """Set the metrics of the masked data's utility (2017: section 5)."""
+    """Set the metrics of the masked data's utility (2017: section 5); without a verdict, RMSE alone."""
     for attribute, own in utility.attributes.items():
         metrics.set("rmse", own.rmse_actual, attribute=attribute, kind="actual")
         metrics.set("rmse", own.rmse_target, attribute=attribute, kind="target")
-        metrics.set("utility_mean", own.mean_distance, attribute=attribute)
-        metrics.set("utility_variance", own.variance_error, attribute=attribute)
-    for (first, second), pair in utility.pairs.items():
-        metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
     if utility.verdict is not None:
         judged = {(name, kind): figure for name, each in utility.figures.items() for kind, figure in each.items()}
         _set_figures(metrics, utility.verdict, judged, "expected")
@@ -127,8 +123,8 @@ def unchanged_share(publish: Publish, version: VersionRisk) -> float | None:
     return None if version.risk is None else version.risk.unchanged_records
 
 
-def sentences_of(publish: Publish, version: VersionRisk, *, incomplete: bool) -> tuple[str, str, str]:
-    """Return what an attacker learns, what stays as it was, and what is kept; ``incomplete``: see ``three_sentences``.
+def sentences_of(publish: Publish, version: VersionRisk) -> tuple[str, str, str]:
+    """Return what an attacker learns, what stays as it was, and what is kept.
 
     The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
     """
@@ -141,7 +137,6 @@ def sentences_of(publish: Publish, version: VersionRisk, *, incomplete: bool) ->
         before=publish.statistics if shown else None,
         after=publish.masked if shown else None,
         preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
-        incomplete=incomplete,
     )
 
 

@@ -121,14 +121,6 @@ class Configuration(Section):
         return frozenset(name for name, path in paths.items() if compile_path(path).arrays)
 
     @property
-    def may_lack_codes(self) -> bool:
-        """Whether records may have one of several scalar codes without another. No promise holds for them, other than
-        where there are two attributes alone."""
-        scalars = [attribute for name, attribute in self.attributes.items() if name not in self.arrays]
-        lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
-        return len(scalars) > 1 and len(self.attributes) > 2 and any(lacking)
-
-    @property
     def hash(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret.
 

@@ -17,7 +17,6 @@ from confluent_kafka.schema_registry import (
     SchemaReference,
     SchemaRegistryClient,
 )
-from confluent_kafka.serialization import SerializationContext
 from schema_registry import (
     AVRO_EVENT,
     JSON_EVENT,
@@ -35,7 +34,6 @@ from stream_masker.service.formats.wire_format import (
     CONFIRM_SECONDS,
     UNKNOWN_SECONDS,
     ConfluentFormat,
-    OutputSubject,
     SchemaLookup,
 )
 
@@ -82,28 +80,11 @@ def test_a_record_is_decoded_and_written_with_the_schema_that_it_came_with(writt
     assert decoded(written.format, masked)[0] == {**found, "first": "C22"}
 
 
-@pytest.mark.parametrize("schema", ["string", {"type": "string"}], ids=str)
-def test_a_key_of_a_primitive_type_is_decoded_and_written(schema):
+def test_a_key_of_a_primitive_type_is_decoded_and_written():
     client = mock_client()
-    (key,) = avro_values(client, "in", schema, ["p7"], "key")
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True)
-    document, encode = wire.decode_key(key)
+    (key,) = avro_values(client, "in", {"type": "string"}, ["p7"], "key")
+    document, encode = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True).decode_key(key)
     assert (document, encode(document)) == ("p7", key)
-    number = register(client, "other-key", schema)
-    assert wire.decode_key(b"\x00" + number.to_bytes(4, "big") + key[5:])[1]("p8")[-2:] == b"p8"
-
-
-def test_the_clients_own_deserializer_reads_what_is_written(written):
-    from confluent_kafka.schema_registry.avro import AvroDeserializer
-    from confluent_kafka.schema_registry.json_schema import JSONDeserializer
-
-    document, encode = decoded(written.format, written.value)
-    read = (
-        JSONDeserializer(None, schema_registry_client=written.client)
-        if written.value[5:6] == b"{"
-        else AvroDeserializer(written.client)
-    )
-    assert read(encode(document), SerializationContext("in", "value"))["first"] == "C00"
 
 
 def test_a_masked_record_that_does_not_fit_is_rejected(written):
@@ -146,18 +127,6 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
         for _ in range(3):
             wire.decode(value)[1](wire.decode(value)[0])
         assert len(server.requests) == 3
-
-
-def test_a_schema_that_the_registry_knows_after_a_pause_rejects_nothing():
-    written = []
-    with registry_server() as server:
-        client = SchemaRegistryClient({"url": server.url})
-
-        def register_late(_: float) -> None:
-            written.extend(avro_values(server.client, "in", AVRO_EVENT, [EVENT]))
-
-        SchemaLookup(client, server.url, sleep=register_late).look_up([1])
-        assert ConfluentFormat(SchemaLookup(client, server.url)).decode(*written)[0]["first"] == "C00"
 
 
 def test_the_unknown_schemas_of_a_batch_share_one_pause():
@@ -240,7 +209,7 @@ def test_schemas_with_rules_cannot_be_used():
 def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     client = mock_client()
     (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), subject=OutputSubject("topic", "out"))
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"), output="out")
     message = "the schema registry at mock:// has no usable schema of the subject out-value: register it"
     assert unavailable(wire.decode, value) == message
     first = {**AVRO_EVENT, "name": "Masked", "fields": [{"name": "first", "type": "string"}]}
@@ -249,18 +218,6 @@ def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     masked = encode(document)
     assert int.from_bytes(masked[1:5], "big") == number
     assert ConfluentFormat(SchemaLookup(client, "mock://")).decode(masked)[0] == {"first": "C00"}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "subject"),
-    [("topic", "out-value"), ("record", "org.example.Discharge"), ("topic_record", "out-org.example.Discharge")],
-)
-def test_the_subject_is_named_by_the_clients_strategies(strategy, subject):
-    assert OutputSubject(strategy, "out").name("value", "org.example.Discharge") == subject
-
-
-def test_a_strategy_by_record_needs_a_name():
-    assert rejection(OutputSubject("record", "out").name, "value", None) == ("unknown_schema", None)
 
 
 def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():
@@ -274,11 +231,10 @@ def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():
     assert rejection(encode, deep) == ("too_deep", None)
 
 
-@pytest.mark.parametrize("levels", [1_500, 100_000])
-def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected(levels):
+def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected():
     below = {"name": "below", "type": ["null", "Tree"]}
     client = mock_client()
     schema = {"type": "record", "name": "Tree", "fields": [{"name": "text", "type": "string"}, below]}
     (value,) = avro_values(client, "in", schema, [{"text": "", "below": None}])
-    deep = value[:5] + b"\x00\x02" * levels + b"\x00\x00"
+    deep = value[:5] + b"\x00\x02" * 100_000 + b"\x00\x00"
     assert rejection(ConfluentFormat(SchemaLookup(client, "mock://")).decode, deep) == ("too_deep", None)

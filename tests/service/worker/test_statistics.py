@@ -43,7 +43,6 @@ def statistics(version: int) -> Statistics:
         covariance=np.array([[0.2]]),
         correlation=np.array([[1.0]]),
         projection=0.0,
-        rollup={"principal": {}},
         unknown={"principal": 0.0},
         observed={"principal": ""},
         novel={"principal": 0.0},
@@ -93,7 +92,7 @@ class FakeMasking:
 
     def __init__(self, mechanism: FakeMechanism, hashed: str = "0123456789abcdef") -> None:
         self.mechanism = mechanism
-        self.configuration = SimpleNamespace(hash=hashed, may_lack_codes=False)
+        self.configuration = SimpleNamespace(hash=hashed)
 
     def restore(self, message: StatisticsMessage) -> None:
         self.mechanism.restore(message.snapshot)

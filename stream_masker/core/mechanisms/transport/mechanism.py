@@ -30,7 +30,7 @@ from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -94,7 +94,7 @@ class SemanticTransport(Mechanism):
     * An absent value stays absent. Records with the same attributes have maps of their own, and the promise holds
       among them, where there are at least 200 of them and one in a hundred (of 2,000 records or fewer, one in ten).
       Records with rarer patterns are masked independently of their codes. With more than 12 attributes it is not
-      told apart what is missing, and nothing is promised about records that lack something.
+      told apart what is missing, and nothing is promised.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has maps of its own. The others
       have those of all records, restricted to the codes that occur in them where these are enough.
@@ -137,7 +137,8 @@ class SemanticTransport(Mechanism):
 
     @property
     def promise(self) -> float | None:
-        return self.parameters.certainty if self.parameters.certainty < 1.0 else None
+        is_promised = self.parameters.certainty < 1.0 and len(self._attributes) <= MAX_PATTERN_ATTRIBUTES
+        return self.parameters.certainty if is_promised else None
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
@@ -148,7 +149,7 @@ class SemanticTransport(Mechanism):
         maps: Maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return maps.mask(batch if self.context else replace(batch, context=None), words)
+        return maps.mask(batch, words)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -201,20 +202,6 @@ class SemanticTransport(Mechanism):
     def _prepare(self, statistics: Statistics) -> Maps:
         noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
         return Maps.read(statistics.model, self.context.to_list(), self._distances, noise)
-
-    def learn_many(
-        self,
-        records: Iterable[Record] | DataFrame,
-        *,
-        keys: Sequence[bytes] | None = None,
-        time: float | None = None,
-    ) -> None:
-        """Add records to the window. Raises ParameterError, too, if none of several records has a context field."""
-        given = self._as_records(records)
-        for name in self.context.names if len(given) > 1 else ():
-            if not any(name in record for record in given):
-                raise ParameterError(f"no record has the context {name!r}")
-        super().learn_many(given, keys=keys, time=time)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""

@@ -31,7 +31,6 @@ from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.drift import jensen_shannon
 from stream_masker.core.statistics.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
-from stream_masker.evaluation.dataset import sum_of_squared_errors
 from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
 from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
@@ -92,7 +91,6 @@ __all__ = [
     "semantic_mean",
     "semantic_variance",
     "stay_probability",
-    "sum_of_squared_errors",
 ]
 
 

@@ -16,14 +16,15 @@ from stream_masker.core.marginality import (
     marginality_variance,
 )
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.cooccurrence import ValueGraph
+from stream_masker.core.mechanisms.markov import stay_probability
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
+from stream_masker.core.mechanisms.parameters import MethodCard
 from stream_masker.core.mechanisms.transport.certainty import Redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.mechanisms.vicus import ValueGraph, stay_probability
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure
@@ -54,6 +55,7 @@ __all__ = [
     "Exponential",
     "Given",
     "LogTaxonomic",
+    "Mechanism",
     "MethodCard",
     "NoiseSampler",
     "Nominal",
@@ -70,7 +72,6 @@ __all__ = [
     "Taxonomy",
     "ValueGraph",
     "Vicus",
-    "WindowedMechanism",
     "WuPalmer",
     "configuration_schema",
     "disclosure",

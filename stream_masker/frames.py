@@ -5,16 +5,16 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
 from stream_masker.core.context import texts_of
 from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
-from stream_masker.core.mechanisms import SemanticNoise, Value, WindowedMechanism
+from stream_masker.core.mechanisms import Mechanism, SemanticNoise, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
+from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
@@ -118,10 +118,6 @@ def mask_frame(
     return (masked, masker.report(cast(DataFrame, frame), cast(DataFrame, masked))) if report else masked
 
 
-OWN_PARAMETERS = ("taxonomies", "parameters", "window", "seed")
-"""The parameters of a mechanism that are not options of ``mask_frame``."""
-
-
 class FrameMasker:
     """Masking of tables in the manner of scikit-learn: ``fit`` learns statistics, ``transform`` masks with them.
 
@@ -132,7 +128,7 @@ class FrameMasker:
     ``mechanism_``: the mechanism with the statistics in force, after ``fit``.
     """
 
-    mechanism_: WindowedMechanism[Any]
+    mechanism_: Mechanism
 
     def __init__(
         self,
@@ -234,7 +230,9 @@ class FrameMasker:
         mechanism = self._mechanism or default_mechanism(options).name
         kind = mechanism_type(mechanism)
         completed = _completed(mechanism, options, taxonomies, arrays)
-        require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
+        require_known(
+            completed, [each.name for each in own_first(kind.parameters_type) if each.name != "window"], mechanism
+        )
         masker = kind(
             taxonomies,
             **completed,

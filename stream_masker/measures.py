@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dataframes import DataFrame
-from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.mechanisms.base import Record, distortion_of
-from stream_masker.core.statistics import Statistics, compute_statistics
+from stream_masker.core.distance import distortion_of
+from stream_masker.core.mechanisms import Mechanism
+from stream_masker.core.mechanisms.encoding import Record
+from stream_masker.core.random import PositionKeys
+from stream_masker.core.risk.law import SECRET
+from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.utility import Utility, utility
-from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError
 from stream_masker.summary import MaskingReport
 
@@ -20,28 +25,35 @@ Records: TypeAlias = Iterable[Record] | DataFrame
 """Records as mappings from attributes to concept ids, or a table with a column for each attribute."""
 
 
-def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> Utility:
+def measure_utility(mechanism: Mechanism, original: Records, masked: Records) -> Utility:
     """Measure what masking preserves: mean, dispersion, correlation and RMSE (2017: section 5, metrics 1 to 5).
 
     * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
     * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
       as tables.
 
-    ``rmse_target`` of the result is 0, because masked records do not tell the noise that was drawn. Raises
+    ``verdict`` compares them with what the statistics in force make of the same records once more: ``none``, ``watch``
+    beyond chance, ``act`` far beyond; None for mechanisms that mask groups. ``figures`` has the metrics with their null
+    bands. ``rmse_target`` is 0, because masked records do not tell the noise that was drawn. Raises
     ParameterError for different numbers of records, UnknownConceptError for a value that is no concept, and
     StatisticsError if an attribute has no value.
     """
     before, after = _encoded(mechanism, original, masked)
+    counts = _counts(mechanism, after)
     return utility(
-        _statistics(mechanism, before),
-        _statistics(mechanism, after),
+        _statistics(mechanism, _counts(mechanism, before)),
+        _statistics(mechanism, counts),
         _distortions(mechanism, before, after),
         getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
         mechanism.distances,
+        expected=None
+        if mechanism.needs_group
+        else _statistics(mechanism, _counts(mechanism, _again(mechanism, before))),
+        counts=counts,
     )
 
 
-def measure_drift(before: Statistics | WindowedMechanism[Any], now: WindowedMechanism[Any]) -> Drift:
+def measure_drift(before: Statistics | Mechanism, now: Mechanism) -> Drift:
     """Measure how the records of one calibration differ from those of an earlier one, and whether that is by chance.
 
     * ``now``: a calibrated mechanism. ``before``: the statistics of an earlier calibration, or a mechanism that has
@@ -52,15 +64,15 @@ def measure_drift(before: Statistics | WindowedMechanism[Any], now: WindowedMech
     null band and a verdict, and the blocks and codes that moved most. There are no pairs if ``now`` has only restored
     a snapshot. Raises StatisticsError for different attributes or taxonomies.
     """
-    if not isinstance(now, WindowedMechanism):
+    if not isinstance(now, Mechanism):
         raise ParameterError(f"now is of type {type(now).__name__}: use a calibrated mechanism")
-    older = before.statistics if isinstance(before, WindowedMechanism) else before
+    older = before.statistics if isinstance(before, Mechanism) else before
     if not isinstance(older, Statistics):
         raise ParameterError(f"before is of type {type(before).__name__}: use statistics or a calibrated mechanism")
     return drift_between(older, now.statistics, now.distances, now.counts)
 
 
-def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> MaskingReport:
+def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> MaskingReport:
     """Return what masking did to records: the risk, what stays as it was, and what is kept.
 
     The arguments and errors are those of ``measure_utility``; the mechanism must have calibrated itself.
@@ -73,15 +85,15 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
         mechanism.risk(),
         {a: d.share(d.unchanged) for a, d in zip(mechanism.attributes, distortions, strict=True)},
         float(same.mean()),
-        _statistics(mechanism, before),
-        _statistics(mechanism, after),
+        _statistics(mechanism, _counts(mechanism, before)),
+        _statistics(mechanism, _counts(mechanism, after)),
         mechanism.promise,
         before.lacks_codes,
     )
 
 
-def _encoded(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> tuple[Batch, Batch]:
-    if not isinstance(mechanism, WindowedMechanism):
+def _encoded(mechanism: Mechanism, original: Records, masked: Records) -> tuple[Batch, Batch]:
+    if not isinstance(mechanism, Mechanism):
         raise ParameterError(f"mechanism is of type {type(mechanism).__name__}: use the mechanism that masked them")
     before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
     if before.size != after.size:
@@ -89,7 +101,7 @@ def _encoded(mechanism: WindowedMechanism[Any], original: Records, masked: Recor
     return before, after
 
 
-def _distortions(mechanism: WindowedMechanism[Any], before: Batch, after: Batch) -> list[Distortion]:
+def _distortions(mechanism: Mechanism, before: Batch, after: Batch) -> list[Distortion]:
     columns = zip(before.columns, after.columns, mechanism.distances, strict=True)
     return [distortion_of(one.codes, other.codes, d) for one, other, d in columns]
 
@@ -98,8 +110,15 @@ def _sequence(records: Records) -> Any:
     return records if hasattr(records, "columns") else list(records)
 
 
-def _statistics(mechanism: WindowedMechanism[Any], batch: Batch) -> Statistics:
-    sizes = [len(d.taxonomy) for d in mechanism.distances]
-    window = SlidingWindow(sizes, records=max(1, batch.size), age=None)
-    window.add(batch)
-    return compute_statistics(window.counts(), mechanism.attributes, mechanism.distances, version=1)
+def _again(mechanism: Mechanism, batch: Batch) -> Batch:
+    """Return other masks of the same records."""
+    masked = mechanism.mask_batch(batch, PositionKeys(SECRET, "", 0, np.arange(batch.size)))
+    return replace(batch, columns=masked.columns)
+
+
+def _counts(mechanism: Mechanism, batch: Batch) -> Counts:
+    return count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
+
+
+def _statistics(mechanism: Mechanism, counts: Counts) -> Statistics:
+    return compute_statistics(counts, mechanism.attributes, mechanism.distances, version=1)

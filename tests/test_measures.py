@@ -44,6 +44,14 @@ def test_the_rmse_is_that_of_the_distances(noise):
         assert found.attributes[name].rmse_actual > 0.1
 
 
+def test_masks_are_compared_with_what_the_statistics_would_make_of_the_records(noise):
+    constant = [{"first": "a0", "second": "a0"}] * len(RECORDS)
+    masks = noise.mask_many(RECORDS, keys=KEYS), constant
+    verdicts = [measure_utility(noise, RECORDS, masked).verdict for masked in masks]
+    assert verdicts == ["none", "act"]
+    assert measure_utility(noise, RECORDS, RECORDS).to_dict()["figures"]["first, second"]["correlation"]["value"] == 0
+
+
 def test_tables_and_iterators_are_records(noise):
     masked = noise.mask_many(RECORDS, keys=KEYS)
     expected = measure_utility(noise, RECORDS, masked).to_dict()

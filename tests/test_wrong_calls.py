@@ -159,7 +159,7 @@ FRAMES = {
     ),
     "an option of another": (
         lambda: framed(mechanism="pram", alpha=1),
-        r"^pram has no parameter 'alpha': use matrices",
+        r"^pram has no parameter 'alpha': use retention",
     ),
     "a short seed": (lambda: framed(seed=b"x"), r"^seed is 1 bytes: use at least 16 secret bytes"),
     "columns of numbers": (

@@ -22,12 +22,15 @@ RUNBOOKS = "docs/operations.md"
 MARK = "<<{}>>"
 """A mark that the chart replaces by a value."""
 
-REPORTED_ELSEWHERE = "brokers|statistics"
-"""Components of a process that have alerts of their own."""
+INSTALLATION = ("namespace", "job")
+"""The labels of an installation."""
 
-TREND, IDLE, REMEMBERED, LASTING = "10m", "30m", "1d", "1h"
-"""Ranges: of the trend of the lag; without records, after which an input is idle; how long an installation without any
-process counts as gone, before it counts as removed; and after which drift lasts."""
+BROKERS, OTHERS = 'component="brokers"', 'component!~"brokers|statistics"'
+"""The component of a process that is not ready: the brokers, or one that has no alert of its own."""
+
+TREND, IDLE, REMEMBERED = "10m", "30m", "1d"
+"""Ranges: of the trend of the lag; without records, after which an input is idle; and how long an installation without
+any process counts as gone, before it counts as removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,171 +73,112 @@ class Alert:
         return PREFIX + self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Expressions:
-    """Parts of expressions. ``matchers``: in PromQL, of all series that alerts look at; empty for all series."""
-
-    at: Thresholds
-    matchers: str = ""
-
-    def series(self, name: str, *matchers: str, **labels: str) -> str:
-        """Return the selector of a metric (``queries.metric``)."""
-        return metric(name, *matchers, *([self.matchers] if self.matchers else []), **labels)
-
-    def most(self, name: str, *labels: str, **selected: str) -> str:
-        """Return the maximum in each installation, and by labels of the metric."""
-        return f"max by ({_joined(*checked(name, *labels))}) ({self.series(name, **selected)})"
-
-    def sum(self, name: str) -> str:
-        """Return the sum in each installation."""
-        return f"sum by ({_joined()}) ({self.series(name)})"
-
-    def rate(self, name: str, window: str) -> str:
-        """Return the rate of a counter in each installation."""
-        return f"sum by ({_joined()}) (rate({self.series(name)}[{window}]))"
-
-    def increased(self, name: str) -> str:
-        """Return the installations in which a counter has increased."""
-        return f"sum by ({_joined()}) (increase({self.series(name)}[{self.at.window}])) > 0"
-
-    def gone(self, process: str) -> str:
-        """Return the installations without a process of a kind, of those that had any process lately; all of them, if
-        Prometheus knows none."""
-        remembered = f"max_over_time({self.series('build_info')}[{REMEMBERED}])"
-        running = self.series("build_info", process=process)
-        return (
-            f"max by (namespace, job) ({remembered}) unless max by (namespace, job) ({running}) "
-            f"or on () absent({running})"
-        )
-
-    def not_ready(self, *matchers: str, **labels: str) -> str:
-        """Return the components that are the reason why a process is not ready."""
-        return f"max by ({_joined('component')}) ({self.series('not_ready_because', *matchers, **labels)}) == 1"
-
-
-def _joined(*labels: str) -> str:
-    return ", ".join(("namespace", "job", *labels))
+TEXTS: Mapping[str, tuple[Literal["critical", "warning"], str, str]] = {
+    "NoWorker": ("critical", "5m", "No worker runs, so nothing is masked."),
+    "NoCalibrator": (
+        "warning",
+        "5m",
+        "No calibrator runs: statistics become old, and their risk is not computed.",
+    ),
+    "NoBroker": ("critical", "1m", "No broker answers a process."),
+    "NotReady": ("warning", "15m", "A process is not ready; the component is {{ $labels.component }}."),
+    "NotMasking": (
+        "critical",
+        "5m",
+        "Input waits and is not masked: a worker has no usable statistics, or no transaction is committed.",
+    ),
+    "RecordsSkipped": ("critical", "0s", "Records were passed without masking: retention has deleted them."),
+    "RejectionRate": ("warning", "10m", "{{ $value | humanizePercentage }} of the records are rejected."),
+    "LagGrowing": ("warning", "15m", "The workers do not keep up with the input."),
+    "MessagesRefused": ("critical", "0s", "Messages of an internal topic are not authentic."),
+    "StatisticsStale": (
+        "warning",
+        "5m",
+        "Records arrive, and a process uses statistics that are {{ $value | humanizeDuration }} old.",
+    ),
+    "DriftNeedsAction": (
+        "warning",
+        "10m",
+        "The values, or their masks, differ from the {{ $labels.against }} ones so much that practice acts.",
+    ),
+    "DriftLasts": (
+        "warning",
+        "1h",
+        "The values, or their masks, have differed from the {{ $labels.against }} ones for an hour, beyond chance.",
+    ),
+    "RiskOverLimit": ("critical", "0s", "The disclosure risk of the last statistics version is beyond a limit."),
+    "ValuesUnchanged": (
+        "critical",
+        "15m",
+        "Masking leaves {{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} as they are.",
+    ),
+    "StatisticsWithheld": (
+        "critical",
+        "0s",
+        "The calibrator withholds statistics: their disclosure risk is too high, or they cannot be computed.",
+    ),
+}
+"""The severity of each alert, how long its expression holds before it fires, and its summary."""
 
 
 def alerts(at: Thresholds, matchers: str = "") -> tuple[Alert, ...]:
-    """Return all alerts with these thresholds, for the series that ``matchers`` select."""
-    found = Expressions(at, matchers)
-    return (*_process_alerts(found), *_record_alerts(found), *_statistics_alerts(found))
+    """Return all alerts with these thresholds, for the series that ``matchers`` select, in PromQL."""
+    found = expressions(at, matchers)
+    return tuple(Alert(name, severity, lasts, found[name], text) for name, (severity, lasts, text) in TEXTS.items())
 
 
-def _process_alerts(found: Expressions) -> tuple[Alert, ...]:
-    return (
-        Alert("NoWorker", "critical", "5m", found.gone("worker"), "No worker runs, so nothing is masked."),
-        Alert(
-            "NoCalibrator",
-            "warning",
-            "5m",
-            found.gone("calibrator"),
-            "No calibrator runs: statistics become old, and their risk is not computed.",
-        ),
-        Alert("NoBroker", "critical", "1m", found.not_ready(component="brokers"), "No broker answers a process."),
-        Alert(
-            "NotReady",
-            "warning",
-            "15m",
-            found.not_ready(f'component!~"{REPORTED_ELSEWHERE}"'),
-            "A process is not ready; the component is {{ $labels.component }}.",
-        ),
-    )
+def expressions(at: Thresholds, given: str) -> dict[str, str]:
+    """Return the expression of each alert; ``given``: matchers of all series, empty for all of them.
 
+    ``ValuesUnchanged``: the values of an attribute that has nearly always the same one are repeated, whatever masking
+    does.
+    """
 
-def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
-    at = found.at
-    records, rejected = (found.rate(name, at.window) for name in ("records_in_total", "records_rejected_total"))
-    lag = found.sum("consumer_lag")
-    trend = f"sum by ({_joined()}) (deriv({found.series('consumer_lag')}[{TREND}]))"
-    return (
-        Alert(
-            "NotMasking",
-            "critical",
-            "5m",
-            f"{found.most('held_because')} == 1 or ({records} == 0 and {lag} > 0)",
-            "Input waits and is not masked: a worker has no usable statistics, or no transaction is committed.",
-        ),
-        Alert(
-            "RecordsSkipped",
-            "critical",
-            "0s",
-            found.increased("records_skipped_total"),
-            "Records were passed without masking: retention has deleted them.",
-        ),
-        Alert(
-            "RejectionRate",
-            "warning",
-            "10m",
-            f"{rejected} / {records} > {at.rejected}",
-            "{{ $value | humanizePercentage }} of the records are rejected.",
-        ),
-        Alert(
-            "LagGrowing",
-            "warning",
-            "15m",
-            f"{trend} > 0 and {lag} > {at.lag}",
-            "The workers do not keep up with the input.",
-        ),
-        Alert(
-            "MessagesRefused",
-            "critical",
-            "0s",
-            found.increased("messages_refused_total"),
-            "Messages of an internal topic are not authentic.",
-        ),
-    )
+    def series(name: str, *matchers: str, **labels: str) -> str:
+        return metric(name, *matchers, *([given] if given else []), **labels)
 
+    def most(name: str, *labels: str, matcher: str = "") -> str:
+        selected = series(name, matcher) if matcher else series(name)
+        return f"max by ({', '.join((*INSTALLATION, *checked(name, *labels)))}) ({selected})"
 
-def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
-    """Values of an attribute that has nearly always the same one are repeated, whatever masking does."""
-    at, prior = found.at, found.most("risk_prior", "attribute")
-    return (
-        Alert(
-            "StatisticsStale",
-            "warning",
-            "5m",
-            f"{found.most('statistics_age_seconds')} > {at.stale_seconds} "
-            f"and {found.rate('records_in_total', IDLE)} > 0",
-            "Records arrive, and a process uses statistics that are {{ $value | humanizeDuration }} old.",
+    def total(expression: str) -> str:
+        return f"sum by ({', '.join(INSTALLATION)}) ({expression})"
+
+    def rate(name: str, window: str) -> str:
+        return total(f"rate({series(name)}[{window}])")
+
+    def increased(name: str) -> str:
+        return f"{total(f'increase({series(name)}[{at.window}])')} > 0"
+
+    def gone(process: str) -> str:
+        """Installations without such a process, of those that had any lately; all, if Prometheus knows none."""
+        by, running = f"max by ({', '.join(INSTALLATION)})", series("build_info", process=process)
+        remembered = f"max_over_time({series('build_info')}[{REMEMBERED}])"
+        return f"{by} ({remembered}) unless {by} ({running}) or on () absent({running})"
+
+    records, lag = rate("records_in_total", at.window), total(series("consumer_lag"))
+    trend = total(f"deriv({series('consumer_lag')}[{TREND}])")
+    unchanged, prior = most("unchanged_share", "attribute"), most("risk_prior", "attribute")
+    lasting = most("drift_verdict", "against", matcher='against!="previous"')
+    return {
+        "NoWorker": gone("worker"),
+        "NoCalibrator": gone("calibrator"),
+        "NoBroker": f"{most('not_ready_because', 'component', matcher=BROKERS)} == 1",
+        "NotReady": f"{most('not_ready_because', 'component', matcher=OTHERS)} == 1",
+        "NotMasking": f"{most('held_because')} == 1 or ({records} == 0 and {lag} > 0)",
+        "RecordsSkipped": increased("records_skipped_total"),
+        "RejectionRate": f"{rate('records_rejected_total', at.window)} / {records} > {at.rejected}",
+        "LagGrowing": f"{trend} > 0 and {lag} > {at.lag}",
+        "MessagesRefused": increased("messages_refused_total"),
+        "StatisticsStale": (
+            f"{most('statistics_age_seconds')} > {at.stale_seconds} and {rate('records_in_total', IDLE)} > 0"
         ),
-        Alert(
-            "DriftNeedsAction",
-            "warning",
-            "10m",
-            f"{found.most('drift_verdict', 'against')} == {VERDICTS.index('act')}",
-            "The values differ from the {{ $labels.against }} version so much that practice acts.",
-        ),
-        Alert(
-            "DriftLasts",
-            "warning",
-            LASTING,
-            f"{found.most('drift_verdict', against='baseline')} >= {VERDICTS.index('watch')}",
-            "The values have differed from the baseline for an hour, by more than chance.",
-        ),
-        Alert(
-            "RiskOverLimit",
-            "critical",
-            "0s",
-            f"{found.most('risk_limits_crossed')} > 0",
-            "The disclosure risk of the last statistics version is beyond a limit.",
-        ),
-        Alert(
-            "ValuesUnchanged",
-            "critical",
-            "15m",
-            f"{found.most('unchanged_share', 'attribute')} > {at.unchanged} unless {prior} > {at.unchanged}",
-            "Masking leaves {{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} as they are.",
-        ),
-        Alert(
-            "StatisticsWithheld",
-            "critical",
-            "0s",
-            found.increased("statistics_withheld_total"),
-            "The calibrator withholds statistics: their disclosure risk is too high, or they cannot be computed.",
-        ),
-    )
+        "DriftNeedsAction": f"{most('drift_verdict', 'against')} == {VERDICTS.index('act')}",
+        "DriftLasts": f"{lasting} >= {VERDICTS.index('watch')}",
+        "RiskOverLimit": f"{most('risk_limits_crossed')} > 0",
+        "ValuesUnchanged": f"{unchanged} > {at.unchanged} unless {prior} > {at.unchanged}",
+        "StatisticsWithheld": increased("statistics_withheld_total"),
+    }
 
 
 def rules(found: tuple[Alert, ...]) -> Mapping[str, Any]:

@@ -57,191 +57,172 @@ class Dashboard:
         return [panel for panels in self.rows.values() for panel in panels]
 
 
-def _number(title: str, description: str, expression: str, unit: str = "short", *limits: Limit) -> Panel:
+def _number(title: str, description: str, expression: str, *limits: Limit, unit: str = "short") -> Panel:
     return Panel("number", title, description, {title: expression}, unit, limits, width=COLUMNS // 6)
 
 
-def _by_attribute(title: str, description: str, name: str, label: str = "", **options: Any) -> Panel:
-    """Return the lines of a gauge: one for each attribute, and value of a further label."""
-    labels = ("attribute", label) if label else ("attribute",)
+def _gauge(title: str, description: str, name: str, *labels: str, **options: Any) -> Panel:
+    """Return the lines of a gauge: one for each combination of labels."""
     legend = " ".join(f"{{{{{one}}}}}" for one in labels)
     return Panel("lines", title, description, {legend: aggregated("max", name, *labels)}, **options)
 
 
-def _by_pair(title: str, description: str, name: str, label: str = "", **options: Any) -> Panel:
-    """Return the lines of a gauge: one for each pair of attributes, and value of a further label."""
-    labels = ("first", "second", *([label] if label else []))
-    legend = " ".join(f"{{{{{one}}}}}" for one in labels)
-    return Panel("lines", title, description, {legend: aggregated("max", name, *labels)}, **options)
+def _table(title: str, description: str, columns: tuple[str, ...], unit: str = "short", **queries: str) -> Panel:
+    return Panel("table", title, description, queries, unit, columns=columns)
 
 
 FIRING = f'ALERTS{{alertname=~"{PREFIX}.+", alertstate="firing", {SELECTED_SERIES}}}'
+MOVED = ("attribute", "level", "concept", "label")
+MEANS = ("attribute", "data", "concept", "label")
+PAIR = ("first", "second", "data")
+LAG, DRIFTS = "consumer_lag", ("attribute", "figure", "against")
+BEYOND = f"{aggregated('max', 'drift', *DRIFTS)} / ({aggregated('max', 'drift_limit', *DRIFTS)} > 0)"
+
+NOW = [
+    _number("Alerts", "Alerts that fire.", f"count({FIRING}) or vector(0)", (1, "red")),
+    _number(
+        "Not ready",
+        "Processes that are not ready; /readyz of a process gives the reason.",
+        f"sum(1 - {aggregated('min', 'ready', 'instance')})",
+        (1, "red"),
+    ),
+    _number("Masked", "Masked records per second.", rate("records_masked_total"), unit=RECORDS_A_SECOND),
+    _number("Lag", "Uncommitted records.", aggregated("sum", LAG), (float(AT.lag), "orange")),
+    _number(
+        "Age of the statistics",
+        "Of the oldest version in use.",
+        aggregated("max", "statistics_age_seconds"),
+        (float(AT.stale_seconds), "orange"),
+        unit=SECONDS,
+    ),
+    _number(
+        "Limits crossed",
+        "Limits of the disclosure risk that the last version crosses.",
+        aggregated("max", "risk_limits_crossed"),
+        (1, "red"),
+    ),
+]
+
+PROBLEMS = [
+    _table(
+        "Alerts that fire",
+        "Their sections in the documentation say what to do.",
+        ("alertname", "severity", "attribute", "component", "job"),
+        firing=f"max by (alertname, severity, attribute, component, job) ({FIRING})",
+    ),
+    _table(
+        "Reasons of processes",
+        "Why processes are not ready, and why workers hold their input.",
+        ("instance", "component", "reason"),
+        not_ready=f"{aggregated('max', 'not_ready_because', 'instance', 'component')} > 0",
+        held=f"{aggregated('max', 'held_because', 'instance', 'reason')} > 0",
+    ),
+]
+
+RECORDS = [
+    Panel(
+        "lines",
+        "Records",
+        "Records per second in committed transactions.",
+        {"in": rate("records_in_total"), "masked": rate("records_masked_total")},
+        RECORDS_A_SECOND,
+    ),
+    Panel(
+        "lines",
+        "Rejected and skipped",
+        "Records per second: rejected, by reason, and deleted by retention before they were read.",
+        {
+            "{{reason}}": f"{rate('records_rejected_total', 'reason')} > 0",
+            "skipped": rate("records_skipped_total"),
+        },
+        RECORDS_A_SECOND,
+    ),
+    Panel(
+        "lines",
+        "Lag",
+        "Uncommitted records: of all partitions, and of the one that is most behind.",
+        {"all partitions": aggregated("sum", LAG), "most behind": aggregated("max", LAG)},
+        limits=[(float(AT.lag), "orange")],
+    ),
+    Panel(
+        "lines",
+        "Time of a batch",
+        "Time to mask, write and commit a batch.",
+        {f"p{share:.0f}": quantile(share / 100, "batch_duration_seconds") for share in (50.0, 99.0)},
+        SECONDS,
+    ),
+]
+
+PROTECTION = [
+    Panel(
+        "lines",
+        "Guessed right",
+        "Chance of the best guess of a code: without masks, from its own mask, from all of its record.",
+        {
+            "{{attribute}} without masks": aggregated("max", "risk_prior", "attribute"),
+            "{{attribute}} from {{given}}": aggregated("max", "risk_vulnerability", "attribute", "given"),
+        },
+        SHARE,
+    ),
+    _gauge(
+        "Guessed with certainty",
+        "Share of the codes that are guessed with a probability above 0.9.",
+        *("risk_certain_share", "attribute", "given"),
+        unit=SHARE,
+    ),
+    _gauge(
+        "Unchanged",
+        "Share of the codes that masking leaves as they are.",
+        *("unchanged_share", "attribute"),
+        unit=SHARE,
+        limits=[(float(AT.unchanged), "red")],
+    ),
+    _gauge("RMSE", "Distance of originals and masks: actual, and the target.", "rmse", "attribute", "kind"),
+]
+
+MOVES = [
+    _gauge(
+        "Verdict",
+        "0 none: by chance. 1 watch: beyond chance. 2 act: as great as practice acts on.",
+        *("drift_verdict", "against"),
+        limits=[(1, "orange"), (2, "red")],
+    ),
+    _table(
+        "Codes and blocks that moved most",
+        "By how much their share differs from the baseline. Those of few records are left out.",
+        MOVED,
+        SHARE,
+        moved=aggregated("max", "drift_moved", *MOVED),
+    ),
+    Panel(
+        "lines",
+        "Figures beyond chance",
+        "Figures as multiples of the limit that they exceed only by chance; expected: of masks.",
+        {"{{attribute}} {{figure}} {{against}}": BEYOND},
+        limits=[(1, "orange")],
+        width=COLUMNS,
+    ),
+]
+
+MASKING = [
+    _table(
+        "sMean",
+        "The semantic mean, with its label. It is left out if few records are in its class.",
+        MEANS,
+        means=aggregated("max", "smean", *MEANS),
+    ),
+    _gauge("sVar", "Semantic variance.", "svar", "attribute", "data"),
+    _gauge("sdCor", "Semantic distance correlation.", "sdcor", *PAIR),
+    _gauge("sdCov", "Semantic distance covariance, and sdVar.", "sdcov", *PAIR),
+    _gauge("Distance of the sMeans", "Between original and masked sMean.", "utility_mean", "attribute"),
+    _gauge("Error of sVar", "Masked sVar against what masking is to make of it.", "utility_variance", "attribute"),
+    _gauge("Error of sdCor", "Masked against original sdCor.", "utility_correlation", "first", "second"),
+]
 
 OVERVIEW = Dashboard(
-    "overview",
-    "Is it all right?",
-    {
-        "Now": [
-            _number("Alerts", "Alerts that fire.", f"count({FIRING}) or vector(0)", "short", (1, "red")),
-            _number(
-                "Not ready",
-                "Processes that are not ready; /readyz of a process gives the reason.",
-                f"sum(1 - {aggregated('min', 'ready', 'instance')})",
-                "short",
-                (1, "red"),
-            ),
-            _number("Masked", "Masked records per second.", rate("records_masked_total"), RECORDS_A_SECOND),
-            _number(
-                "Lag", "Uncommitted records.", aggregated("sum", "consumer_lag"), "short", (float(AT.lag), "orange")
-            ),
-            _number(
-                "Age of the statistics",
-                "Of the oldest version in use.",
-                aggregated("max", "statistics_age_seconds"),
-                SECONDS,
-                (float(AT.stale_seconds), "orange"),
-            ),
-            _number(
-                "Limits crossed",
-                "Limits of the disclosure risk that the last version crosses.",
-                aggregated("max", "risk_limits_crossed"),
-                "short",
-                (1, "red"),
-            ),
-        ],
-        "Problems": [
-            Panel(
-                "table",
-                "Alerts that fire",
-                "Their sections in the documentation say what to do.",
-                {"": f"max by (alertname, severity, attribute, component, job) ({FIRING})"},
-                columns=("alertname", "severity", "attribute", "component", "job"),
-            ),
-            Panel(
-                "table",
-                "Reasons of processes",
-                "Why processes are not ready, and why workers hold their input.",
-                {
-                    "not ready": f"{aggregated('max', 'not_ready_because', 'instance', 'component')} > 0",
-                    "held": f"{aggregated('max', 'held_because', 'instance', 'reason')} > 0",
-                },
-                columns=("instance", "component", "reason"),
-            ),
-        ],
-        "Records": [
-            Panel(
-                "lines",
-                "Records",
-                "Records per second in committed transactions.",
-                {"in": rate("records_in_total"), "masked": rate("records_masked_total")},
-                RECORDS_A_SECOND,
-            ),
-            Panel(
-                "lines",
-                "Rejected and skipped",
-                "Records per second: rejected, by reason, and deleted by retention before they were read.",
-                {
-                    "{{reason}}": f"{rate('records_rejected_total', 'reason')} > 0",
-                    "skipped": rate("records_skipped_total"),
-                },
-                RECORDS_A_SECOND,
-            ),
-            Panel(
-                "lines",
-                "Lag",
-                "Uncommitted records: of all partitions, and of the one that is most behind.",
-                {"all partitions": aggregated("sum", "consumer_lag"), "most behind": aggregated("max", "consumer_lag")},
-                limits=[(float(AT.lag), "orange")],
-            ),
-            Panel(
-                "lines",
-                "Time of a batch",
-                "Time to mask, write and commit a batch.",
-                {f"p{share:.0f}": quantile(share / 100, "batch_duration_seconds") for share in (50.0, 99.0)},
-                SECONDS,
-            ),
-        ],
-        "Protection": [
-            Panel(
-                "lines",
-                "Guessed right",
-                "Chance of the best guess of a code: without masks, from its own mask, from all of its record.",
-                {
-                    "{{attribute}} without masks": aggregated("max", "risk_prior", "attribute"),
-                    "{{attribute}} from {{given}}": aggregated("max", "risk_vulnerability", "attribute", "given"),
-                },
-                SHARE,
-            ),
-            _by_attribute(
-                "Guessed with certainty",
-                "Share of the codes that are guessed with a probability above 0.9.",
-                "risk_certain_share",
-                "given",
-                unit=SHARE,
-            ),
-            _by_attribute(
-                "Unchanged",
-                "Share of the codes that masking leaves as they are.",
-                "unchanged_share",
-                unit=SHARE,
-                limits=[(float(AT.unchanged), "red")],
-            ),
-            _by_attribute(
-                "RMSE", "Distance between originals and masks: actual, and the target of the noise.", "rmse", "kind"
-            ),
-        ],
-    },
+    "overview", "Is it all right?", {"Now": NOW, "Problems": PROBLEMS, "Records": RECORDS, "Protection": PROTECTION}
 )
-
-_DRIFT, _LIMIT = (aggregated("max", name, "attribute", "figure", "against") for name in ("drift", "drift_limit"))
-
-DRIFT = Dashboard(
-    "drift",
-    "What moved?",
-    {
-        "Drift of the input": [
-            Panel(
-                "lines",
-                "Verdict",
-                "0 none: by chance. 1 watch: beyond chance. 2 act: as great as practice acts on.",
-                {"{{against}}": aggregated("max", "drift_verdict", "against")},
-                limits=[(1, "orange"), (2, "red")],
-            ),
-            Panel(
-                "table",
-                "Codes and blocks that moved most",
-                "By how much their share differs from the baseline. Those of few records are left out.",
-                {"": aggregated("max", "drift_moved", "attribute", "level", "concept", "label")},
-                unit=SHARE,
-                columns=("attribute", "level", "concept", "label"),
-            ),
-            Panel(
-                "lines",
-                "Figures beyond chance",
-                "Figures of drift as multiples of the limit that they exceed only by chance without drift.",
-                {"{{attribute}} {{figure}} {{against}}": f"{_DRIFT} / ({_LIMIT} > 0)"},
-                limits=[(1, "orange")],
-                width=COLUMNS,
-            ),
-        ],
-        "Before and after masking": [
-            Panel(
-                "table",
-                "sMean",
-                "The semantic mean, with its label. It is left out if few records are in its class.",
-                {"": aggregated("max", "smean", "attribute", "data", "concept", "label")},
-                columns=("attribute", "data", "concept", "label"),
-            ),
-            _by_attribute("sVar", "Semantic variance.", "svar", "data"),
-            _by_pair("sdCor", "Semantic distance correlation.", "sdcor", "data"),
-            _by_pair("sdCov", "Semantic distance covariance, and sdVar.", "sdcov", "data"),
-            _by_attribute("Distance of the sMeans", "Between original and masked sMean.", "utility_mean"),
-            _by_attribute("Error of sVar", "Masked sVar against what masking is to make of it.", "utility_variance"),
-            _by_pair("Error of sdCor", "Masked against original sdCor.", "utility_correlation"),
-        ],
-    },
-)
-
+DRIFT = Dashboard("drift", "What moved?", {"Drift": MOVES, "Before and after masking": MASKING})
 DASHBOARDS = (OVERVIEW, DRIFT)
 
 
@@ -275,7 +256,7 @@ def _job_variable() -> dashboard.QueryVariable:
 
 def _built(panel: Panel) -> PanelBuilder:
     """Return the SDK's builder of a panel."""
-    built = {"table": _table, "number": _stat, "lines": _lines}[panel.kind](panel)
+    built = {"table": _columns, "number": _stat, "lines": _lines}[panel.kind](panel)
     built.title(panel.title).description(panel.description).datasource(DATASOURCE).unit(panel.unit).span(panel.width)
     built.height(STAT_HEIGHT if panel.kind == "number" else HEIGHT).thresholds(_thresholds(panel))
     for number, (legend, expression) in enumerate(panel.queries.items()):
@@ -285,7 +266,7 @@ def _built(panel: Panel) -> PanelBuilder:
     return built
 
 
-def _table(panel: Panel) -> PanelBuilder:
+def _columns(panel: Panel) -> PanelBuilder:
     """Return a table of labels: one row a series, without the time and the value."""
     order = {name: place for place, name in enumerate(panel.columns)}
     hidden = dict.fromkeys(("Time", "Value", *(f"Value #{one}" for one in "AB")), True)

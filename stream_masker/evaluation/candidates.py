@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
 
-from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism
+from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.evaluation.dataset import DataSet
 
 
@@ -29,7 +29,7 @@ class Candidate:
         """The method and its setting."""
         return f"{self.method}, {self.setting}" if self.setting else self.method
 
-    def build(self, data: DataSet) -> WindowedMechanism[Any]:
+    def build(self, data: DataSet) -> Mechanism:
         """Build and calibrate the mechanism on a data set.
 
         Raises ParameterError or StatisticsError if the data do not allow it.

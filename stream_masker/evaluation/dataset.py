@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distance_on, distortion_of
-from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch
@@ -73,7 +72,7 @@ class DataSet:
         """Return the statistics of these or of masked records."""
         return compute_statistics(self._counts(batch), self.attributes, self.distances, version=1)
 
-    def calibrated(self, mechanism: WindowedMechanism[Any]) -> WindowedMechanism[Any]:
+    def calibrated(self, mechanism: Mechanism) -> Mechanism:
         """Return the mechanism with the statistics of the records in force.
 
         Raises StatisticsError if it cannot use them.
@@ -82,7 +81,7 @@ class DataSet:
             return mechanism.with_statistics(mechanism.completed(self.statistics, self.counts), self.counts)
         return mechanism.with_statistics(mechanism.compute(self.counts, version=1), self.counts)
 
-    def mask(self, mechanism: WindowedMechanism[Any]) -> MaskedBatch:
+    def mask(self, mechanism: Mechanism) -> MaskedBatch:
         """Mask all records with a calibrated mechanism."""
         start, done = 0, []
         for batch in self.batches:
@@ -93,7 +92,7 @@ class DataSet:
         distortions = [sum(column, Distortion()) for column in zip(*(m.distortions for m in done), strict=True)]
         return MaskedBatch(after.columns, tuple(distortions))
 
-    def utility(self, mechanism: WindowedMechanism[Any], masked: MaskedBatch, after: Statistics) -> Utility:
+    def utility(self, mechanism: Mechanism, masked: MaskedBatch, after: Statistics) -> Utility:
         """Return the utility of masked records by the metrics of 2017, in the distances of the data set.
 
         ``after``: the statistics of the masked records.

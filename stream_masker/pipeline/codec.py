@@ -1,9 +1,8 @@
 """The record codec, one for every format: it reads the codes of records, and writes the records with masked codes.
 
 A form (``formats``) opens a record as a document of dicts and lists. A walk (``walk``) treats the documents of a batch
-in place, and finds the values of attributes (``values``). Once the batch is masked, the masked values are written into
-their places, and the form writes the documents. Batches should have a few hundred records: their documents, which are
-kept until they are written, then stay in the processor's cache.
+in place, and finds the values of attributes (``values``). Once the batch is masked, the masked codes are written into
+their places, and the form writes the documents.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
 from stream_masker.pipeline.hl7v2 import Hl7Format
-from stream_masker.pipeline.paths import Document, Path, reader
+from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
@@ -31,7 +30,7 @@ from stream_masker.pipeline.values import Attribute, ReadCodes
 from stream_masker.pipeline.walk import Reading, Tree
 
 DOCUMENTS: Final = 500
-"""The number of records that are read, masked and written together."""
+"""The number of records that are read, masked and written together: their documents stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +41,7 @@ class DecodedBatch:
     the plan has none; rejected: the rejections, by index; unknown: for each attribute the number of values without a
     concept of their own; lost: the number of those that are not in ``batch``; styles: for each attribute the styles of
     the texts in ``batch``; emptied: the number of values that a transform cannot treat, by configured path; documents:
-    the k documents, each with what writes it; codes: of each attribute, with the places to write them to;
-    good: (m,) bool, which of the m documents can be masked.
+    the k documents, each with what writes it; codes: of each attribute, with the places to write them to.
     """
 
     indices: Int64Array
@@ -56,7 +54,6 @@ class DecodedBatch:
     emptied: Mapping[str, int]
     documents: Sequence[tuple[Document, Write]]
     codes: Sequence[ReadCodes]
-    good: BoolArray
 
 
 class Codec:
@@ -69,9 +66,7 @@ class Codec:
         self._open = form_of(plan, record_format)
         self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute, self._tree) for attribute in plan.attributes]
-        self._readers = {path: reader(path) for path in plan.keys}
         self._transform_keys = {rule.key for rule in plan.fields.transformed.values() if rule.key is not None}
-        self._kinds = [(reader(field.path), field) for field in plan.context]
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         """Set the styles in which the attributes' codes are written from now on; at first those of the ontologies."""
@@ -88,12 +83,12 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading(self._keys(documents, self._transform_keys))
+        reading = Reading({path: _keys(documents, path) for path in self._transform_keys})
         keys = self._noise_keys(documents, reading)
-        units = None if self._plan.unit is None else list(map(key_text, map(self._readers[self._plan.unit], documents)))
-        kinds = [[field.kind_of(read(document)) for read, field in self._kinds] for document in documents]
+        units = None if self._plan.unit is None else _keys(documents, self._plan.unit)
+        kinds = [list(map(each.kind_of, first_values(documents, each.path))) for each in self._plan.context]
         self._tree.walk(documents, reading)
-        codes = [attribute.read(reading) for attribute in self._attributes]
+        codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)
         good[list(reading.refused)] = False
         for number, (reason, path) in reading.refused.items():
@@ -102,7 +97,7 @@ class Codec:
             int(np.count_nonzero(good)),
             tuple(read.column(good) for read in codes),
             units=None if units is None else np.unique(np.array(units, object)[good], return_inverse=True)[1],
-            context=self._plan.contexts_of(np.array(kinds, np.int64).reshape(len(kinds), len(self._kinds))[good]),
+            context=self._plan.contexts_of(np.array(kinds, np.int64).reshape(len(kinds), len(documents)).T[good]),
         )
         rejected_codes = self._rejected_for_unknown_codes(rejected)
         unknown = [read.unknown(good) for read in codes]
@@ -117,7 +112,6 @@ class Codec:
             emptied=reading.emptied,
             documents=list(compress(opened, good)),
             codes=codes,
-            good=good,
         )
 
     def _opened(self, records: Inputs, rejected: dict[int, Rejected]) -> tuple[list[int], list[tuple[Document, Write]]]:
@@ -133,13 +127,10 @@ class Codec:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
 
-    def _keys(self, documents: Sequence[Document], paths: set[Path]) -> dict[Path, list[bytes | None]]:
-        return {path: [key_text(self._readers[path](d)) or None for d in documents] for path in paths}
-
     def _noise_keys(self, documents: Sequence[Document], reading: Reading) -> list[bytes]:
         if self._plan.noise_key is None:
             return []
-        keys = list(map(key_text, map(self._readers[self._plan.noise_key], documents)))
+        keys = _keys(documents, self._plan.noise_key)
         if not all(keys):
             without = (record for record, key in enumerate(keys) if not key)
             reading.refuse(without, Reason.MISSING_NOISE_KEY, self._plan.noise_key)
@@ -174,3 +165,8 @@ def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
         record_format = Hl7Format(plan)
     form = record_form(record_format, plan.limits)
     return form if plan.fhir is None else fhir_form(plan, form)
+
+
+def _keys(documents: Sequence[Document], path: Path) -> list[bytes]:
+    """Return the text of the key at a path of each document; an empty one for what is no key."""
+    return list(map(key_text, first_values(documents, path)))

@@ -12,7 +12,7 @@ component without subcomponents is its first subcomponent, and a field without c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, ClassVar, Final
@@ -160,27 +160,27 @@ class Delimiters:
         """Return the text of a field that ``parsed`` returned; a field that is a text stays as it is."""
         if isinstance(field, str):
             return field
-        repetitions = (_numbered(self.component, _texts(repetition, self._component)) for repetition in field)
-        return self.repetition.join(text for text in repetitions if text)
+        texts = (_numbered(self.component, map(self._component, (repetition or {}).items())) for repetition in field)
+        return self.repetition.join(filter(None, texts))
 
-    def _component(self, component: Any) -> str:
-        if isinstance(component, dict):
-            return _numbered(self.subcomponent, _texts(component, self._text))
-        return self._text(component)
+    def _component(self, numbered: tuple[str, Any]) -> tuple[str, str]:
+        number, component = numbered
+        if not isinstance(component, dict):
+            return number, self._text(component)
+        return number, _numbered(self.subcomponent, ((key, self._text(value)) for key, value in component.items()))
 
     def _text(self, value: Any) -> str:
         return _DELETED if value is None else self.written(value if isinstance(value, str) else str(value))
 
 
-def _texts(parts: Mapping[str, Any] | None, text_of: Callable[[Any], str]) -> dict[str, str]:
-    """Return the texts of numbered parts; none for a repetition that was dropped."""
-    return {key: text_of(value) for key, value in (parts or {}).items()}
-
-
-def _numbered(separator: str, texts: Mapping[str, str]) -> str:
-    """Return texts by their numbers from 1 on, up to the last one that is not empty, as one text."""
-    by_number = {int(key): text for key, text in texts.items() if text}
-    return separator.join(by_number.get(k, "") for k in range(1, max(by_number, default=0) + 1))
+def _numbered(separator: str, texts: Iterable[tuple[str, str]]) -> str:
+    """Return texts with ascending numbers from 1 on, up to the last one that is not empty, as one text."""
+    parts: list[str] = []
+    for number, text in texts:
+        if text:
+            parts += [""] * (int(number) - 1 - len(parts))
+            parts.append(text)
+    return separator.join(parts)
 
 
 @cache
@@ -245,7 +245,7 @@ class Hl7Format(ValueFormat):
         return {
             key: by.parsed(fields[int(key) - first]) if is_parsed else fields[int(key) - first]
             for key, is_parsed in named.items()
-            if first <= int(key) < size and fields[int(key) - first]
+            if key != EVERY and first <= int(key) < size and fields[int(key) - first]
         }
 
 
@@ -258,7 +258,9 @@ def _named_fields(plan: Plan) -> dict[str, dict[str, bool]]:
         if isinstance(segment, NameStep) and isinstance(field, NameStep) and field.key != PLACE:
             fields = named.setdefault(segment.key, {})
             fields[field.key] = fields.get(field.key, field.key == EVERY) or len(path.steps) > 3
-    return named
+    return {
+        name: dict(sorted(fields.items(), key=lambda item: (len(item[0]), item[0]))) for name, fields in named.items()
+    }
 
 
 def _decoded(value: bytes) -> tuple[str, str]:
@@ -282,8 +284,8 @@ def _lines(document: Document, by: Delimiters) -> Iterator[str]:
         if LINE in segment:
             yield segment[LINE]
             continue
-        texts = {key: by.joined(field) for key, field in segment.items() if key != PLACE}
+        texts = [(key, by.joined(field)) for key, field in segment.items() if key != PLACE]
         if place == 0:
-            texts = {"1": by.header} | {str(int(key) - 1): text for key, text in texts.items()}
+            texts = [("1", by.header), *((str(int(key) - 1), text) for key, text in texts)]
         if text := _numbered(by.field, texts):
             yield f"{name}{by.field}{text}"

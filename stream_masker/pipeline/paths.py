@@ -29,7 +29,7 @@ import orjson
 
 from stream_masker.errors import ConfigurationError
 
-T = TypeVar("T")
+ItemT = TypeVar("ItemT")
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
 Document: TypeAlias = dict[str, Any]
@@ -127,58 +127,23 @@ class Path:
         return all(_may_be_same(a, b) for a, b in zip(self.steps, other.steps, strict=False))
 
 
-def compile_path(text: str) -> Path:
-    """Parse a path. Raises ConfigurationError with the error and the character, counted from 1."""
-    return Path(text, tuple(_Reader(text).steps()))
-
-
 def alternatives(text: str) -> list[str]:
     """Return the paths in the text of a key: ``after.id | before.id`` has two. A name with ``|`` is quoted."""
     return [part.strip() for part in re.split(r"\|(?![^\[\]]*\])", text)]
 
 
-NOTHING: Final = object()
-"""What a path without a value reads."""
-
-Read: TypeAlias = Callable[[JsonValue], JsonValue]
-
-
-def reader(path: Path) -> Read:
-    """Return a function from a document to the first value that a path selects.
-
-    It returns ``NOTHING`` if the path selects none, and None where a value has another shape than the path requires.
-    """
-    read: Read = lambda value: value  # noqa: E731 - the end of the path
-    for step in reversed(path.steps):
-        read = _member_reader(step.key, read) if isinstance(step, NameStep) else _element_reader(step, read)
-    return read if path.alternative is None else _either(read, reader(path.alternative))
-
-
-def _either(first: Read, second: Read) -> Read:
-    def read(document: JsonValue) -> JsonValue:
-        value = first(document)
-        return second(document) if value is NOTHING or value is None else value
-
-    return read
-
-
-def _member_reader(name: str, rest: Read) -> Read:
-    def read(value: JsonValue) -> JsonValue:
-        if type(value) is dict:
-            return rest(value[name]) if name in value else NOTHING
-        return NOTHING if value is None else None
-
-    return read
-
-
-def _element_reader(step: Step, rest: Read) -> Read:
-    def read(value: JsonValue) -> JsonValue:
-        if type(value) is not list:
-            return NOTHING if value is None else None
-        found = (rest(element) for k, element in enumerate(value) if selects(step, k, element))
-        return next((one for one in found if one is not NOTHING), NOTHING)
-
-    return read
+def first_values(documents: Sequence[Document], path: Path) -> Sequence[JsonValue]:
+    """Return the first value that a path selects in each document; None for none."""
+    values: Sequence[JsonValue] = documents
+    for position, step in enumerate(path.steps):
+        if not isinstance(step, NameStep):
+            values = [next(selected(value, path.steps[position:]), None) for value in values]
+            break
+        values = [value.get(step.key) if type(value) is dict else None for value in values]
+    if path.alternative is None:
+        return values
+    others = first_values(documents, path.alternative)
+    return [other if value is None else value for value, other in zip(values, others, strict=True)]
 
 
 def selected(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
@@ -221,92 +186,45 @@ def _may_be_same(a: Step, b: Step) -> bool:
     return True
 
 
-_NAME = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]'\"]*[^.\[\]\s'\"])?")
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-_FIELD = re.compile(r"[^.\[\]\s'\"=]+(?:\.[^.\[\]\s'\"=]+)*")
-_BARE = re.compile(r"[^\]\[\s'\"](?:[^\]\[]*[^\]\[\s])?")
-_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_NAME: Final = re.compile(r"[^.\[\]\s'\"](?:[^.\[\]'\"]*[^.\[\]\s'\"])?")
+_FIELD: Final = r"[^.\[\]\s'\"=]+(?:\.[^.\[\]\s'\"=]+)*"
+_QUOTED: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_VALUE: Final = r"[^\]\[\s'\"](?:[^\]\[]*[^\]\[\s])?"
+_STEP: Final = re.compile(
+    rf"""\.?(?P<name>{_NAME.pattern})
+    | \[ (?: (?P<index>0|[1-9][0-9]{{0,8}}) | (?P<each>\*) | (?P<key>{_QUOTED})
+           | (?P<every>\*?)\?(?P<field>{_FIELD})=(?:(?P<quoted>{_QUOTED})|(?P<value>{_VALUE})) ) \]""",
+    re.DOTALL | re.VERBOSE,
+)
 
 
-class _Reader:
-    """A parser that reads from left to right. at: the index of the next character."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-
-    def steps(self) -> Iterator[Step]:
-        yield self._first()
-        while self.at < len(self.text):
-            yield self._next()
-
-    def _first(self) -> Step:
-        if not self.text.startswith("["):
-            return self._name()
-        self.at = 1
-        return NameStep(self._closed(self._quoted("a path starts with a name")))
-
-    def _next(self) -> Step:
-        if self._take("."):
-            return self._name()
-        if self._take("["):
-            return self._bracket()
-        raise self._error("'.' or '[' is expected")
-
-    def _name(self) -> NameStep:
-        return NameStep(self._match(_NAME, "a name is expected (quote names with dots or brackets: ['a.b'])"))
-
-    def _bracket(self) -> Step:
-        every = self._take("*")
-        if self._take("?"):
-            return self._closed(self._where(every))
-        if every:
-            return self._closed(EachStep())
-        if self._peek() in ("'", '"'):
-            return NameStep(self._closed(self._quoted("a quoted name is expected")))
-        position = self._match(_NUMBER, "a number, *, ?field=value or a quoted name is expected")
-        return self._closed(IndexStep(int(position)))
-
-    def _where(self, every: bool) -> FilterStep:
-        field = tuple(self._match(_FIELD, "a filter needs a field: [?field=value]").split("."))
-        if not self._take("="):
-            raise self._error("a filter needs '=' after its field: [?field=value]")
-        if self._peek() in ("'", '"'):
-            return FilterStep(field, self._quoted("the quoted value is not closed"), quoted=True, every=every)
-        return FilterStep(field, self._match(_BARE, "a filter needs a value: [?field=value]"), every=every)
-
-    def _quoted(self, complaint: str) -> str:
-        match = _QUOTED.match(self.text, self.at)
-        if match is None:
-            raise self._error(complaint)
-        self.at = match.end()
-        return re.sub(r"\\(.)", r"\1", match[1] if match[1] is not None else match[2], flags=re.DOTALL)
-
-    def _closed(self, step: T) -> T:
-        if not self._take("]"):
-            raise self._error("']' is expected")
-        return step
-
-    def _match(self, pattern: re.Pattern[str], complaint: str) -> str:
-        match = pattern.match(self.text, self.at)
-        if match is None:
-            raise self._error(complaint)
-        self.at = match.end()
-        return match[0]
-
-    def _peek(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def _take(self, expected: str) -> bool:
-        taken = self._peek() == expected
-        self.at += taken
-        return taken
-
-    def _error(self, complaint: str) -> ConfigurationError:
-        return ConfigurationError(f"path {self.text!r}, character {self.at + 1}: {complaint}")
+def compile_path(text: str) -> Path:
+    """Parse a path. Raises ConfigurationError with the character of the error, counted from 1."""
+    steps, at = list[Step](), 0
+    while at < len(text) or not steps:
+        match = _STEP.match(text, at)
+        is_name = match is not None and (match["name"] or match["key"]) is not None
+        if match is None or (not steps and not is_name) or (match["name"] and (text[at] == ".") != bool(steps)):
+            expected = ".name, [0], [*], [?field=value] or ['any name']" if steps else "a name"
+            raise ConfigurationError(f"path {text!r}, character {at + 1}: {expected} is expected")
+        steps.append(_step(match))
+        at = match.end()
+    return Path(text, tuple(steps))
 
 
-ItemT = TypeVar("ItemT")
+def _step(match: re.Match[str]) -> Step:
+    if (key := match["name"] or _unquoted(match["key"])) is not None:
+        return NameStep(key)
+    if match["index"] is not None:
+        return IndexStep(int(match["index"]))
+    if match["each"] is not None:
+        return EachStep()
+    field, quoted = tuple(match["field"].split(".")), _unquoted(match["quoted"])
+    return FilterStep(field, match["value"] if quoted is None else quoted, quoted is not None, bool(match["every"]))
+
+
+def _unquoted(text: str | None) -> str | None:
+    return None if text is None else re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
 
 
 @dataclass(eq=False, slots=True)

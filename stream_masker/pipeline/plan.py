@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from stream_masker.core.context import Context, ContextAttribute
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import NOTHING, EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
+from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
 from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import (
@@ -186,12 +186,9 @@ class ContextField:
     transform: FieldTransform | None = None
 
     def kind_of(self, value: JsonValue) -> int:
-        """Return the kind of a field's value, as it is released. Of a band of numbers, its least number counts.
-
-        ``value``: ``NOTHING`` for a record without the field.
+        """Return the kind of a field's value, as it is released; None is of no listed kind. Of a band of numbers, its
+        least number counts.
         """
-        if value is NOTHING:
-            return self.attribute.size - 1
         if self.transform is None:
             return self.attribute.kind_of(value)
         released = self.transform.of_value(value, _UNKEYED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.defaults import MOST_COMPARED, alternative
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import CERTAIN, MIN_CHANGED, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -116,7 +114,7 @@ def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bo
     if quick and max((pair.keys.size for pair in counts.pairs.values()), default=0) > MOST_COMPARED:
         return chances, f"more than {MOST_COMPARED:,} different pairs of codes; `calibrate` compares it"
     try:
-        other = alternative(cast(WindowedMechanism[Any], mechanism), counts, quick=quick)
+        other = alternative(mechanism, counts, quick=quick)
         return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""
     except (StatisticsError, ParameterError) as error:
         return chances, str(error).rstrip(".")

@@ -280,7 +280,7 @@ class DateShift(FieldTransform):
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         found = find_date(value, self.formats)
-        if found is None or key is None:
+        if found is None or not key:
             return DROPPED
         try:
             return found.moved(value, self.offset(key, pseudonyms))

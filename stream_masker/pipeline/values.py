@@ -1,4 +1,4 @@
-"""The values of attributes in the documents of a batch: their concepts, and the masked values written back.
+"""The values of attributes in the documents of a batch: their concepts, and the masked codes written back.
 
 Each value belongs to an element: a record, or what a ``[*]`` selects in it. An element has one code, the first one in
 it. All further codes, the labels and the copies follow it, so whatever an attribute's path selects is written by the
@@ -7,21 +7,21 @@ mechanism, or is null.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from stream_masker.core.batch import ABSENT, Column
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
-from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.paths import NameStep, Path
 from stream_masker.pipeline.plan import AttributePlan, Place
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Codes, Style, StyleCounts, style_of
 from stream_masker.pipeline.transforms import Cache
-from stream_masker.pipeline.walk import Elements, Reading, Slots, Tree
+from stream_masker.pipeline.walk import Reading, Slots, Tree
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
 SHIFT: Final = STYLE_BITS + 1
@@ -36,42 +36,28 @@ _REASONS: Final = {
     MISSING: Reason.MISSING,
 }
 
+_NONE: Int64Array = np.empty(0, np.int64)
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The values that a path selects in a batch: their places, and the number of the element of each."""
 
-    slots: Sequence[Slots]
+class Fill(NamedTuple):
+    """Places to write to, the number of the element of each, -1 for none, and the texts of positions."""
+
+    slots: Slots
     numbers: Int64Array
+    texts: Cache
 
-    @classmethod
-    def of(cls, reading: Reading, path: Path, elements: Elements, *, keep_null: bool = False) -> Found:
-        """Return the values of a path; ``elements``: the innermost ones. Null stays null unless ``keep_null``."""
-        found = reading.found.get(path, [])
-        if not keep_null:
-            found = [s.where(value is not None for value in s.values) if None in s.values else s for s in found]
-        numbers = [elements.numbers[slots.rows[elements]] for slots in found]
-        return cls(found, np.concatenate(numbers) if numbers else np.empty(0, np.int64))
 
-    @property
-    def values(self) -> list[Any]:
-        return [value for slots in self.slots for value in slots.values]
-
-    def fill(self, values: Sequence[Any]) -> None:
-        """Write a value into each place."""
-        start = 0
-        for slots in self.slots:
-            slots.fill(values[start : start + len(slots.values)])
-            start += len(slots.values)
+Elements: TypeAlias = tuple[Int64Array, Int64Array, list[Fill]]
+"""The elements of a place in a batch: their values, their records, and what is to be filled."""
 
 
 class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan, tree: Tree) -> None:
-        self.plan, self._tree = plan, tree
-        self._elements = {path: tree.elements_of(path) for path in plan.written}
-        self._is_optional = plan.missing == "keep"
+        self.plan, self._is_optional = plan, plan.missing == "keep"
+        self._arrays = {place.path: tree.array_of(place.path) for place in plan.places} if plan.is_array else {}
+        self._levels = {path: _levels(path) for path in plan.written}
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._labels = Cache(lambda position: None if position == ABSENT else labels[position] or None)
@@ -82,53 +68,58 @@ class Attribute:
         codes = Codes(self.plan.concepts, style)
         self._codes = Cache(lambda position: None if position == ABSENT else codes[position])
 
-    def read(self, reading: Reading) -> ReadCodes:
+    def read(self, reading: Reading, records: int) -> ReadCodes:
         """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""
-        values, records, places, start = [], [], [], 0
-        for place in self.plan.places:
-            elements = self._elements[place.path].base
-            values.append(self._of_place(place, reading))
-            records.append(elements.records)
-            for found, numbers, texts in self._filled(place, reading):
-                places.append((found, np.where(numbers < 0, -1, numbers + start), texts))
-            start += len(elements.records) if self.plan.is_array else 0
+        parts = [self._of_place(place, reading, records) for place in self.plan.places]
         if not self.plan.is_array:
-            values, records = [_first_present(values)], records[:1]
-        for of_place, of_records, place in zip(values, records, self.plan.places, strict=False):
-            for element in np.flatnonzero(of_place < SUPPRESSED).tolist():
-                reading.refuse([int(of_records[element])], _REASONS[int(of_place[element])], place.path)
-        if self.plan.is_array and not self._is_optional:
-            self._refuse_without_lists(reading)
-        return ReadCodes.ordered(self.plan.is_array, np.concatenate(values), np.concatenate(records), places)
+            parts = [_first_present(parts)]
+        for (values, owners, _), place in zip(parts, self.plan.places, strict=False):
+            for element in np.flatnonzero(values < SUPPRESSED).tolist():
+                reading.refuse([int(owners[element])], _REASONS[int(values[element])], place.path)
+        if self._arrays and not self._is_optional:
+            lists = (slots.places[0] for trie in self._arrays.values() for slots in reading.lists[trie])
+            without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
+            reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
+        return ReadCodes.joined(parts, is_array=self.plan.is_array)
 
-    def _of_place(self, place: Place, reading: Reading) -> Int64Array:
-        """Return the value of each element: that of the first code in it."""
-        inner, is_only = self._elements[place.path], self.plan.is_array or not self.plan.also
-        found = Found.of(reading, place.path, inner, keep_null=is_only and not self._is_optional)
-        values = np.full(len(inner.base.records), NO_CODE if self._is_optional else MISSING)
-        order = np.argsort(found.numbers, kind="stable")[::-1]
-        values[inner.within(inner.base)[found.numbers[order]]] = self._looked_up(found.values)[order]
-        return values
+    def _of_place(self, place: Place, reading: Reading, records: int) -> Elements:
+        """Return the elements of a place with their first codes. Without ``missing: keep``, each one needs a code."""
+        is_only = self.plan.is_array or not self.plan.also
+        codes = _found(reading, place.path, keep_null=is_only and not self._is_optional)
+        written = [(path, slots) for path in place.written for slots in _found(reading, path)]
+        is_required = not self._is_optional
+        entered = reading.elements[self._arrays[place.path]] if self._arrays and is_required else []
+        levels = self._levels[place.path]
+        places = [slots.places_at(levels) for slots in (*entered, *codes)]
+        numbers = _numbered([*places, *(slots.places_at(self._levels[path]) for path, slots in written)])
+        owners = np.arange(records)
+        if self.plan.is_array:
+            owners = np.empty(max((part.max(initial=-1) for part in numbers), default=-1) + 1, np.int64)
+            for part, slots in zip(numbers, (*entered, *codes, *(slots for _, slots in written)), strict=True):
+                owners[part] = slots.places[0]
+        values = np.full(len(owners), MISSING if is_required and not self._arrays else NO_CODE)
+        for part in numbers[: len(entered)]:
+            values[part] = MISSING
+        self._look_up(codes, numbers[len(entered) : len(places)], values)
+        texts = (self._labels if path is place.label else self._codes for path, _ in written)
+        return values, owners, list(map(Fill, (slots for _, slots in written), numbers[len(places) :], texts))
 
-    def _refuse_without_lists(self, reading: Reading) -> None:
-        lists = [self._elements[place.path].base.records_with_lists for place in self.plan.places]
-        without = np.setdiff1d(self._tree.documents.records, np.concatenate(lists))
-        reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
-
-    def _filled(self, place: Place, reading: Reading) -> Iterator[tuple[Found, Int64Array, Cache]]:
-        """Yield the places to fill with the elements whose masks they get, and the texts to write."""
-        for path in place.written:
-            inner = self._elements[path]
-            found = Found.of(reading, path, inner)
-            matched = inner.base.matched(self._elements[place.path].base)
-            numbers = matched[inner.within(inner.base)[found.numbers]]
-            yield found, numbers, self._labels if path is place.label else self._codes
-
-    def _looked_up(self, texts: Sequence[Any]) -> Int64Array:
+    def _look_up(self, codes: Sequence[Slots], numbers: Sequence[Int64Array], values: Int64Array) -> None:
+        """Set the values of elements, by the numbers of the elements of codes; the first code of each counts."""
+        if not codes:
+            return
+        found, elements = [text for slots in codes for text in slots.values], np.concatenate(numbers)
         try:
-            return np.fromiter(map(self._values.__getitem__, texts), np.int64, len(texts))
+            looked_up = np.fromiter(map(self._values.__getitem__, found), np.int64, len(found))
         except TypeError:  # an object or a list, which cannot be a key
-            return self._looked_up([0 if isinstance(text, dict | list) else text for text in texts])
+            hashable = (0 if isinstance(text, dict | list) else text for text in found)
+            looked_up = np.fromiter(map(self._values.__getitem__, hashable), np.int64, len(found))
+        order = np.arange(len(found))
+        if len(codes) > 1:
+            order = np.lexsort(
+                [np.concatenate(column) for column in zip(*(slots.places for slots in codes), strict=True)][::-1]
+            )
+        values[elements[order[::-1]]] = looked_up[order[::-1]]
 
     def _value(self, text: Any) -> int:
         if type(text) is not str:
@@ -143,41 +134,71 @@ class Attribute:
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | traits
 
 
-def _first_present(values: Sequence[Int64Array]) -> Int64Array:
-    """Return the values of the first of several places that has one; all of them have the same elements."""
-    first = values[0]
-    for others in values[1:]:
-        first = np.where((first == NO_CODE) | (first == MISSING), others, first)
-    return first
+def _levels(path: Path) -> tuple[int, ...]:
+    """Return which of the lists that a path enters have an element for each value, counted from 1."""
+    lists = enumerate((step for step in path.steps if not isinstance(step, NameStep)), start=1)
+    each = set(path.array_steps)
+    return tuple(level for level, step in lists if step in each)
+
+
+def _found(reading: Reading, path: Path, *, keep_null: bool = False) -> list[Slots]:
+    """Return the values that a path selects; null stays null unless ``keep_null``."""
+    found = reading.found.get(path, [])
+    if keep_null:
+        return found
+    return [s.where(value is not None for value in s.values) if None in s.values else s for s in found]
+
+
+def _numbered(parts: Sequence[Sequence[Int64Array]]) -> list[Int64Array]:
+    """Return the number of each element, ascending in the order of the documents; equal places have equal numbers.
+
+    ``parts``: the places of elements: their records, and their positions in lists, from the outside in.
+    """
+    if not parts:
+        return []
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    numbers = columns[0]
+    for positions in columns[1:]:
+        joined = numbers * (positions.max(initial=0) + 1) + positions
+        numbers = np.unique(joined, return_inverse=True)[1]
+    return np.split(numbers, np.cumsum([len(part[0]) for part in parts])[:-1])
+
+
+def _first_present(parts: Sequence[Elements]) -> Elements:
+    """Return the codes of several places of one code: the first one that is there counts, and all are filled."""
+    values, owners, fills = parts[0]
+    for others, _, more in parts[1:]:
+        values, fills = np.where((values == NO_CODE) | (values == MISSING), others, values), [*fills, *more]
+    return values, owners, fills
 
 
 @dataclass(slots=True)
 class ReadCodes:
     """The codes of an attribute in a batch: their values and records, in the order of the records.
 
-    places: those to fill, with the numbers of their codes, -1 for none, and the texts to write; present: the numbers of
-    the codes that are masked.
+    fills: what to fill with the masks of which codes; present: the numbers of the codes that are masked.
     """
 
     is_array: bool
     values: Int64Array
     records: Int64Array
-    places: list[tuple[Found, Int64Array, Cache]]
-    present: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
+    fills: list[Fill]
+    present: Int64Array = field(default_factory=lambda: _NONE)
 
     @classmethod
-    def ordered(
-        cls,
-        is_array: bool,
-        values: Int64Array,
-        records: Int64Array,
-        places: list[tuple[Found, Int64Array, Cache]],
-    ) -> ReadCodes:
-        """Return codes of several places in the order of their records."""
+    def joined(cls, parts: Sequence[Elements], *, is_array: bool) -> ReadCodes:
+        """Return the codes of several places in the order of their records."""
+        records = np.concatenate([owners for _, owners, _ in parts])
         order = np.argsort(records, kind="stable")
-        ranks = np.full(len(order) + 1, -1)
+        ranks = np.empty_like(order)
         ranks[order] = np.arange(len(order))
-        return cls(is_array, values[order], records[order], [(found, ranks[n], texts) for found, n, texts in places])
+        starts = np.cumsum([0, *(len(owners) for _, owners, _ in parts)])
+        fills = [
+            Fill(slots, ranks[start + numbers], texts)
+            for start, (_, _, fills) in zip(starts, parts, strict=False)
+            for slots, numbers, texts in fills
+        ]
+        return cls(is_array, np.concatenate([values for values, _, _ in parts])[order], records[order], fills)
 
     def column(self, good: BoolArray) -> Column:
         """Return the column of the records that can be masked; ``good``: (n,) bool."""
@@ -201,7 +222,7 @@ class ReadCodes:
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
-        positions = np.full(len(self.values) + 1, ABSENT)
+        positions = np.full(len(self.values), ABSENT)
         positions[self.present] = masked.codes[masked.codes >= 0]
-        for found, numbers, texts in self.places:
-            found.fill(list(map(texts.__getitem__, positions[numbers].tolist())))
+        for slots, numbers, texts in self.fills:
+            slots.fill(map(texts.__getitem__, positions[numbers].tolist()))

@@ -11,6 +11,7 @@ from stream_masker.core.anonymity import unique_share
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift
@@ -24,7 +25,7 @@ from stream_masker.pipeline.messages import (
     Taxonomies,
     fingerprints,
 )
-from stream_masker.pipeline.publication import LabelledConcept, Publication
+from stream_masker.pipeline.publication import COMPARISONS, LabelledConcept, Publication
 from stream_masker.pipeline.risk import (
     RiskLimits,
     VersionRisk,
@@ -175,7 +176,7 @@ class VersionPlanner:
         self.history = history
         self._limits = limits
         self._settings = settings
-        self._publication = Publication(subject.taxonomies, settings.rollup_depth, min_records)
+        self._publication = Publication(subject.taxonomies, min_records)
         self._mechanism = mechanism
         self._computed: tuple[Statistics, Counts, Counts | None] | None = None
         self._worker_secret_id: str | None = None
@@ -205,12 +206,19 @@ class VersionPlanner:
         original, masked = self._compute(window.original, window.masked), self._masked(window.masked)
         kept = None
         if masked is not None:
-            exact = utility(original, masked, window.distortions, self.subject.alpha, self._distances)
-            kept = self._publication.coarsened(exact, window.records)
+            kept = utility(
+                original,
+                masked,
+                window.distortions,
+                self.subject.alpha,
+                self._distances,
+                expected=self._expected(original, window.original),
+                counts=window.masked,
+                comparisons=COMPARISONS,
+            )
         styles = self._learned(window.styles)
         publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
-        effect = self._publication.coarsened(window.effect(self.subject.attributes), window.records)
-        return replace(publish, effect=effect)
+        return replace(publish, effect=window.effect(self.subject.attributes))
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
@@ -260,7 +268,7 @@ class VersionPlanner:
         return latest is not None and latest.secret_id != self.secret_id
 
     def assess(self) -> VersionRisk | None:
-        """Return the rounded risk of the last version that was computed; None without limits or without its counts.
+        """Return the risk of the last version that was computed; None without limits or without its counts.
 
         It takes several times as long as the statistics do.
         """
@@ -323,8 +331,13 @@ class VersionPlanner:
             self.subject.attributes,
             self._distances,
             version=self._next,
-            rollup_depth=self._settings.rollup_depth,
         )
+
+    def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
+        """Return the statistics of masks that the statistics of the window make of its records, where that is known."""
+        mechanism = self._mechanism.with_statistics(original, counts)
+        masks = expected_masks(mechanism, counts, [len(tau) for tau in self.subject.taxonomies.values()])
+        return None if masks is None else self._masked(masks)
 
     @property
     def _next(self) -> int:

@@ -37,7 +37,7 @@ Partition: TypeAlias = tuple[str, int]
 class CalibrationSettings:
     """The window's bounds, and when statistics are due.
 
-    window_records, every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
+    window_records, every_records, min_records, keep_versions: at least 1; window_age, every_seconds:
     seconds, above 0; min_new_records: the least number of new records of a version, so that no two versions differ by
     fewer; core_share: the share of a core that computing may take, above 0, at most 1.
     """
@@ -47,7 +47,6 @@ class CalibrationSettings:
     every_records: int = 10_000
     every_seconds: float = 60.0
     min_records: int = 1_000
-    rollup_depth: int = 2
     keep_versions: int = 1_000
     min_new_records: int = 1
     core_share: float = 0.1

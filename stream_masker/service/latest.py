@@ -17,7 +17,6 @@ from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.publication import Publication
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import MECHANISM_HEADER, VERSION_HEADER
-from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.secret import topic_seal
@@ -140,8 +139,7 @@ def _record(message: Message, record_format: RecordFormat | None) -> LatestRecor
 
 def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> dict[int, PublishedVersion]:
     """Return versions as they may be published."""
-    depth, least = CalibrationSettings().rollup_depth, configuration.publication.min_records
-    publication = Publication(build_taxonomies(configuration), depth, least)
+    publication = Publication(build_taxonomies(configuration), configuration.publication.min_records)
     shown = {}
     for number, value in sorted(versions.items()):
         message = decode_statistics(value)

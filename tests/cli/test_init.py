@@ -142,6 +142,72 @@ def test_a_proposal_for_a_table_masks_it(tmp_path, case):
     assert content.get("produce") == settings
 
 
+def change(k):
+    """An insert, an update or a delete of Debezium; the row of three events is the same one."""
+    row = {"patient_id": k // 3 % 40, "name": "Ada", "dx": ICD[k // 3 % 10]}
+    before, after = [(None, row), (row, row), (row, None)][k % 3]
+    return {"before": before, "after": after, "source": {"table": "t"}, "op": "cud"[k % 3], "ts_ms": 1700000000 + k}
+
+
+ENVELOPES = {
+    "Debezium": (change, ["after.", "before."], ["op"]),
+    "Debezium with a schema": (
+        lambda k: {"schema": {"type": "struct", "fields": [{"field": "dx"}]}, "payload": change(k)},
+        ["payload.after.", "payload.before."],
+        ["payload.op"],
+    ),
+    "Kafka Connect": (
+        lambda k: {"schema": {"type": "struct"}, "payload": change(3 * k)["after"]},
+        ["payload."],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENVELOPES)
+def test_a_proposal_for_rows_in_an_envelope_masks_inserts_updates_and_deletes_alike(tmp_path, case):
+    make, prefixes, kept = ENVELOPES[case]
+    heartbeats = [{"ts_ms": 1}, {"ts_ms": 2}]
+    config, content = proposed(tmp_path, [*map(make, range(300)), *heartbeats])
+    paths = {name: " | ".join(prefix + name for prefix in prefixes) for name in ("dx", "patient_id")}
+    assert content["attributes"] == {"dx": {"path": paths["dx"], "ontology": "icd10cm"}}
+    assert content["noise_key"] == paths["patient_id"]
+    assert content["fields"].get("keep") == kept
+    assert "# Of the sample, 300 can be masked, rejected 0." in config.read_text()
+    done = run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    assert "masked 300, rejected 2 (missing_noise_key" in done.stderr
+    written = (tmp_path / "out.jsonl").read_text()
+    assert "Ada" not in written
+    if kept:
+        masks = re.findall(r'"dx":"([^"]+)"', written)
+        assert len(masks) == 400
+        assert all(len({*masks[k : k + 4]}) == 1 for k in range(0, 400, 4)), "two of an update, one of the others"
+
+
+OLD = ["428.0", "414.01", "250.00", "V58.61", "E885.9", "401.9"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "reason"),
+    [
+        (
+            OLD,
+            "codes of ICD-9-CM, which is not shipped: make a table with the header concept,parent,label of the codes",
+        ),
+        ([code.replace(".", "") for code in OLD], "codes of ICD-9-CM, which is not shipped"),
+        ([float(code) for code in OLD if code[0].isdigit()], "numbers, which look like codes of ICD-9-CM"),
+        ([f"{k}.{k % 90}" for k in range(100, 130)] + ICD * 9, "two revisions are mixed (25% ICD-9, 75% ICD-10)"),
+        (["428", "414", "250", "401"], "0% of the values are concepts of icd10cm"),
+    ],
+    ids=["with dots", "without dots", "numbers", "mixed", "mere numbers"],
+)
+def test_codes_of_icd_9_are_recognised_and_the_file_that_is_needed_is_named(tmp_path, codes, reason):
+    events = [{"pid": k % 40, "dx": ICD[k % 10], "old": codes[k % len(codes)]} for k in range(240)]
+    config, content = proposed(tmp_path, events)
+    assert list(content["attributes"]) == ["dx"]
+    assert f"# dropped: old: {reason}" in config.read_text()
+
+
 def test_codes_of_digits_with_a_dot_are_codes_of_their_ontology(tmp_path):
     edges = [f"{code},{parent}" for code, parent in {**ICD9, **dict.fromkeys(ICD9.values(), "ICD9")}.items()]
     (tmp_path / "icd9.csv").write_text("\n".join(["concept,parent", "ICD9,", *edges]) + "\n")
@@ -230,7 +296,7 @@ def test_names_that_paths_cannot_express_are_quoted(tmp_path, name):
 
 REFUSED = {
     "no codes": ([b'{"a": "xx"}', b'{"a": "yy"}'], "no field of 2 events has codes of icd10cm: name an ontology with"),
-    "no objects": ([b"[]", b"nothing"], "the sample has no event that is a JSON object"),
+    "no objects": ([b"nothing", b'{"a'], "the sample has no event that is a JSON object"),
     "a heartbeat": ([b'{"ts_ms":1}'], "ts_ms: letters or short numbers"),
     "one code": ([b'{"main": {"code": "E11.9"}}'], "main.code: a single value, which cannot be masked"),
     "an empty object": ([b"{}"], "the fields are none"),

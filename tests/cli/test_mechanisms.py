@@ -90,12 +90,10 @@ def test_check_calibrate_and_mask(name, folder):
         ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
         ({"name": "vicus", "c1": 0.9}, "mechanism: c1=0.9 and c2=0.4 are not allowed: use two numbers"),
         ({"name": "vicus", "threshold": 1.5}, "mechanism.threshold: 1.5 is not allowed: use a number of at most 1"),
-        ({"name": "pram", "matrices": {"smell": "m.csv"}}, "mechanism: "),
         ({"name": "rank_swapping", "k": {"smell": 2, "taste": 3}}, "mechanism.k: a mapping of 2 is not allowed"),
     ],
 )
 def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):
-    (folder / "m.csv").write_text(",almond,foul\nalmond,0.5,0.6\nfoul,0,1\n")
     configure(folder, mechanism["name"], mechanism=mechanism)
     done = CliRunner().invoke(main, ["config", "check"], prog_name="stream-masker")
     assert done.exit_code == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 from dataclasses import fields
 
@@ -107,10 +106,9 @@ def test_the_registry_contains_the_mechanism_by_name(kind):
     assert mechanism(kind.name) is kind
 
 
-def test_parameters_are_keyword_only(kind):
-    names = list(inspect.signature(kind).parameters.values())
-    assert [p.name for p in names if p.kind is p.POSITIONAL_OR_KEYWORD] == ["taxonomies"]
-    assert all(p.kind is p.KEYWORD_ONLY for p in names[1:])
+def test_parameters_are_named_and_known(kind, tau):
+    with pytest.raises(ParameterError, match="the mechanism has no parameter 'distence': did you mean 'distance'"):
+        kind({"a": tau, "b": tau}, distence="wu_palmer", seed=SEED)
 
 
 def test_the_attributes_keep_their_order(make):

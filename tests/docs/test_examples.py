@@ -14,11 +14,13 @@ import pytest
 import yaml
 from support import examples
 
-STRUCTURED = sorted(examples.HEADINGS.keys() - {"flat", "nested"})
+STRUCTURED = sorted(examples.HEADINGS.keys() - {"debezium", "nested"})
 UPDATE = "PYTHONPATH=tests python -m support.examples writes the expected files again"
 
 
-@pytest.mark.parametrize("name", ["flat", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in STRUCTURED)])
+@pytest.mark.parametrize(
+    "name", ["debezium", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in STRUCTURED)]
+)
 def test_the_command_writes_what_the_example_expects(tmp_path, name):
     """The commands of the README do the same with the nested events."""
     expected = gzip.decompress((examples.FOLDER / name / "expected.jsonl.gz").read_bytes())

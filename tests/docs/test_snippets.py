@@ -19,7 +19,7 @@ from support.documented import (
 )
 
 SECRET = b"a secret of the tests"
-EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A CloudEvent"]
+EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A change event of Debezium"]
 ORIGINALS = ["I21.4", "E11.9", "E119", "Ada Example", "4711", "8222157", "401314000", "NSTEMI"]
 
 

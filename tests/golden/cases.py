@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,6 @@ from stream_masker.cli import main
 FILE = Path(__file__).with_name("digests.json")
 SIZE = 700
 WINDOW: Json = {"window_records": 600, "min_records": 20}
-
-MATRIX = {
-    "A00": {"A00": 0.6, "A01": 0.2, "B00": 0.2},
-    "A01": {"A00": 0.1, "A01": 0.7, "B00": 0.2},
-    "B00": {"A00": 0.25, "A01": 0.25, "B00": 0.5},
-}
-"""A Markov matrix of codes of the tree."""
 
 
 def flat(ontology: str, name: str, **parameters: Any) -> Json:
@@ -68,7 +60,7 @@ CASES: Mapping[str, Json] = {
     "exponential": flat("graph", "exponential", epsilon=12.0, candidates="leaves", distance="log_taxonomic"),
     "naive-distortion": flat("tree", "naive_distortion"),
     "probabilistic-distortion": flat("tree", "probabilistic_distortion"),
-    "pram": flat("tree", "pram", matrices={"a": "matrix.json"}, invariant=True),
+    "pram": flat("tree", "pram"),
     "vicus": flat("tree", "vicus", more={"calibration": {**WINDOW, "window_records": 60}}),
     "random": flat("tree", "random", more={"calibration": {**WINDOW, "window_records": 60}}),
     "rank-swapping": flat("tree", "rank_swapping", k=6),
@@ -83,7 +75,6 @@ def write_files(folder: Path) -> Path:
         (folder / f"{name}.csv").write_text("".join(["concept,parent,label\n", *rows]), encoding="utf-8")
     (folder / "secret").write_bytes(b"the secret of the golden cases")
     (folder / "secret").chmod(0o600)
-    (folder / "matrix.json").write_text(json.dumps(MATRIX))
     return folder
 
 

@@ -16,6 +16,7 @@ from memory import STATM, resident
 from service import START, Service, event, ids, merged, value, wait
 
 MONTH_AGO = time.time_ns() // 1_000_000 - 30 * 24 * 3_600_000
+EVENTS = 100
 BLANKS = 60 * 2**20
 """Bytes of a record of blanks, which zstd compresses to 2 kB."""
 
@@ -68,16 +69,16 @@ def test_large_keys_and_headers_do_not_fill_the_memory(stream: Service, where: s
         stream.produce(range(40))
         worker.reaches(40)
         before = resident(worker.process.pid)
-        stream.produce(range(40, 1_040), **large)
+        stream.produce(range(40, 640), **large)
         peak = 0
 
         def through() -> bool:
             nonlocal peak
             peak = max(peak, resident(worker.process.pid))
-            return worker.metric("records_in_total") == 1_040
+            return worker.metric("records_in_total") == 640
 
         worker.wait(through, "all records")
-    assert peak - before < 350 * 2**20, "500 MB of keys or headers are not held at once"
+    assert peak - before < 200 * 2**20, "300 MB of keys or headers are not held at once"
 
 
 def test_an_input_that_topics_created_takes_no_batch_that_grows(service: Service) -> None:
@@ -96,27 +97,20 @@ def test_an_input_that_may_be_compressed_is_named(service: Service) -> None:
     assert "compression.type=uncompressed" in service.command("topics", "--dry-run").output
 
 
-def test_a_group_without_offsets_masks_nothing_again(stream: Service) -> None:
+@pytest.mark.parametrize(("choice", "repeated"), [("earliest", 40), ("latest", 0)])
+def test_a_group_without_offsets_masks_nothing_again_unless_so_configured(
+    stream: Service, choice: str, repeated: int
+) -> None:
     """Kafka forgets the offsets of a group that has been empty for some days."""
     stream.produce(range(40))
     with stream.running() as worker:
         worker.reaches(40)
     stream.admin.delete_consumer_groups([group := stream.group()])[group].result(60)
-    refusing = stream.start("worker", "again")
-    refusing.process.join(60)
-    assert refusing.process.exitcode not in {0, None}
-    assert f"has no offsets of {stream.topics['input']}" in refusing.log
-    assert sorted(ids(stream.read("output"))) == list(range(40))
-
-
-@pytest.mark.parametrize(("choice", "repeated"), [("earliest", 40), ("latest", 0)])
-def test_an_explicit_choice_masks_the_input_again_or_only_new_records(
-    stream: Service, choice: str, repeated: int
-) -> None:
-    stream.produce(range(40))
-    with stream.running() as worker:
-        worker.reaches(40)
-    stream.admin.delete_consumer_groups([group := stream.group()])[group].result(60)
+    if choice == "latest":
+        refusing = stream.start("worker", "again")
+        refusing.process.join(60)
+        assert refusing.process.exitcode not in {0, None}
+        assert f"has no offsets of {stream.topics['input']}" in refusing.log
     with stream.running(name="again", kafka={"properties": {"auto.offset.reset": choice}}) as worker:
         worker.wait(lambda: worker.metric("assigned_partitions") == 4, "its partitions")
         worker.wait(lambda: stream.outcomes() == 40 + repeated, "the records")
@@ -144,17 +138,17 @@ def test_deleted_offsets_are_counted(stream: Service) -> None:
 
 def compacted(stream: Service) -> tuple[str, dict[int, dict[str, Any]]]:
     stream.alter("output", cleanup_policy="compact")
-    return "missing_key", {i: {"key": None} for i in range(400) if i % 7 == 5}
+    return "missing_key", {i: {"key": None} for i in (5, 61, 62)}
 
 
 def old(stream: Service) -> tuple[str, dict[int, dict[str, Any]]]:
     stream.alter("output", message_timestamp_before_max_ms=str(7 * 24 * 3_600_000))
-    return "timestamp_out_of_range", {i: {"timestamp": MONTH_AGO} for i in (0, 201, 202, 222)}
+    return "timestamp_out_of_range", {i: {"timestamp": MONTH_AGO} for i in (0, 51, 52, 72)}
 
 
 def large(stream: Service) -> tuple[str, dict[int, dict[str, Any]]]:
     stream.alter("output", max_message_bytes="50000")
-    notes = {i: random.Random(i).randbytes(60_000).hex() for i in (3, 100, 101)}
+    notes = {i: random.Random(i).randbytes(60_000).hex() for i in (3, 50, 51)}
     return "too_large", {i: {"value": orjson.dumps({**event(i), "note": note})} for i, note in notes.items()}
 
 
@@ -169,13 +163,13 @@ def test_records_that_the_output_refuses_are_rejected_and_all_others_masked(serv
         worker.wait(lambda: worker.metric("assigned_partitions") == 4, "its partitions")
         reason, bad = cause(service)
         usual = lambda i: {"value": value(i), "key": b"k%d" % i, "partition": i % 4, "timestamp": START + i}  # noqa: E731
-        write(service.bootstrap, service.topics["input"], ({**usual(i), **bad.get(i, {})} for i in range(400)))
-        worker.reaches(400)
+        write(service.bootstrap, service.topics["input"], ({**usual(i), **bad.get(i, {})} for i in range(EVENTS)))
+        worker.reaches(EVENTS)
         assert worker.metric("records_rejected_total", reason=reason) == len(bad)
         wait(worker.ready, "readiness")
     masked = service.read("output")
     for partition in range(4):
-        expected = [i for i in range(partition, 400, 4) if i not in bad]
+        expected = [i for i in range(partition, EVENTS, 4) if i not in bad]
         assert ids([record for record in masked if record.partition == partition]) == expected
     rejected = [record.json for record in service.read("rejected")]
     assert {(each["reason"], each["partition"], each["offset"]) for each in rejected} == {

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
@@ -133,18 +134,19 @@ CONSUMERS: tuple[Consume, ...] = (
 
 
 def test_every_client_reads_the_masked_events_of_every_client(here: Service) -> None:
-    for number, produce in enumerate(PRODUCERS):
-        produce(here.bootstrap, here.topics["input"], [value(EVENTS * number + k) for k in range(EVENTS)])
-    count = EVENTS * len(PRODUCERS)
+    count, threads = EVENTS * len(PRODUCERS), ThreadPoolExecutor()
     with here.running() as worker:
+        given = [[value(EVENTS * number + k) for k in range(EVENTS)] for number in range(len(PRODUCERS))]
+        list(
+            threads.map(lambda produce, values: produce(here.bootstrap, here.topics["input"], values), PRODUCERS, given)
+        )
         worker.reaches(count)
     masked = here.read("output")
     assert sorted(record.json["id"] for record in masked) == list(range(count))
     for record in masked:
         assert {name: record.headers.get(name) for name in HEADERS} == {**KEPT, "ce_subject": None}
-    for consume in CONSUMERS:
-        found = list(consume(here.bootstrap, here.topics["output"], count))
-        assert found == [record.value for record in masked], consume
+    found = threads.map(lambda consume: consume(here.bootstrap, here.topics["output"], count), CONSUMERS)
+    assert list(map(list, found)) == [[record.value for record in masked]] * len(CONSUMERS)
 
 
 STRUCTURED = b"application/cloudevents+json; charset=UTF-8"

@@ -24,7 +24,7 @@ from service import Service, ids, merged, service, wait
 from stream import detoured, detours
 
 SMALL_BATCHES = {"worker": {"batch_records": 50}}
-KINDS = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
+KINDS = (END_TXN, TXN_OFFSET_COMMIT, PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN)
 PATIENT = re.compile(rb'"p[0-6]"')
 """The id of a patient, as a text in JSON."""
 
@@ -67,8 +67,8 @@ def test_requests_that_arrive_late_or_twice_end_no_other_transaction(
         for number, kind in enumerate(KINDS):
             for held in (kind, END_TXN):
                 way.hold(held, repeat=number % 4 >= 2)
-                far.produce(range(sent, sent + 400))
-                sent += 400
+                far.produce(range(sent, sent + 200))
+                sent += 200
                 assert way.holds(60), "the worker sends no such request"
             way.release()
             wait(lambda: far.outcomes() >= sent, "an outcome of every record")  # noqa: B023
@@ -101,15 +101,15 @@ def test_a_worker_without_a_network_for_longer_than_its_session_goes_on(
     with far.running(**through_forwarder(one_broker)) as worker:
         far.produce(range(400))
         worker.reaches(400)
-        far.produce(range(400, 4_000))
+        far.produce(range(400, 2_000))
         worker.wait(lambda: worker.metric("records_in_total") > 400, "the middle of the records")
         getattr(way, how)()
         with far.running(name="near") as near:
             near.wait(lambda: near.metric("assigned_partitions") == 4, "the partitions of the other", 60)
             way.mend()
-            wait(lambda: far.outcomes() >= 4_000, "an outcome of every record")
+            wait(lambda: far.outcomes() >= 2_000, "an outcome of every record")
             wait(worker.ready, "readiness")
-    check_once(far, 4_000)
+    check_once(far, 2_000)
 
 
 def test_a_worker_without_a_network_stops_in_time(far: Service, way: LateRequests, one_broker: Cluster) -> None:
@@ -125,24 +125,24 @@ def test_two_workers_with_one_instance_name_write_nothing_twice(stream: Service)
     same = {"worker": {"instance": "same", "batch_records": 50}}
     older = stream.start("worker", "older", **same)
     older.wait(lambda: older.metric("assigned_partitions") == 4, "its partitions")
-    stream.produce(range(4_000))
+    stream.produce(range(2_000))
     older.wait(lambda: older.metric("records_in_total") > 0, "the first records")
     older.signal(signal.SIGSTOP)
     newer = stream.start("worker", "newer", **same)
     newer.wait(lambda: newer.metric("assigned_partitions") == 4, "all partitions")
     older.signal(signal.SIGCONT)
-    wait(lambda: stream.outcomes() >= 4_000 or not newer.process.is_alive(), "an outcome of every record, or a fence")
+    wait(lambda: stream.outcomes() >= 2_000 or not newer.process.is_alive(), "an outcome of every record, or a fence")
     for process in (older, newer):
         process.kill()
     with stream.running(name="last", **same):
-        stream.produce(range(4_000, 4_400))
-        wait(lambda: stream.outcomes() >= 4_400, "an outcome of every record")
-    check_once(stream, 4_400)
+        stream.produce(range(2_000, 2_400))
+        wait(lambda: stream.outcomes() >= 2_400, "an outcome of every record")
+    check_once(stream, 2_400)
 
 
 def test_workers_that_are_killed_lose_and_repeat_nothing(stream: Service) -> None:
     sent = 0
-    for round_number in range(4):
+    for round_number in range(2):
         worker = stream.start("worker", f"worker-{round_number % 2}", **SMALL_BATCHES)
         worker.wait(lambda: worker.metric("assigned_partitions") == 4, "its partitions")  # noqa: B023
         stream.produce(range(sent, sent + 2_000))

@@ -9,7 +9,7 @@ import pytest
 from support.chi_squares import assert_drawn_from
 from support.nominal import BANK, flat_taxonomies
 
-from stream_masker.core.mechanisms.vicus import divided
+from stream_masker.core.mechanisms.cooccurrence import divided
 from stream_masker.mechanisms import RandomTransitions, Vicus
 
 SEED = b"a seed.........."
@@ -79,29 +79,22 @@ def all_divisions(v, labels=()) -> Iterator[tuple[int, ...]]:
         yield from all_divisions(v, (*labels, part))
 
 
-def fitness(matrix, labels, *, fixed):
-    """The similarity within parts; without a number of parts, of pairs that are more similar than the mean."""
+def fitness(matrix, labels):
+    """The similarity within parts of pairs, beyond the mean of all pairs."""
     pairs = [(i, j) for i in range(len(labels)) for j in range(i)]
-    mean = 0.0 if fixed else float(np.mean([matrix[i, j] for i, j in pairs]))
+    mean = float(np.mean([matrix[i, j] for i, j in pairs]))
     return sum(matrix[i, j] - mean for i, j in pairs if labels[i] == labels[j])
 
 
-@pytest.mark.parametrize("parts", [None, 2, 3])
 @pytest.mark.parametrize("part_size", [1, 2, 3])
-def test_no_division_is_fitter(parts, part_size):
+def test_no_division_is_fitter(part_size):
     rng = np.random.default_rng(part_size)
     for v in (4, 6, 7):
-        matrix, most = similarity(rng, v), max(1, v // part_size)
-        number = None if parts is None else min(parts, most)
-        allowed = [
-            labels
-            for labels in all_divisions(v)
-            if min(labels.count(part) for part in labels) >= part_size and number in (None, max(labels) + 1)
-        ]
-        best = max(fitness(matrix, labels, fixed=parts is not None) for labels in allowed)
-        found = divided(matrix, part_size, parts).tolist()
-        assert min(found.count(part) for part in found) >= part_size
-        assert fitness(matrix, found, fixed=parts is not None) == pytest.approx(best)
+        matrix = similarity(rng, v)
+        allowed = [labels for labels in all_divisions(v) if min(map(labels.count, labels)) >= part_size]
+        found = divided(matrix, part_size).tolist()
+        assert min(map(found.count, found)) >= part_size
+        assert fitness(matrix, found) == pytest.approx(max(fitness(matrix, labels) for labels in allowed))
 
 
 def test_blocks_of_similar_values_are_found():

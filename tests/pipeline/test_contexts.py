@@ -16,7 +16,7 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import NOTHING, Path, compile_path
+from stream_masker.pipeline.paths import Path, compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan, context_field
 from stream_masker.pipeline.records import InputRecord, Inputs
 from stream_masker.pipeline.transforms import Constant, DateUnit, FieldTransform, LeadingCharacters, NumberBands
@@ -67,7 +67,7 @@ def test_the_kinds_of_any_values_are_read(transforms: dict[str, FieldTransform],
     contexts = contexts_of(fields, values)
     read = [orjson.loads(value) for value in values]
     plan = plan_of(fields)
-    kinds = [[field.kind_of(event.get(field.path.text, NOTHING)) for field in plan.context] for event in read]
+    kinds = [[field.kind_of(event.get(field.path.text)) for field in plan.context] for event in read]
     assert contexts == CONTEXT.numbers_of(np.array(kinds, np.int64)).tolist()
 
 

@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.statistics.drift import drift_between
+from stream_masker.core.statistics.drift import VERDICTS, drift_between
 from stream_masker.core.statistics.utility import utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import BlockRange, decode_statistics, encode_statistics
@@ -120,8 +120,8 @@ def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> No
     assert versions[0].report.baseline is None
     first, second, third = (v.message.statistics for v in versions)
     assert third.version == 3
-    assert versions[2].previous == drift_between(second, third, DISTANCES, MORNING, comparisons=2)
-    assert versions[2].baseline == drift_between(first, third, DISTANCES, MORNING, comparisons=2)
+    assert versions[2].previous == drift_between(second, third, DISTANCES, MORNING, comparisons=3)
+    assert versions[2].baseline == drift_between(first, third, DISTANCES, MORNING, comparisons=3)
     assert versions[2].report.previous == versions[2].previous.to_dict()
     assert versions[2].report.baseline["since"] == 1
     assert [v.message.baseline for v in versions] == [1, 1, 1]
@@ -161,7 +161,15 @@ def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
     distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
     assert same(done.masked, masked)
-    assert done.utility == utility(done.statistics, masked, distortions, SUBJECT.alpha, DISTANCES)
+    plain = utility(done.statistics, masked, distortions, SUBJECT.alpha, DISTANCES)
+    assert replace(done.utility, figures={}) == plain
+    assert plain.verdict is None
+    assert done.utility.verdict in VERDICTS
+    assert {name: [*each] for name, each in done.utility.figures.items()} == {
+        "one": ["mean", "variance"],
+        "two": ["mean", "variance"],
+        "one, two": ["correlation"],
+    }
     assert done.report.utility == done.utility.to_dict()
 
 

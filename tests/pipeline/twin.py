@@ -15,7 +15,7 @@ from stream_masker.pipeline.paths import (
     Path,
     PathTrie,
     Step,
-    reader,
+    first_values,
     selects,
 )
 from stream_masker.pipeline.plan import Action, policy_trie
@@ -56,7 +56,7 @@ class Twin:
         self.causes: set[tuple[str, str | None]] = set()
         self.written: dict[Place, Any] = {}
         self.masked: Any = None
-        if self.plan.noise_key is not None and not key_text(reader(self.plan.noise_key)(document)):
+        if self.plan.noise_key is not None and not key_text(*first_values([document], self.plan.noise_key)):
             self.causes.add(("missing_noise_key", self.plan.noise_key.text))
         for number, attribute in enumerate(self.plan.attributes):
             self.mask_codes(number, attribute)

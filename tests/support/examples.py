@@ -1,4 +1,4 @@
-"""The complete examples in the folder ``examples``: flat, nested and FHIR events, and FHIR Bundles.
+"""The complete examples in the folder ``examples``: flat, nested and FHIR events, FHIR Bundles, and changes of rows.
 
 Each folder has a configuration, generated events, and what masking makes of them. ``PYTHONPATH=tests python -m
 support.examples`` writes the files again; ``python -m golden update`` does too. The configuration and the first event
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ HEADINGS = {
     "nested": "A nested event",
     "fhir": "A FHIR R4 Encounter",
     "fhir-bundle": "FHIR Bundles",
+    "debezium": "A change event of Debezium",
 }
 PAGE = "docs/events.md"
-RECORDS = {"flat": 2_000, "nested": 2_000, "fhir": 2_000, "fhir-bundle": 300}
+RECORDS = {"flat": 2_000, "nested": 2_000, "fhir": 2_000, "fhir-bundle": 300, "debezium": 2_000}
 SECRET_VARIABLE = "STREAM_MASKER_SECRET"
 SECRET = "an example, not a secret"
 
@@ -62,6 +64,9 @@ def events(name: str) -> Iterator[dict[str, Any]]:
         return
     nested = parse_configuration(documented_configuration("nested"))
     generated = SyntheticDischarges(nested, seed=17).events(RECORDS[name] - 1)
+    if name == "debezium":
+        yield from map(_change, count(1), generated)
+        return
     yield from map({"flat": _flat, "nested": dict, "fhir": _encounter}[name], generated)
 
 
@@ -74,6 +79,21 @@ def _flat(event: dict[str, Any]) -> dict[str, Any]:
         "age": f"[{age}-{age + 10})",
         "diag_1": event["diagnoses"]["principal"]["code"],
         "diag_2": first["code"],
+    }
+
+
+def _change(number: int, event: dict[str, Any]) -> dict[str, Any]:
+    """An insert, a read of a snapshot, an update, which removes the second diagnosis, or a delete."""
+    flat = _flat(event)
+    patient = {"patient_id": flat["patient_nbr"], "name": event["patient"]["name"]}
+    row = {"visit_id": flat["encounter_id"], **patient, "main": flat["diag_1"], "second": flat["diag_2"]}
+    op = "crud"[number % 4]
+    return {
+        "before": row if op in "ud" else None,
+        "after": None if op == "d" else row | ({"second": None} if op == "u" else {}),
+        "source": {"connector": "postgresql", "table": "visits", "ts_ms": 1772612100000 + number},
+        "op": op,
+        "ts_ms": 1772612100123 + number,
     }
 
 

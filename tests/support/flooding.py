@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import required_change
@@ -27,7 +27,7 @@ def flooded(share: float, values: int) -> Counts:
     return count_batch(Batch(column.size, (Column(column),)), (len(TREE),))
 
 
-def changed_of_others(mechanism: WindowedMechanism, counts: Counts) -> tuple[float, float]:
+def changed_of_others(mechanism: Mechanism, counts: Counts) -> tuple[float, float]:
     """Return the share that masking changes of the values other than the most frequent, and the required one."""
     values, prior = value_law(counts.values[0])
     changed = 1.0 - mechanism.attribute_channel(0, values, counts).unchanged

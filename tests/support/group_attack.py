@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.mechanisms import Mechanism
 from stream_masker.core.random import PositionKeys
 
 TRIALS = 40
 """The number of secrets that the attacker tries for each group."""
 
 
-def masked_group(made: WindowedMechanism[Any], codes: np.ndarray, secret: bytes) -> np.ndarray:
+def masked_group(made: Mechanism, codes: np.ndarray, secret: bytes) -> np.ndarray:
     """(n,) int32: the masks of the first attribute of a group of records whose attributes are all equal."""
     keys = PositionKeys(secret, "group", 0, np.arange(codes.size, dtype=np.int64))
     columns = tuple(Column(codes.copy()) for _ in made.attributes)
     return made.mask_batch(Batch(codes.size, columns), keys).columns[0].codes
 
 
-def undone_share(made: WindowedMechanism[Any], groups: list[np.ndarray]) -> float:
+def undone_share(made: Mechanism, groups: list[np.ndarray]) -> float:
     """The share of changed values that an attacker claims to know, and is right about; all claims are right.
 
     Swapping shows the values of a group, in another order. The attacker masks them repeatedly, and claims the original

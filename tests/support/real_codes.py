@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.mechanisms import Mechanism
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 
@@ -55,7 +54,7 @@ def statistics_of(batch: Batch) -> Statistics:
     return compute_statistics(counts, tuple(map(str, range(p))), [WuPalmer(tau)] * p, version=1)
 
 
-def in_force(made: WindowedMechanism[Any], batch: Batch) -> WindowedMechanism[Any]:
+def in_force(made: Mechanism, batch: Batch) -> Mechanism:
     """Return a mechanism with the statistics of a batch in force."""
     counts = count_batch(batch, [len(d.taxonomy) for d in made.distances])
     return made.with_statistics(made.compute(counts, version=1), counts)

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from support.data import icd9cm
 from support.real_codes import real_pairs
 
+from stream_masker import SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.random import PositionKeys
+from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
+from stream_masker.core.statistics.utility import Utility, utility
 
 Codes = NDArray[np.int32]
 Shift = Callable[[Codes, np.random.Generator], Codes]
@@ -41,6 +45,23 @@ def statistics(codes: Codes, version: int) -> Statistics:
 def drift_of(before: Codes, now: Codes, seed: int = 0) -> Drift:
     older, newer = (statistics(codes, 2 * seed + 1 + i) for i, codes in enumerate((before, now)))
     return drift_between(older, newer, [distance()] * 2, counted(now))
+
+
+def masked_utility(before: Codes, now: Codes, *, alpha: float = 1.0) -> Utility:
+    """The utility of a window that is masked with the statistics of the window before, as a worker masks it.
+
+    The default noise; ``alpha``: the noise level of the worker. The calibrator's is 1.
+    """
+    taus = dict.fromkeys(NAMES, distance().taxonomy)
+    worker, calibrator = (SemanticNoise(taus, alpha=level, seed=b"sixteen bytes or more") for level in (alpha, 1.0))
+    counts, batch = counted(now), Batch(now.shape[1], tuple(Column(np.ascontiguousarray(row, np.int32)) for row in now))
+    worker = worker.with_statistics(worker.compute(counted(before), version=1), counted(before))
+    masked = worker.mask_batch(batch, PositionKeys(b"a secret of a worker", "t", 0, np.arange(now.shape[1])))
+    original = calibrator.compute(counts, version=2)
+    masks = count_batch(Batch(batch.size, masked.columns), [len(distance().taxonomy)] * 2)
+    made = expected_masks(calibrator.with_statistics(original, counts), counts, [len(distance().taxonomy)] * 2)
+    after, expected = (compute_statistics(each, NAMES, [distance()] * 2, version=2) for each in (masks, made))
+    return utility(original, after, masked.distortions, 1.0, [distance()] * 2, expected=expected, counts=masks)
 
 
 def windows(size: int, seed: int) -> tuple[Codes, Codes]:

@@ -1,4 +1,4 @@
-"""The contract of all masking mechanisms, and what they share: records, the window, statistics and snapshots."""
+"""The contract of all masking mechanisms, and what they share: records, the window, statistics, snapshots and risk."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from itertools import repeat
 from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
@@ -17,20 +18,25 @@ from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
-from stream_masker.core.mechanisms.options import MethodCard, Parameters, created, signature_of
+from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.risk import Risk, assess, check_masking
 from stream_masker.core.statistics import compute_statistics, unpack_observed
 from stream_masker.core.statistics.counts import Counts, key_hashes, key_slots
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import checked_seed, require_keys, require_mapping
+from stream_masker.core.validation import checked_seed, require_keys, require_known, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
-__all__ = ["Mechanism", "MethodCard", "Record", "Value", "distortion_of"]
+CHECKED_VALUES = 64
+"""The number of values of an attribute whose masks are checked before statistics come into force."""
 
 NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
+UNKNOWN_COUNTS = (
+    "the counts of the window are not known: a snapshot does not hold them; calibrate, or give them with the statistics"
+)
 
 
 class Mechanism(ABC):
@@ -44,8 +50,9 @@ class Mechanism(ABC):
     (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
     too (extra ``frames``): a row is a record.
 
-    A mechanism implements ``_prepare``, which validates statistics and derives what masking needs from them, and
-    ``mask_batch``. It overrides ``_model`` if masking needs more of the window than its statistics.
+    A mechanism implements ``_prepare``, which validates statistics and derives what masking needs from them,
+    ``mask_batch``, and ``attribute_channel``, from which its risk follows. It overrides ``_model`` if masking needs
+    more of the window than its statistics, and ``mask_law`` if the masks of a record depend on each other.
     """
 
     name: ClassVar[str]
@@ -66,41 +73,28 @@ class Mechanism(ABC):
     parameters_type: ClassVar[type[Parameters]] = Parameters
     """The class of the parameters; its fields are the keyword arguments of the constructor."""
 
-    parameters: Parameters
+    parameters: Any
+    _counts: Counts | None = None
+    _statistics: Statistics | None = None
+    _prepared: Any = None
 
-    def __init_subclass__(cls) -> None:
-        """Give a constructor that takes its parameters by name a signature that has them."""
-        super().__init_subclass__()
-        if "method_card" in cls.__dict__ and any(p.kind is p.VAR_KEYWORD for p in signature(cls).parameters.values()):
-            cls.__signature__ = signature_of(cls.parameters_type)  # type: ignore[attr-defined]
-
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        parameters: Parameters | None = None,
-        seed: bytes,
-        **given: Any,
-    ) -> None:
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], *, seed: bytes, **parameters: Any) -> None:
         """Create a mechanism without statistics.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``parameters``: of ``parameters_type``; or its fields by name (``given``).
         * ``seed``: the secret, of at least 16 bytes, from which ``mask_one`` and ``mask_many`` derive random words.
+        * ``parameters``: the fields of ``parameters_type``.
 
         Raises ParameterError, which names the value given and the values allowed.
         """
-        self.parameters = created(self.parameters_type, parameters, given)
+        require_known(parameters, [each.name for each in own_first(self.parameters_type)], "the mechanism")
+        self.parameters = self.parameters_type(**parameters)
         self._attributes = encoding.checked_attributes(taxonomies)
         self._taxonomies = dict(taxonomies)
         self._distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
-        window, age = self.parameters.window, self.parameters.window_age
-        self._window = SlidingWindow(sizes, records=window, age=age)
+        self._window = SlidingWindow(sizes, records=self.parameters.window, age=self.parameters.window_age)
         self._secret = Secret(checked_seed(seed))
-        self._statistics: Statistics | None = None
-        self._counts: Counts | None = None
-        self._prepared: Any = None
 
     def __repr__(self) -> str:
         """Return the attributes and the statistics in force."""
@@ -120,24 +114,19 @@ class Mechanism(ABC):
         return self._distances
 
     @property
-    def group_minimum(self) -> int:
-        """The smallest number of records that can be masked together; 1 if each record is masked alone."""
-        return 1
-
-    def group_size(self, counts: Counts) -> int:
-        """Return the number of records that are masked together; ``counts``: those of the window."""
-        return self.group_minimum
-
-    @property
     def context(self) -> Context:
         """The fields that stay in records and that masks are conditional on; empty for most mechanisms."""
         return NO_CONTEXT
 
     @property
     def promise(self) -> float | None:
-        """The posterior that no value exceeds given any masked record, unless it did before; None if none is
-        promised."""
+        """The posterior that no value exceeds given any masked record, unless it did before; None for no promise."""
         return None
+
+    @property
+    def group_minimum(self) -> int:
+        """The smallest number of records that can be masked together; 1 if each record is masked alone."""
+        return 1
 
     @property
     def statistics(self) -> Statistics:
@@ -154,8 +143,8 @@ class Mechanism(ABC):
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
-        Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises
-        ParameterError for a value that is not a concept id, a list of them, or None.
+        Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept, and ParameterError
+        for a value that is not a concept id, a list of them, or None.
         """
         return encoding.encode(self._as_records(records), self._taxonomies)
 
@@ -189,8 +178,8 @@ class Mechanism(ABC):
         batch = self.encode(self._as_records(records))
         if keys is not None:
             require_keys(keys, batch.size)
-        slots = None if keys is None else key_slots(key_hashes(self._secret, map(bytes, keys)))
-        self._window.add(replace(batch, slots=slots), time)
+            batch = replace(batch, slots=key_slots(key_hashes(self._secret, map(bytes, keys))))
+        self._window.add(batch, time)
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window, as the next version, and put them in force.
@@ -217,13 +206,9 @@ class Mechanism(ABC):
         ``Statistics.observed`` includes the concepts observed in the statistics in force. Raises StatisticsError if an
         attribute has no value, or if masking with these statistics would change too little.
         """
+        depth, before = self.parameters.rollup_depth, self._statistics
         statistics = compute_statistics(
-            counts,
-            self._attributes,
-            self._distances,
-            version=version,
-            rollup_depth=self.parameters.rollup_depth,
-            previous=self._statistics,
+            counts, self._attributes, self._distances, version=version, rollup_depth=depth, previous=before
         )
         return self.completed(statistics, counts)
 
@@ -249,7 +234,13 @@ class Mechanism(ABC):
         ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
         records = self._as_records(records)
-        return self._mask_many(records, self.encode(records), keys)
+        batch = self.encode(records)
+        require_keys(keys, batch.size)
+        masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
+        for name, column in zip(self._attributes, batch.columns, strict=True):
+            if column.is_array:
+                encoding.leave_absent(name, records, masked)
+        return masked
 
     @abstractmethod
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
@@ -260,6 +251,22 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values of attribute j.
+
+        * ``values``: (n,) int32, ascending positions.
+        * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
+        """
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of the masks of some attributes, given their values; None for mechanisms that mask groups.
+
+        The default holds if the masks of a record are independent, and each depends on its own value alone.
+
+        ``tuples``: the attributes and their combinations of values. ``channels``: of all values of each attribute.
+        """
+        return None if self.needs_group else IndependentMasks.of(tuples, channels)
+
     def channel(self, attribute: str, value: str) -> dict[str, float]:
         """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
 
@@ -269,8 +276,15 @@ class Mechanism(ABC):
         Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
         without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
         """
+        if attribute not in self._attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        self._prepared_statistics()
+        j, tau = self._attributes.index(attribute), self._taxonomies[attribute]
+        position = tau.position(value)
+        channel = self.attribute_channel(j, np.array([position], np.int32), self._counts)
+        row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
+        return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
 
-    @abstractmethod
     def risk(self, *, draws: int = 1000) -> Risk:
         """Return the disclosure risk of the statistics in force, with the window's law as the attacker's prior.
 
@@ -279,10 +293,15 @@ class Mechanism(ABC):
         Raises StatisticsError without statistics, or if they come from a snapshot. A snapshot does not contain the
         window's counts; only the object that calibrated has them.
         """
+        return assess(self, self._known_counts(), draws=whole_number("draws", draws, 1, 1_000_000))
 
     def expected_risk(self) -> Risk | None:
         """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
         return None
+
+    def group_size(self, counts: Counts) -> int:
+        """Return the number of records that are masked together; ``counts``: those of the window."""
+        return self.group_minimum
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""
@@ -319,9 +338,19 @@ class Mechanism(ABC):
         """Return what masking needs from the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
         return {}
 
-    @abstractmethod
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too little, or hides nothing (``core.risk.risk``)."""
+        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.floor``).
+
+        The most frequent values are checked first, and all of them only if these fail.
+        """
+        for j, name in enumerate(self._attributes):
+            values, prior = value_law(counts.values[j])
+            frequent = np.sort(np.argsort(-prior, kind="stable")[:CHECKED_VALUES])
+            share = prior[frequent] / prior[frequent].sum()
+            try:
+                check_masking(name, self.attribute_channel(j, values[frequent], counts), share)
+            except StatisticsError:
+                check_masking(name, self.attribute_channel(j, values, counts), prior)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:
@@ -336,6 +365,12 @@ class Mechanism(ABC):
         if self._prepared is None:
             raise StatisticsError(NO_STATISTICS)
         return self._prepared
+
+    def _known_counts(self) -> Counts:
+        self._prepared_statistics()
+        if self._counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return self._counts
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         """Raise ParameterError if the batch has other attributes than the mechanism, or another size than the keys."""
@@ -355,11 +390,3 @@ class Mechanism(ABC):
         parts = zip(batch.columns, codes, self._distances, truncated)  # noqa: B905 - of the last there may be more
         distortions = [distortion_of(old.codes, new, d, truncated=number) for old, new, d, number in parts]
         return MaskedBatch(tuple(columns), tuple(distortions))
-
-    def _mask_many(self, records: Sequence[Record], batch: Batch, keys: Sequence[bytes]) -> list[dict[str, Value]]:
-        require_keys(keys, batch.size)
-        masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
-        for name, column in zip(self._attributes, batch.columns, strict=True):
-            if column.is_array:
-                encoding.leave_absent(name, records, masked)
-        return masked

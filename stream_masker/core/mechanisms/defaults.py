@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
-from inspect import signature
+from dataclasses import fields
 from typing import Any, NamedTuple
 
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
-from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.noise.semantic import NoiseParameters, SemanticNoise, noise_defaults
+from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport, TransportParameters
 from stream_masker.core.statistics.counts import Counts
 
 __all__ = ["DefaultMechanism", "alternative", "default_mechanism", "noise_defaults"]
@@ -30,13 +30,13 @@ class DefaultMechanism(NamedTuple):
 
 def default_mechanism(parameters: Collection[str]) -> DefaultMechanism:
     """Return the mechanism for these names of parameters."""
-    only = signature(SemanticTransport).parameters.keys() - signature(SemanticNoise).parameters.keys()
+    only = {each.name for each in fields(TransportParameters)} - {each.name for each in fields(NoiseParameters)}
     if of_transport := sorted(only.intersection(parameters)):
         return DefaultMechanism(SemanticTransport.name, f"only semantic_transport has {', '.join(of_transport)}")
     return DefaultMechanism(SemanticNoise.name)
 
 
-def alternative(mechanism: WindowedMechanism[Any], counts: Counts, *, quick: bool) -> WindowedMechanism[Any] | None:
+def alternative(mechanism: Mechanism, counts: Counts, *, quick: bool) -> Mechanism | None:
     """Return the other one of semantic noise and semantic transport, with its defaults, for these counts of a window.
 
     ``quick``: whether to return None for windows of many different pairs. None for other mechanisms, too.
@@ -46,7 +46,7 @@ def alternative(mechanism: WindowedMechanism[Any], counts: Counts, *, quick: boo
         return None
     taxonomies = {name: d.taxonomy for name, d in zip(mechanism.attributes, mechanism.distances, strict=True)}
     shared: dict[str, Any] = {"distance": mechanism.parameters.distance, "seed": secrets.token_bytes(32)}
-    other: WindowedMechanism[Any]
+    other: Mechanism
     if mechanism.name == SemanticNoise.name:
         other = SemanticTransport(taxonomies, **shared)
     elif mechanism.name == SemanticTransport.name:

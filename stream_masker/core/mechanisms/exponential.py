@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Lock
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise.law import mask_classes
-from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter, per_attribute
+from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms
 from stream_masker.core.replacement import Candidates
@@ -41,7 +40,7 @@ class ExponentialParameters(Parameters):
     )
 
 
-class Exponential(DrawingMechanism["ExponentialDrawer"]):
+class Exponential(DrawingMechanism):
     """Replaces each value a by a concept c with a probability proportional to exp(−ε·sd(a, c) / 2).
 
     The utility −sd(a, c) lies in [−1, 0], so replacing a by another value changes it by at most Δ = 1 for every c.
@@ -59,32 +58,26 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
     name: ClassVar[str] = "exponential"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 2; McSherry and Talwar 2007",
-        attributes="any number of nominal ones",
-        taxonomies="any",
         preserves=("meaning (for large ε)",),
         guarantee="ε-local differential privacy of each value",
-        latency="none: each record is masked alone",
         cost="a search among levels of distance, and a pass over the taxonomy for each new value",
     )
-
     parameters_type = ExponentialParameters
-    parameters: ExponentialParameters
 
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        self._epsilons = tuple(per_attribute("epsilon", self.parameters.epsilon, self._attributes).values())
-        self._candidates = [Candidates.of(tau, self.parameters.candidates) for tau in self._taxonomies.values()]
+        budgets = per_attribute("epsilon", self.parameters.epsilon, self._attributes).values()
         self._drawers = tuple(
-            ExponentialDrawer(d, some, epsilon)
-            for d, some, epsilon in zip(self._distances, self._candidates, self._epsilons, strict=True)
+            ExponentialDrawer(d, Candidates.of(d.taxonomy, self.parameters.candidates), epsilon)
+            for d, epsilon in zip(self._distances, budgets, strict=True)
         )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        table = table_of(self._distances[j], values)
-        some, classes = mask_classes(table, self._candidates[j], values)
+        table, drawer = table_of(self._distances[j], values), self._drawers[j]
+        some, classes = mask_classes(table, drawer.candidates, values)
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
-        rows = np.exp(-0.5 * self._epsilons[j] * distances) * classes.totals
+        rows = np.exp(-0.5 * drawer.epsilon * distances) * classes.totals
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
@@ -108,11 +101,9 @@ class ExponentialDrawer:
 
     def __init__(self, distance: Distance, candidates: Candidates, epsilon: float) -> None:
         """``epsilon``: ε of one value."""
-        self._distance, self._epsilon = distance, epsilon
+        self.distance, self.candidates, self.epsilon = distance, candidates, epsilon
         self._positions = np.flatnonzero(candidates.weights).astype(np.int32)
-        self._most = max(1, CACHE_BYTES // (4 * self._positions.size))
-        self._cache: OrderedDict[int, Surroundings] = OrderedDict()
-        self._lock = Lock()
+        self._around = lru_cache(max(1, CACHE_BYTES // (4 * self._positions.size)))(self._surroundings)
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
         """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random words."""
@@ -126,18 +117,9 @@ class ExponentialDrawer:
             drawn[rows] = around.order[around.starts[level] + (shares[rows, 1] * sizes).astype(np.int64)]
         return drawn
 
-    def _around(self, value: int) -> Surroundings:
-        """Return the candidates around a value, from the cache if possible."""
-        with self._lock:
-            around = self._cache.pop(value, None) or self._computed(value)
-            self._cache[value] = around
-            if len(self._cache) > self._most:
-                self._cache.popitem(last=False)
-            return around
-
-    def _computed(self, value: int) -> Surroundings:
-        levels = self._distance.level_matrix(np.array([value], np.int32), self._positions)[0]
-        sizes = np.bincount(levels, minlength=self._distance.levels.size)
-        weights: Float64Array = np.cumsum(sizes * np.exp(-0.5 * self._epsilon * self._distance.levels))
+    def _surroundings(self, value: int) -> Surroundings:
+        levels = self.distance.level_matrix(np.array([value], np.int32), self._positions)[0]
+        sizes = np.bincount(levels, minlength=self.distance.levels.size)
+        weights: Float64Array = np.cumsum(sizes * np.exp(-0.5 * self.epsilon * self.distance.levels))
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         return Surroundings(self._positions[np.argsort(levels, kind="stable")], starts, weights)

@@ -1,32 +1,20 @@
-"""The common implementation of mechanisms that mask records in groups.
-
-Their transition probabilities are estimates from random groups, and so is the share of values that masking changes,
-below which statistics are refused.
-"""
+"""Mechanisms that mask records in groups, and whose risk is estimated from random groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.options import Parameters, parameter
-from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
-from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.mechanisms.base import UNKNOWN_COUNTS, Mechanism
+from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
-from stream_masker.core.risk.law import (
-    SAMPLED_RECORDS,
-    Channel,
-    MaskedGroup,
-    sampled_groups,
-    tabulated_channel,
-    value_law,
-)
+from stream_masker.core.risk.law import Channel, MaskedGroup, sampled_groups, tabulated_channel, value_law
 from stream_masker.core.risk.risk import required_change
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -43,19 +31,12 @@ class GroupParameters(Parameters):
     group_records: int = parameter(50, "The number of records that will be masked together.", ge=2, le=1_000_000)
 
 
-class GroupMechanism(WindowedMechanism[Prepared]):
+class GroupMechanism(Mechanism):
     """A mechanism that masks records in groups. Its transition probabilities are estimated from random groups."""
 
     needs_group: ClassVar[bool] = True
-    sampled_records: int = SAMPLED_RECORDS
-    """The number of records of all random groups together from which the risk is estimated."""
-
     parameters: GroupParameters
-
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
-        self._groups: list[MaskedGroup] | None = None
+    _groups: list[MaskedGroup] | None = None
 
     def group_size(self, counts: Counts) -> int:
         """Return the number of records of the groups that the risk is about; ``counts``: those of the window.
@@ -64,14 +45,6 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         """
         return max(self.group_minimum, min(self.parameters.group_records, counts.records))
 
-    def _check(self, batch: Batch, keys: Keys) -> None:
-        """Raise ParameterError, too, for a group that is too small."""
-        super()._check(batch, keys)
-        count = batch.unit_count if self.counts_units else batch.size
-        if 0 < count < self.group_minimum:
-            what = "records" if not self.counts_units or batch.units is None else "different units"
-            raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} {what}, not {count}")
-
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities in random groups of the window's records (``core.risk.law``).
 
@@ -79,24 +52,27 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         """
         if counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
-        size = len(self._distances[j].taxonomy)
-        return tabulated_channel(self._random_groups(counts), j, values, size)
+        groups = self._groups
+        if groups is None or counts is not self._counts:
+            groups = list(self._sampled(counts))
+            self._groups = groups if counts is self._counts else None
+        return tabulated_channel(groups, j, values, len(self._distances[j].taxonomy))
 
-    def _random_groups(self, counts: Counts) -> list[MaskedGroup]:
-        """Return random groups of records; those of the window's own counts are kept for the other attributes."""
-        if counts is not self._counts:
-            return list(self._sampled(counts))
-        if self._groups is None:
-            self._groups = list(self._sampled(counts, self.sampled_records))
-        return self._groups
-
-    def _sampled(self, counts: Counts, records: int = SAMPLED_RECORDS) -> Iterator[MaskedGroup]:
+    def _sampled(self, counts: Counts) -> Iterator[MaskedGroup]:
         sizes = [len(d.taxonomy) for d in self._distances]
-        return sampled_groups(self, counts, sizes, self.group_size(counts), records=records)
+        return sampled_groups(self, counts, sizes, self.group_size(counts))
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         super()._use(statistics, counts)
         self._groups = None
+
+    def _check(self, batch: Batch, keys: Keys) -> None:
+        """Raise ParameterError, too, for a group that is too small."""
+        super()._check(batch, keys)
+        count = batch.unit_count if self.counts_units else batch.size
+        if 0 < count < self.group_minimum:
+            what = "records" if not self.counts_units or batch.units is None else "different units"
+            raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} {what}, not {count}")
 
     def _check_masking(self, counts: Counts) -> None:
         """Raise StatisticsError if random groups change too few values of an attribute, by two standard errors.

@@ -1,17 +1,17 @@
-"""Mechanisms that replace each value by a row of a Markov matrix: PRAM and the papers' baselines.
+"""Mechanisms that replace each value by a draw from its row of a transition matrix: PRAM and the papers' baselines.
 
-They do not look at other values of the record. Arrays are masked element by element, and absent values stay absent.
-A value that the matrix does not contain is never emitted unchanged: it becomes one of the matrix' values.
+They do not look at other values of the record. Arrays are masked element by element, and absent values stay absent. A
+value that the window does not have is never emitted unchanged: it becomes one of the window's values.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from math import isclose
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,51 +19,43 @@ from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels import draw_by_weights
-from stream_masker.core.mechanisms.options import MethodCard, Parameters, parameter
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.cooccurrence import ValueGraph, divided
+from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
 from stream_masker.core.risk.law import Channel, OutputClasses
-from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.packing import pack_counts, unpack_counts
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.packing import pack_array, pack_counts, read_array, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import number_between, require_mapping
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORDS = WordLayout(width=2, first=6)
 """Two random words of each value: whether it stays, and what it becomes."""
 
+MAX_PARTITIONED_VALUES = 50
+"""The greatest number of values of an attribute that is divided into parts."""
 
-AnyDrawer = TypeVar("AnyDrawer")
-"""What draws the masks of an attribute, such as a ``MarkovMatrix``."""
 
-
-class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDrawer]):
-    """A mechanism whose ``_prepare`` returns what draws the masks of each attribute."""
+class DrawingMechanism(Mechanism):
+    """A mechanism whose ``_prepare`` returns what draws the masks of each attribute, such as a transition matrix."""
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records; ``keys`` gives the random words of each record.
-
-        There is no noise, so the distortions' ``squared_noise`` is 0. Raises StatisticsError before the first
-        statistics, and ParameterError if the batch has other attributes, or another size than the keys.
-        """
-        drawers: tuple[Any, ...] = self._prepared_statistics()
+        """Mask encoded records. There is no noise, so the distortions' ``squared_noise`` is 0."""
+        drawers = self._prepared_statistics()
         self._check(batch, keys)
-        words = draw_words(keys, batch, CHOICE_WORDS)
-        columns = zip(drawers, batch.columns, words, strict=True)
-        after = [drawer.draw(column.codes, two) for drawer, column, two in columns]
-        return self._masked(batch, after)
+        columns = zip(drawers, batch.columns, draw_words(keys, batch, CHOICE_WORDS), strict=True)
+        return self._masked(batch, [drawer.draw(column.codes, words) for drawer, column, words in columns])
 
 
 @dataclass(frozen=True, eq=False)
-class MarkovMatrix:
+class TransitionMatrix:
     """The transition probabilities of v values of one attribute. Immutable; some figures are cached.
 
     Value i stays with probability sᵢ = ``stay[i]``. Otherwise a value j is drawn in proportion to its weight Wᵢⱼ:
     Pᵢⱼ = sᵢ·[i = j] + (1 − sᵢ)·Wᵢⱼ / Σₖ Wᵢₖ.
 
-    * ``values``: (v,) int32 positions, ascending.
-    * ``stay``: (v,) float64.
+    * ``values``: (v,) int32 positions, ascending. ``stay``: (v,) float64.
     * ``weights``: (1, v) float64, the same for all values, or (v, v).
     * ``outside``: (v,) float64, the weights with which a value outside the matrix becomes each value.
     * ``others``: whether a value that does not stay becomes another one: Wᵢᵢ counts as 0.
@@ -74,13 +66,6 @@ class MarkovMatrix:
     weights: Float64Matrix
     outside: Float64Array
     others: bool = False
-
-    @classmethod
-    def of_rows(cls, values: Int32Array, matrix: Float64Matrix, outside: Float64Array) -> MarkovMatrix:
-        """Return the matrix with these rows, (v, v), which sum to 1."""
-        weights = matrix.copy()
-        np.fill_diagonal(weights, 0.0)
-        return cls(values, matrix.diagonal().copy(), weights, outside)
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
         """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random ones."""
@@ -100,7 +85,7 @@ class MarkovMatrix:
         return table, table.cumsum(axis=1)[:, -1].copy(), salts_of(self.values)
 
     def matrix(self) -> Float64Matrix:
-        """Return (v, v) float64: P, with the probabilities that value i becomes each value in row i."""
+        """Return P, (v, v) float64: row i has the probabilities that value i becomes each value."""
         weights = np.broadcast_to(self.weights, (self.values.size,) * 2).copy()
         if self.others:
             np.fill_diagonal(weights, 0.0)
@@ -114,8 +99,8 @@ class MarkovMatrix:
         return np.where(known[:, None], self.matrix()[index], self.outside / self.outside.sum())
 
 
-class MarkovMechanism(DrawingMechanism[MarkovMatrix]):
-    """A mechanism that masks with one ``MarkovMatrix`` per attribute, derived from the counts of the window."""
+class MarkovMechanism(DrawingMechanism):
+    """A mechanism that masks with one ``TransitionMatrix`` per attribute, derived from the counts of the window."""
 
     def transition_matrix(self, attribute: str) -> tuple[list[str], Float64Matrix]:
         """Return the values of an attribute's matrix, v concept ids, and their (v, v) float64 probabilities.
@@ -130,26 +115,22 @@ class MarkovMechanism(DrawingMechanism[MarkovMatrix]):
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         matrix = self._prepared_statistics()[j]
-        size = len(self._distances[j].taxonomy)
-        return Channel(values, matrix.rows_of(values), OutputClasses.of_values(matrix.values, size))
+        classes = OutputClasses.of_values(matrix.values, len(self._distances[j].taxonomy))
+        return Channel(values, matrix.rows_of(values), classes)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the values and counts of each attribute."""
-        columns = [self._counted(*each) for each in zip(self._attributes, counts.values, strict=True)]
-        return {a: pack_counts(c.keys, c.counts) for a, c in zip(self._attributes, columns, strict=True)}
+        columns = zip(self._attributes, counts.values, strict=True)
+        return {name: pack_counts(column.keys, column.counts) for name, column in columns}
 
-    def _counted(self, attribute: str, column: SparseCounts) -> SparseCounts:
-        """Return the values of the matrix and their counts: by default those of the window."""
-        return column
-
-    def _prepare(self, statistics: Statistics) -> tuple[MarkovMatrix, ...]:
+    def _prepare(self, statistics: Statistics) -> tuple[TransitionMatrix, ...]:
         if set(statistics.model) != set(self._attributes):
             raise StatisticsError("the statistics have no model of these attributes")
-        models = [(name, statistics.model[name], len(tau)) for name, tau in self._taxonomies.items()]
-        return tuple(self._matrix(name, *unpack_counts(model, size), model) for name, model, size in models)
+        models = [(statistics.model[name], len(tau)) for name, tau in self._taxonomies.items()]
+        return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in models)
 
     @abstractmethod
-    def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         """Return the matrix of an attribute. Raises StatisticsError if its model is invalid.
 
         ``values``: (v,) ascending positions; ``counts``: (v,) of each; ``model``: the whole model.
@@ -170,17 +151,15 @@ class NaiveDistortion(MarkovMechanism):
     name: ClassVar[str] = "naive_distortion"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 5, as a baseline",
-        attributes="any number of nominal ones",
         taxonomies="any; not used for masking",
         preserves=("the set of values",),
         guarantee="none in a strict sense: all other values are equally probable originals",
-        latency="none: each record is masked alone",
         cost="O(v) for v values of the window",
     )
 
-    def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         equal = np.ones(values.size)
-        return MarkovMatrix(values, np.zeros(values.size), equal[None, :], equal, others=values.size > 2)
+        return TransitionMatrix(values, np.zeros(values.size), equal[None, :], equal, others=values.size > 2)
 
 
 class ProbabilisticDistortion(MarkovMechanism):
@@ -194,143 +173,190 @@ class ProbabilisticDistortion(MarkovMechanism):
     name: ClassVar[str] = "probabilistic_distortion"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 5, as a baseline",
-        attributes="any number of nominal ones",
         taxonomies="any; not used for masking",
         preserves=("marginals", "mean", "dispersion"),
         guarantee="masked values are independent of the originals: they reveal only the window's frequencies",
-        latency="none: each record is masked alone",
         cost="O(v) for v values of the window",
     )
 
-    def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         frequencies = counts.astype(np.float64)
-        return MarkovMatrix(values, np.zeros(values.size), frequencies[None, :], frequencies)
-
-
-NamedMatrix: TypeAlias = Mapping[str, Mapping[str, float]]
-"""The transition probabilities from each value to each value, by name; omitted ones are 0."""
-
-MAX_MATRIX_VALUES = 2000  # of a given matrix
-ROW_SUM_TOLERANCE = 1e-9  # rows are divided by their sum
+        return TransitionMatrix(values, np.zeros(values.size), frequencies[None, :], frequencies)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PramParameters(Parameters):
-    """The post-randomisation method (PRAM): replaces a value by a given or estimated Markov matrix."""
+    """The post-randomisation method (PRAM): keeps a value, or draws one by the frequencies of the window."""
 
-    matrices: Mapping[str, NamedMatrix] | None = parameter(
-        None,
-        "Markov matrices by attribute, in a configuration their JSON files. The matrix of an "
-        "attribute without one is estimated.",
-    )
-    invariant: bool = parameter(False, "Whether given matrices are made invariant, so that marginals are preserved.")
-    retention: float = parameter(
-        0.5, "The share of values that an estimated matrix keeps; from 0 to 0.999.", ge=0, le=0.999
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.matrices is not None:
-            require_mapping("matrices", self.matrices, "{'principal': {'A': {'A': 0.5, 'B': 0.5}, …}}")
+    retention: float = parameter(0.5, "The share of values that stay; from 0 to 0.999.", ge=0, le=0.999)
 
 
 class Pram(MarkovMechanism):
-    """Replaces each value according to a Markov matrix, given or estimated from the window (2017: section 2).
+    """Replaces each value according to a Markov matrix estimated from the window (2017: section 2).
 
-    * Given (``matrices``): P over named values, row-stochastic. It is applied as it is or, with ``invariant``, as the
-      two-stage matrix R = P·Q that preserves the window's frequencies t in expectation, tR = t: Q reverses P by Bayes'
-      theorem, qₖₗ = pₗₖ·tₗ / Σⱼ pⱼₖ·tⱼ. A value k that nothing in t becomes is reversed to values by t.
-    * Estimated, for attributes without a matrix: P = θ·I + (1 − θ)·1t with θ = ``retention``. A value stays with
-      probability θ; otherwise it is drawn by frequency. This matrix is invariant: tP = t.
-
-    A value without a row becomes a value that has one, with the window's frequencies. Such a value is not named in the
-    given matrix, or, if the matrix is estimated, not contained in the window.
+    P = θ·I + (1 − θ)·1t with θ = ``retention`` and t the window's frequencies: a value stays with probability θ, and is
+    otherwise drawn by frequency. This matrix is invariant, tP = t, so marginals are preserved in expectation. A value
+    that the window does not contain is drawn by frequency.
     """
 
     name: ClassVar[str] = "pram"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 2; Kooiman and others 1997",
-        attributes="any number of nominal ones",
         taxonomies="any; not used for masking",
-        preserves=("marginals (if invariant or estimated)", "what the matrix is designed to preserve"),
+        preserves=("marginals",),
         guarantee="that of the matrix: each masked value's original has known probabilities",
-        latency="none: each record is masked alone",
-        cost="O(v) for v values of the matrix",
+        cost="O(v) for v values of the window",
+    )
+    parameters_type = PramParameters
+
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
+        frequencies, stay = counts.astype(np.float64), np.full(values.size, self.parameters.retention)
+        return TransitionMatrix(values, stay, frequencies[None, :], frequencies)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionParameters(Parameters):
+    """Similarity by co-occurrence and partitions of similar values: parameters that VICUS and Random share."""
+
+    threshold: float = parameter(
+        0.6, "T: the minimum similarity of values that are merged for S''; in [0, 1].", ge=0, le=1
+    )
+    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.", ge=0, le=1)
+    c2: float = parameter(0.4, "The weight of S''; in [0, 1].", ge=0, le=1)
+    multigraph: bool = parameter(True, "Whether the number of co-occurrences counts, or only that values co-occur.")
+    part_size: int = parameter(
+        2, "The minimum number of values in a part; at least 1. An attribute with fewer has one part.", ge=1
+    )
+    k1: float = parameter(
+        5.0,
+        "The ratio of the probability of keeping a value to that of another value of its part; at least 1.",
+        ge=1,
+        le=1_000_000,
+    )
+    k2: float = parameter(
+        20.0,
+        "The ratio of the probability of another value of the same part to that of a value of another part; at least "
+        "1.",
+        ge=1,
+        le=1_000_000,
     )
 
-    parameters_type = PramParameters
-    parameters: PramParameters
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isclose(self.c1 + self.c2, 1.0):
+            raise ParameterError(f"c1={self.c1!r} and c2={self.c2!r} are not allowed: use two numbers that sum to 1")
+
+
+class PartitionMechanism(MarkovMechanism):
+    """Divides the values of the window into parts by similarity, and masks a value depending on its part."""
+
+    parameters_type = PartitionParameters
 
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        given = self.parameters.matrices or {}
-        if not set(given) <= set(taxonomies):
-            raise ParameterError(f"matrices are only allowed for the attributes {self._attributes}")
-        self._given = {name: checked_matrix(name, named, taxonomies[name]) for name, named in given.items()}
+        if len(self._attributes) < 2:
+            raise ParameterError(
+                f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
+            )
 
-    def _counted(self, attribute: str, column: SparseCounts) -> SparseCounts:
-        if attribute not in self._given:
-            return column
-        values, _ = self._given[attribute]
-        places, counted = located(column.keys, values)
-        counts = np.where(counted, column.counts[places], 0)
-        if not counts.any():
-            raise StatisticsError(f"the matrix of {attribute} names no value of the window")
-        return SparseCounts(values.astype(np.int64), counts)
+    def partition(self, attribute: str) -> list[list[str]]:
+        """Return the parts of an attribute's values in force, as lists of concept ids.
 
-    def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
-        frequencies = counts.astype(np.float64)
-        if attribute not in self._given:
-            stay = np.full(values.size, self.parameters.retention)
-            return MarkovMatrix(values, stay, frequencies[None, :], frequencies)
-        named, matrix = self._given[attribute]
-        if not np.array_equal(values, named):
-            raise StatisticsError(f"the model of {attribute} has other values than its matrix")
-        if self.parameters.invariant:
-            matrix = matrix @ reversal(matrix, frequencies / frequencies.sum())
-        return MarkovMatrix.of_rows(values, matrix, frequencies)
+        Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
+        """
+        ids, _ = self.transition_matrix(attribute)
+        labels = _read_parts(self.statistics.model[attribute], len(ids))
+        return [[ids[i] for i in np.flatnonzero(labels == part)] for part in dict.fromkeys(labels.tolist())]
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        for name, column in zip(self._attributes, counts.values, strict=True):
+            if column.keys.size > MAX_PARTITIONED_VALUES:
+                raise StatisticsError(
+                    f"{name} has {column.keys.size} values in the window, {self.name} is for at most "
+                    f"{MAX_PARTITIONED_VALUES}: with more, hardly any association is left (of an sdCor of 0.26, 0.03 "
+                    "at 700 values)"
+                )
+        given, sizes = self.parameters, [len(tau) for tau in self._taxonomies.values()]
+        graph = ValueGraph.of(counts, sizes, multigraph=given.multigraph)
+        similarities = graph.similarities(threshold=given.threshold, c1=given.c1, c2=given.c2)
+        parts = [pack_array(divided(similarity, given.part_size).astype(np.int32)) for similarity in similarities]
+        models = super()._model(counts, statistics).items()
+        return {name: {**model, "parts": part} for (name, model), part in zip(models, parts, strict=True)}
+
+    def _keep(self, model: object, values: int) -> tuple[Int32Array, Float64Array]:
+        """Return the part of each value, (v,) int32, and its probability to stay, (v,) float64."""
+        labels = _read_parts(model, values)
+        sizes = np.bincount(labels)[labels]
+        return labels, stay_probability(self.parameters.k1, self.parameters.k2, sizes, values - sizes)
 
 
-def reversal(matrix: Float64Matrix, shares: Float64Array) -> Float64Matrix:
-    """Return Q, (v, v) float64, with qₖₗ = pₗₖ·tₗ / Σⱼ pⱼₖ·tⱼ; the rows of values that nothing in t becomes are t.
+def _read_parts(model: object, values: int) -> Int32Array:
+    return read_array(model, "parts", np.int32, values, low=0, high=values - 1)
 
-    ``matrix``: P, (v, v). ``shares``: t, (v,), which sum to 1.
+
+def stay_probability(k1: float, k2: float, part_size: Int64Array, others: Int64Array) -> Float64Array:
+    """Return Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) + |S'|) (2012: equation 9).
+
+    ``part_size``: |S|; ``others``: |S'|.
     """
-    joint = (matrix * shares[:, None]).T
-    reached = joint.sum(axis=1, keepdims=True)
-    return np.where(reached > 0.0, joint / np.where(reached > 0.0, reached, 1.0), shares)
+    return np.asarray(k1 * k2 / (k1 * k2 + k2 * (part_size - 1.0) + others))
 
 
-def checked_matrix(attribute: str, named: object, taxonomy: Taxonomy) -> tuple[Int32Array, Float64Matrix]:
-    """Return the values of a given matrix, (v,) int32 ascending positions, and its probabilities, (v, v) float64.
+class Vicus(PartitionMechanism):
+    """Replaces each value by transition probabilities that favour its part of similar values.
 
-    Raises ParameterError, which names attribute and value, unless the matrix is square and row-stochastic.
+    Similar values occur together with the same values of other attributes. Let S be the part of a value among the
+    attribute's v values, and S' all other values. The value stays with probability Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) +
+    |S'|). It becomes each other value of S with psp = Ps / k1, and each value of S' with pdp = Ps / (k1·k2) (2012:
+    equations 8 to 11). The similarity (``ValueGraph``) and the parts (``divided``) are computed from the window.
+
+    Where the paper leaves a choice: the values of an attribute are those of the window; a value that the window does
+    not contain becomes one of them by frequency. An attribute with a single value in the window is masked to it.
+    Elements of an array occur together with the record's other attributes, not with each other.
+
+    The more values an attribute has, the less often a value stays, because their number is weighed against k1·k2, and
+    the less association is left: attributes of more than 50 values are refused. For up to twelve values the paper
+    advises a product k1·k2 of 100 or more, with a low k1.
     """
-    where = f"the matrix of {attribute!r}"
-    if not isinstance(named, Mapping) or not 2 <= len(named) <= MAX_MATRIX_VALUES:
-        raise ParameterError(
-            f"{where} is not allowed: use a mapping of 2 to {MAX_MATRIX_VALUES} values, each to its row"
+
+    name: ClassVar[str] = "vicus"
+    method_card: ClassVar[MethodCard] = MethodCard(
+        source="2012: sections 2 and 3",
+        attributes="two or more nominal ones, of at most 50 values each",
+        taxonomies="any; not used for masking",
+        preserves=("similarity by co-occurrence", "more association than Random"),
+        guarantee="none in a strict sense: every value is a possible original, with known probabilities",
+        cost="O(v) for v values of the window; a calibration takes O(v⁴)",
+    )
+
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
+        labels, keep = self._keep(model, values.size)
+        k1, k2 = self.parameters.k1, self.parameters.k2
+        weights = keep[:, None] / np.where(labels[:, None] == labels[None, :], k1, k1 * k2)
+        np.fill_diagonal(weights, 0.0)
+        return TransitionMatrix(values, keep, weights, counts.astype(np.float64))
+
+
+class RandomTransitions(PartitionMechanism):
+    """Keeps each value as often as VICUS, and otherwise replaces it by any other value with equal probability.
+
+    This is the paper's Random method (2012: section 3.1.1, equation 12), to which VICUS is compared. It uses the parts
+    only for the probability of staying.
+    """
+
+    name: ClassVar[str] = "random"
+    method_card: ClassVar[MethodCard] = MethodCard(
+        source="2012: section 3.1.1, as a baseline of VICUS",
+        attributes="two or more nominal ones, of at most 50 values each",
+        taxonomies="any; not used for masking",
+        preserves=("the set of values",),
+        guarantee="none in a strict sense: every value is a possible original, with known probabilities",
+        cost="O(v) for v values of the window; a calibration takes O(v⁴)",
+    )
+
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
+        _, keep = self._keep(model, values.size)
+        return TransitionMatrix(
+            values, keep, np.ones((1, values.size)), counts.astype(np.float64), others=values.size > 1
         )
-    unknown = [value for value, position in zip(named, taxonomy.find(list(named)), strict=True) if position < 0]
-    if unknown:
-        raise ParameterError(f"{where} has a row for {unknown[0]!r}, which is not in its taxonomy")
-    values = np.sort(taxonomy.encode(list(named)))
-    index_of = {concept: i for i, concept in enumerate(taxonomy.decode(values))}
-    rows = np.zeros((values.size, values.size))
-    for value, row in named.items():
-        if not isinstance(row, Mapping) or not row.keys() <= index_of.keys():
-            raise ParameterError(
-                f"{where}, row {value!r}: use a mapping of values that have a row, so that it is square"
-            )
-        for target, probability in row.items():
-            name = f"{where}, row {value!r}: the probability of {target!r}"
-            rows[index_of[value], index_of[target]] = number_between(name, probability, 0, 1)
-        total = math.fsum(rows[index_of[value]])
-        if abs(total - 1.0) > ROW_SUM_TOLERANCE:
-            raise ParameterError(
-                f"{where}, row {value!r} is not stochastic: it sums to {total:.10g}, and must sum to 1"
-            )
-    if (rows.diagonal() >= 1.0).all():
-        raise ParameterError(f"{where} changes no value, so nothing would be masked")
-    return values, rows / rows.sum(axis=1, keepdims=True)

@@ -15,8 +15,7 @@ from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
-from stream_masker.core.mechanisms.options import MethodCard, parameter
-from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.mechanisms.parameters import MethodCard, parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, key_words, uniforms
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -38,9 +37,6 @@ class MicroaggregationParameters(GroupParameters):
     hybrid: bool = parameter(
         False, "Whether values are taken from records of the group instead of its mean (2013: Algorithm 1)."
     )
-    scaling: Literal["balanced", "paper"] = parameter(
-        "balanced", "How the distances of the attributes are weighted against each other."
-    )
     distance: DistanceChoice = parameter("log_taxonomic", "The semantic distance.")
 
     def __post_init__(self) -> None:
@@ -55,18 +51,14 @@ class _WindowModel(NamedTuple):
     means: Int32Array
 
 
-class Microaggregation(GroupMechanism[_WindowModel]):
+class Microaggregation(GroupMechanism):
     """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
 
     MDAV (``mdav``) forms the groups among the records that are masked together, by the S-distance (2013: equation 7)
-    with the variances of the calibration window. With ``semantic``, marginalities use the semantic distance, and the
-    mean is the least marginal value of the group. With ``classic``, the paper's baseline, the distance is 0 for equal
-    values and 1 for others, and the mean is the mode. The paper leaves ties open; here the records' random words break
-    them.
-
-    By equation (7) as printed (``scaling="paper"``), a variance grows with the number of values in the window.
-    ``scaling="balanced"``, our variant, divides it by that number, so that attributes that are often absent have the
-    same weight as others. Both agree if no value is absent.
+    with the variances of the calibration window, divided by its number of values. With ``semantic``, marginalities use
+    the semantic distance, and the mean is the least marginal value of the group. With ``classic``, the paper's
+    baseline, the distance is 0 for equal values and 1 for others, and the mean is the mode. The paper leaves ties open;
+    here the records' random words break them.
 
     k-anonymity holds for scalars, and is verified on the masked records (AnonymityError). It counts the
     units of a batch, such as persons; without units it counts records. Only records with the same attributes form
@@ -83,8 +75,6 @@ class Microaggregation(GroupMechanism[_WindowModel]):
     counts_units: ClassVar[bool] = True
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2013: sections 2.2 to 3.1",
-        attributes="any number of nominal ones",
-        taxonomies="any",
         preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
         guarantee="k-anonymity of scalars within a group, verified, but not of the masks of a person in "
         "several groups; none with hybrid",
@@ -95,16 +85,10 @@ class Microaggregation(GroupMechanism[_WindowModel]):
     parameters_type = MicroaggregationParameters
     parameters: MicroaggregationParameters
 
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
-        self._k, self._hybrid = self.parameters.k, self.parameters.hybrid
-        self._semantic, self._balanced = self.parameters.variant == "semantic", self.parameters.scaling == "balanced"
-
     @property
     def group_minimum(self) -> int:
         """The smallest number of records, or of their units, that can be masked together: k."""
-        return self._k
+        return self.parameters.k
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records as one data set; ``keys`` gives the random words of each record.
@@ -112,51 +96,51 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
         another size than the keys, or at least one record but fewer than k units.
         """
-        model = self._prepared_statistics()
+        model, k, hybrid = self._prepared_statistics(), self.group_minimum, self.parameters.hybrid
         self._check(batch, keys)
-        codes = [column.codes.copy() for column in batch.columns]
-        words = draw_words(keys, batch)
-        hidden, truncated = np.ones(batch.size, np.bool_), [0] * len(codes)
+        words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
+        in_groups, truncated = np.zeros(batch.size, np.bool_), [0] * len(codes)
         for rows, columns, order, units, are_records in _comparable(batch, keys, words):
-            if len(np.unique(units)) < self._k:
+            if len(np.unique(units)) < k:
                 for j in columns:
                     codes[j][rows] = model.means[j]
                     truncated[j] += rows.size
                 continue
-            values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._semantic) for j in columns]
-            groups = mdav(values, model.weights[columns], order, units, self._k)
+            values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._is_semantic) for j in columns]
+            groups = mdav(values, model.weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
-                drawn = uniforms(words[j][rows, TIES]) if self._hybrid else None
-                codes[j][rows] = value.masked(groups, order, drawn)
-            hidden[rows if are_records else []] = False
+                codes[j][rows] = value.masked(groups, order, uniforms(words[j][rows, TIES]) if hybrid else None)
+            in_groups[rows if are_records else []] = True
         masked = self._masked(batch, codes, truncated)
         released = Batch(batch.size, masked.columns, units=batch.units)
-        if not self._hybrid and (class_sizes(released)[~hidden] < self._k).any():
-            raise AnonymityError(f"masked records are not {self._k}-anonymous and are withheld")
+        if not hybrid and (class_sizes(released)[in_groups] < k).any():
+            raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
         return masked
 
+    @property
+    def _is_semantic(self) -> bool:
+        return self.parameters.variant == "semantic"
+
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
+        """Return each attribute's mean, and its variance over the number of values (2013: equations 3 and 5)."""
         columns = zip(self._attributes, counts.values, self._distances, strict=True)
         return {"marginality": {name: self._marginality(values, d) for name, values, d in columns}}
 
     def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
-        if self._semantic:
+        if self._is_semantic:
             mean, variance = mean_and_variance(counts, d)
         else:
             mean = int(counts.keys[counts.counts.argmax()])
             variance = counts.rows - float(counts.counts @ counts.counts) / counts.rows
-        return {"mean": d.taxonomy.ids[mean], "variance": variance, "values": counts.rows}
+        return {"mean": d.taxonomy.ids[mean], "variance": variance / counts.rows}
 
     def _prepare(self, statistics: Statistics) -> _WindowModel:
         try:
-            marginalities = [statistics.model["marginality"][name] for name in self._attributes]
-            means = [d.taxonomy.position(f["mean"]) for d, f in zip(self._distances, marginalities, strict=True)]
-            rows = [float(f["values"]) if self._balanced else 1.0 for f in marginalities]
-            variances = [float(f["variance"]) / n for f, n in zip(marginalities, rows, strict=True)]
-        except (KeyError, TypeError, ValueError, ZeroDivisionError, UnknownConceptError):
+            found = [statistics.model["marginality"][name] for name in self._attributes]
+            means = [d.taxonomy.position(each["mean"]) for d, each in zip(self._distances, found, strict=True)]
+            return _WindowModel(weights([float(each["variance"]) for each in found]), np.array(means, np.int32))
+        except (KeyError, TypeError, ValueError, UnknownConceptError):
             raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
-        return _WindowModel(weights(variances), np.array(means, np.int32))
 
 
 def weights(variances: Sequence[float]) -> Float64Array:

@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
-from stream_masker.core.mechanisms.options import MethodCard, parameter
+from stream_masker.core.mechanisms.parameters import MethodCard, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, draw_words
 from stream_masker.core.statistics.summary import Statistics
@@ -41,7 +41,7 @@ class RankSwappingParameters(GroupParameters):
         whole_number("k", self.k, 2, self.window - 1)
 
 
-class RankSwapping(GroupMechanism[Statistics]):
+class RankSwapping(GroupMechanism):
     """Swaps each value with one of the k values that are nearest in meaning (2019: Algorithms 1, 2 and 3).
 
     * ``intervals="fixed"`` (Algorithm 1): values are ranked once, by their distance from the most distant value
@@ -70,7 +70,6 @@ class RankSwapping(GroupMechanism[Statistics]):
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2019: algorithms 1 to 3",
         attributes="any number of nominal ones; at least two with multivariate",
-        taxonomies="any",
         preserves=("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)"),
         guarantee="of two swapped values, one is among the k nearest of the other; record linkage finds 0.11 to 0.15 "
         "of real records for k = 10, more than the 1/k that 2019 states for multivariate",

@@ -23,7 +23,7 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
-from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_keys, marginals, pair_counts
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: these masks are never published."""
@@ -151,6 +151,14 @@ class Tuples:
             found.append(Values(positions, index, np.asarray(np.bincount(index, self.prior), np.float64)))
         return found[0], found[1]
 
+    @property
+    def mean_length(self) -> float:
+        """The mean number of elements of records that have any; 1 without an array."""
+        if self.lengths is None:
+            return 1.0
+        some = self.lengths.keys > 0
+        return float(self.lengths.keys[some] @ self.lengths.counts[some] / self.lengths.counts[some].sum())
+
     def draw(self, size: int) -> dict[int, Column]:
         """Draw n = ``size`` records; return the columns of both attributes, the scalar's first. The same each time."""
         generator, scalars = np.random.default_rng(0), self.sides[0]
@@ -203,6 +211,9 @@ class RecordMasker(Protocol):
     @property
     def attributes(self) -> tuple[str, ...]: ...
 
+    @property
+    def needs_group(self) -> bool: ...
+
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 
 
@@ -217,6 +228,54 @@ def masked_columns(
     whole = tuple(columns.get(j, absent) for j in range(len(masker.attributes)))
     masked = masker.mask_batch(Batch(size, whole), PositionKeys(SECRET, "", number, np.arange(size)))
     return {j: masked.columns[j] for j in columns}
+
+
+EXPECTED_RECORDS = 20_000
+"""The greatest number of records that ``expected_masks`` draws."""
+
+
+def expected_masks(masker: RecordMasker, counts: Counts, sizes: Sequence[int]) -> Counts | None:
+    """Return the counts of masks of random records of the window; None for masks of groups, or given a context.
+
+    They have the values and pairs of masks that the mechanism makes of such records, of as many as the window has or
+    fewer. Records are drawn for each pair of attributes, and for the values that are in no pair.
+    """
+    if masker.needs_group or counts.contexts:
+        return None
+    share = min(1.0, EXPECTED_RECORDS / counts.records)
+    values: list[list[SparseCounts]] = [[] for _ in counts.values]
+    pairs = {}
+    for both, pair in counts.pairs.items():
+        pairs[both] = pair
+        if pair.keys.size:
+            tuples = Tuples.of(counts, both, sizes)
+            size = max(1, round(share * pair.rows / tuples.mean_length))
+            made = masked_columns(masker, tuples.draw(size), size)
+            rows = Batch(size, tuple(made[j] for j in both)).rows()[0]
+            pairs[both] = pair_counts(rows[0], rows[1], sizes[both[1]])
+            for j, codes in zip(both, rows, strict=True):
+                values[j].append(count_keys(codes.astype(np.int64)))
+    for j in range(len(values)):
+        alone = _alone(counts, j, sizes)
+        if alone.rows:
+            size = max(1, round(share * alone.rows))
+            drawn = np.random.default_rng(j).choice(alone.keys, size, p=alone.counts / alone.rows).astype(np.int32)
+            offsets = np.arange(size + 1) if j in counts.lengths else None
+            masks = masked_columns(masker, {j: Column(drawn, offsets)}, size)[j].codes
+            values[j] += [count_keys(masks.astype(np.int64))] * max(1, len(values[j]))
+    rows_of = tuple(combine(parts) for parts in values)
+    given = tuple(column.rows for column in rows_of)
+    return Counts(round(share * counts.records), rows_of, pairs, given, (0,) * len(given))
+
+
+def _alone(counts: Counts, j: int, sizes: Sequence[int]) -> SparseCounts:
+    """Return the counts of the values of an attribute in rows without the attribute that it mostly occurs with."""
+    both = max((b for b in counts.pairs if j in b), key=lambda b: counts.pairs[b].rows, default=None)
+    if both is None:
+        return counts.values[j]
+    paired = marginals(counts.pairs[both], sizes[both[1]])[both.index(j)]
+    column = counts.values[j]
+    return combine([column, SparseCounts(paired.keys, -paired.counts)])
 
 
 class MaskedGroup(NamedTuple):

@@ -213,10 +213,7 @@ def _of_level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> _Question:
 
 
 class AssessedMechanism(RecordMasker, Protocol):
-    """A mechanism with statistics in force; ``WindowedMechanism`` describes its members."""
-
-    @property
-    def needs_group(self) -> bool: ...
+    """A mechanism with statistics in force; ``Mechanism`` describes its members."""
 
     @property
     def distances(self) -> tuple[Distance, ...]: ...

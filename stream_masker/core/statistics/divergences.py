@@ -8,31 +8,13 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.core.statistics.statistics import Marginal
 
-BLOCK_DEPTH = 3
-"""The depth of blocks in the taxonomy; the root has depth 1, and the chapters of the ICD depth 2."""
-
 MOST_VALUES = 1_000
 """The number of frequent values by which the deviation of sdCor is estimated."""
-
-
-def blocks_of(positions: Int32Array, taxonomy: Taxonomy) -> Int32Array:
-    """Return (k,) int32: the ancestor at the depth of blocks of each of k concepts; itself, if it is above that depth.
-
-    Of several ancestors of that depth, the first one counts.
-    """
-    closure, starts = taxonomy.closure, taxonomy.closure.offsets[positions]
-    lengths = closure.offsets[positions + 1] - starts
-    owner, concept = np.repeat(np.arange(positions.size), lengths), closure.ancestors[ranges(starts, lengths)]
-    at = taxonomy.depth[concept] == np.minimum(taxonomy.depth[positions], BLOCK_DEPTH)[owner]
-    first = np.unique(owner[at], return_index=True)[1]
-    return np.asarray(concept[at][first], np.int32)
 
 
 def merged(labels: Int32Array, counts: Int64Array, least: int) -> Int64Array:

@@ -14,19 +14,17 @@ for action (``act``) from a size on that practice uses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.divergences import (
-    blocks_of,
     by_group,
     correlation_null,
     energy_distance,
@@ -49,13 +47,14 @@ ACT: Mapping[str, float] = {"psi_blocks": 0.25, "novel": 0.1}
 """The values from which on figures of an attribute call for action."""
 
 ACT_BEYOND_BAND = 0.05
-"""How far a difference of sdCor is beyond its band when it calls for action."""
+"""How far a difference of sdCor, or a figure of utility, is beyond its band when it calls for action."""
 
 FALSE_ALARMS = 0.05
 """The largest share of versions without drift of which any figure is beyond its band."""
 
-LEAST_EXPECTED = 5
-"""The least number of values that is expected in a class of PSI and the divergence; smaller classes are merged."""
+LEAST_EXPECTED, BLOCK_DEPTH = 5, 3
+"""The least number of values that is expected in a class of PSI and the divergence, smaller ones being merged; and the
+depth of blocks in the taxonomy, of which the root has depth 1, and the chapters of the ICD depth 2."""
 
 DRAWS, FREQUENT, MOST_MOVED = 200, 32, 5
 """The number of random divisions, of the values whose ancestors can be their sMean, and of the classes that are named
@@ -80,6 +79,12 @@ class Figure:
     rare: float
     limit: float
     verdict: Verdict
+
+    @classmethod
+    def of(cls, value: float, band: tuple[float, float, float], acts: float = math.inf) -> Figure:
+        """Return a figure; ``band``: its usual, rare and greatest size. It calls for action from ``acts`` on."""
+        verdict: Verdict = "none" if value <= band[2] else "act" if value >= acts else "watch"
+        return cls(value, *band, verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +189,41 @@ def drift_between(
     the taxonomy does not hold (of another version of the ontology).
     """
     check_same_attributes(now, before, distances)
-    names, pairs = now.attributes, [] if counts is None else list(combinations(range(len(now.attributes)), 2))
-    level = 1.0 - FALSE_ALARMS / (comparisons * (len(names) * len(ATTRIBUTE_FIGURES) + len(pairs)))
-    windows = {name: _Windows(name, before, now, d, shown) for name, d in zip(names, distances, strict=True)}
-    return Drift(
-        version=now.version,
-        since=before.version,
-        attributes={name: both.drift(level) for name, both in windows.items()},
-        pairs={} if counts is None else {
-            (names[i], names[j]): _pair_drift(before, now, counts, (i, j), distances, level) for i, j in pairs
-        },
-    )  # fmt: skip
+    names, pairs = now.attributes, {} if counts is None else counts.pairs
+    level = limit_level(comparisons * (len(names) * len(ATTRIBUTE_FIGURES) + len(pairs)))
+    attributes = {}
+    for name, d in zip(names, distances, strict=True):
+        both = Windows(name, before, now, d)
+        novel = ~unpack_observed(before.observed[name], len(d.taxonomy))[both.positions]
+        values = {
+            "mean": mean_distance(name, now, before, d),
+            "variance": abs(now.variance[name] - before.variance[name]),
+        }
+        found = both.shares(novel, level, shown)
+        found |= {kind: Figure.of(values[kind], band(draws, level)) for kind, draws in both.moments().items()}
+        attributes[name] = AttributeDrift({kind: found[kind] for kind in ATTRIBUTE_FIGURES}, tuple(both.moved(shown)))
+    drifts = {} if counts is None else {
+        (names[i], names[j]): _pair_drift(before, now, counts, (i, j), distances, level) for i, j in pairs
+    }  # fmt: skip
+    return Drift(now.version, before.version, attributes, drifts)
+
+
+def limit_level(figures: int) -> float:
+    """Return the level of the limits of some figures, of which rarely any is beyond its own without drift."""
+    return 1.0 - FALSE_ALARMS / max(1, figures)
+
+
+def _pair_drift(
+    before: Statistics,
+    now: Statistics,
+    counts: Counts,
+    pair: tuple[int, int],
+    distances: Sequence[Distance],
+    level: float,
+) -> PairDrift:
+    null = correlation_band(before, now, counts, pair, distances, level)
+    value = abs(float(now.correlation[pair] - before.correlation[pair]))
+    return PairDrift(Figure.of(value, null, null[2] + ACT_BEYOND_BAND))
 
 
 def check_same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> None:
@@ -212,110 +241,104 @@ def mean_distance(attribute: str, new: Statistics, old: Statistics, d: Distance)
     return d(*means)
 
 
-class _Windows:
+class Windows:
     """The values of an attribute in two windows, which is all that its figures depend on.
 
     ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
-    ``draws``: (draws, 2, k), the same of random divisions. ``moments``: the figures of sMean and sVar.
+    ``draws``: (draws, 2, k), the same of random divisions.
     """
 
-    def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance, shown: int) -> None:
+    def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance) -> None:
+        """Raises StatisticsError if the counts of values are missing, or the taxonomy lacks a concept."""
         both = [statistics.values.get(name, {}) for statistics in (before, now)]
         if not all(both):
             raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
-        ids = sorted(both[0].keys() | both[1].keys())
-        _check_in_taxonomy(name, ids, d)
-        self.moments = {
-            "mean": mean_distance(name, now, before, d),
-            "variance": abs(now.variance[name] - before.variance[name]),
-        }
-        self.d, self.shown, tau = d, shown, d.taxonomy
-        positions = tau.encode(ids)
+        ids, means = sorted(both[0].keys() | both[1].keys()), (before.mean[name], now.mean[name])
+        _check_in_taxonomy(name, [*ids, *means], d)
+        self.d, positions, self._means = d, d.taxonomy.encode(ids), d.taxonomy.encode(means)
         order = np.argsort(positions)
         self.positions = positions[order]
         self.counts = np.array([[window.get(c, 0) for c in ids] for window in both], np.int64)[:, order]
-        self.means = np.array([tau.position(statistics.mean[name]) for statistics in (before, now)], np.int32)
-        self.known = unpack_observed(before.observed[name], len(tau))[self.positions]
         rng, total = np.random.default_rng([before.version, now.version]), self.counts.sum(axis=0)
         older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
         self.draws = np.stack([older, total - older], axis=1)
 
-    def drift(self, level: float) -> AttributeDrift:
-        """Return the figures; ``level``: that of the limits."""
-        blocks = blocks_of(self.positions, self.d.taxonomy)
-        figures: dict[str, Figure] = {}
-        for kind, labels in (("blocks", blocks), ("codes", self.positions)):
-            group = merged(labels, self.counts, max(LEAST_EXPECTED, self.shown))
+    def shares(self, novel: BoolArray, level: float, least: int) -> dict[str, Figure]:
+        """Return the figures of shares.
+
+        * ``novel``: (k,) which concepts had not occurred. ``level``: that of the limits. ``least``: of ``merged``.
+        """
+        figures = {}
+        for kind, labels in (("blocks", self.blocks), ("codes", self.positions)):
+            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
             own, drawn = by_group(group, self.counts), by_group(group, self.draws)
             for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
                 key = f"{name}_{kind}"
-                figures[key] = _figure(key, float(measure(own)), measure(drawn), level)
+                figures[key] = Figure.of(float(measure(own)), band(measure(drawn), level), ACT.get(key, math.inf))
         distances = self.d.between(self.positions, self.positions).astype(np.float32)
         energy = float(energy_distance(self.counts[None], distances)[0])
-        figures["energy"] = _figure("energy", energy, energy_distance(self.draws, distances), level)
-        figures |= self._moments(level)
-        novel = float(shares_of(self.counts)[1] @ ~self.known)
+        figures["energy"] = Figure.of(energy, band(energy_distance(self.draws, distances), level))
         drawn_novel = (shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)).sum(axis=1)
-        figures["novel"] = _figure("novel", novel, drawn_novel, level)
-        moved = [*self._moved("blocks", blocks), *self._moved("codes", self.positions)]
-        return AttributeDrift({name: figures[name] for name in ATTRIBUTE_FIGURES}, tuple(moved))
+        share = float(shares_of(self.counts)[1] @ novel)
+        figures["novel"] = Figure.of(share, band(drawn_novel, level), ACT["novel"])
+        return figures
 
-    def _moments(self, level: float) -> dict[str, Figure]:
-        """Return the figures of sMean and sVar. The sMean of a division is an ancestor of a frequent value."""
+    @property
+    def blocks(self) -> Int32Array:
+        """(k,) int32: the block of each concept; of several, the first one."""
+        owner, block = self.d.taxonomy.ancestors_at(self.positions, BLOCK_DEPTH)
+        return block[np.unique(owner, return_index=True)[1]]
+
+    def moments(self) -> dict[str, Float64Array]:
+        """Return (draws,) the differences of sMean and of sVar in the random divisions.
+
+        The sMean of a division is an ancestor of a frequent value.
+        """
         tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
-        above = np.unique(
-            np.concatenate([tau.encode(list(tau.ancestors_of(c))) for c in tau.decode(self.positions[often])])
-        )
-        candidates = np.union1d(above, self.means).astype(np.int32)
+        closure = [tau.encode(list(tau.ancestors_of(c))) for c in tau.decode(self.positions[often])]
+        candidates = np.unique(np.concatenate([self._means, *closure])).astype(np.int32)
         to_values, among = self.d.between(self.positions, candidates), self.d.between(candidates, candidates)
         shares = shares_of(self.draws)
         mean = np.argmin(shares @ to_values, axis=2)
         variances = np.take_along_axis(shares @ to_values**2, mean[..., None], axis=2)[..., 0]
-        drawn = {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
-        return {name: _figure(name, value, drawn[name], level) for name, value in self.moments.items()}
+        return {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
 
-    def _moved(self, level: Literal["blocks", "codes"], labels: Int32Array) -> list[Moved]:
-        """Return the classes that moved most, of those with enough values in either window. Few values count as 0."""
-        classes, group = np.unique(labels, return_inverse=True)
-        counts = by_group(group, self.counts)
-        seen = np.where(counts < self.shown, 0, counts) / self.counts.sum(axis=1)[:, None]
-        change = abs(seen[1] - seen[0])
-        most = [i for i in np.argsort(-change, kind="stable")[:MOST_MOVED].tolist() if change[i] > 0]
-        tau = self.d.taxonomy
-        ids = tau.decode(classes[most])
-        return [
-            Moved(level, concept, tau.label(concept), float(seen[0, i]), float(seen[1, i]))
-            for concept, i in zip(ids, most, strict=True)
-        ]
+    def moved(self, least: int) -> Iterator[Moved]:
+        """Yield the classes that moved most, of those with ``least`` values in either window. Fewer count as 0."""
+        for level, labels in (("blocks", self.blocks), ("codes", self.positions)):
+            classes, group = np.unique(labels, return_inverse=True)
+            counts = by_group(group, self.counts)
+            seen = np.where(counts < least, 0, counts) / self.counts.sum(axis=1)[:, None]
+            change = abs(seen[1] - seen[0])
+            most = [i for i in np.argsort(-change, kind="stable")[:MOST_MOVED].tolist() if change[i] > 0]
+            for concept, i in zip(self.d.taxonomy.decode(classes[most]), most, strict=True):
+                label = self.d.taxonomy.label(concept)
+                yield Moved(level, concept, label, float(seen[0, i]), float(seen[1, i]))  # type: ignore[arg-type]
 
 
-def _figure(name: str, value: float, draws: Float64Array, level: float) -> Figure:
-    """Return a figure; ``draws``: what it is without drift. No limit is below any of these."""
+def band(draws: Float64Array, level: float) -> tuple[float, float, float]:
+    """Return the usual, rare and greatest size of a figure from what it is without drift. No limit is below a draw."""
     usual, rare, most = np.quantile(draws, [0.95, 0.99, 1.0], method="higher").tolist()
-    limit = max(gamma_quantile(draws, level), most)
-    acts = value >= ACT.get(name, math.inf)
-    return Figure(value, usual, rare, limit, "none" if value <= limit else "act" if acts else "watch")
+    return usual, rare, max(gamma_quantile(draws, level), most)
 
 
-def _pair_drift(
+def correlation_band(
     before: Statistics,
     now: Statistics,
     counts: Counts,
     pair: tuple[int, int],
     distances: Sequence[Distance],
     level: float,
-) -> PairDrift:
-    """Return the drift of sdCor. The elements of an array are not independent: records count, not rows."""
-    value = abs(float(now.correlation[pair] - before.correlation[pair]))
+) -> tuple[float, float, float]:
+    """Return the band of the difference of sdCor. The elements of an array are not independent: records count."""
     rows = counts.pairs[pair]
     if not rows.rows:
-        return PairDrift(Figure(value, 0.0, 0.0, 0.0, "none"))
+        return 1.0, 1.0, 1.0
     share = min(1.0, rows.rows / max(1, counts.records))
     sizes = [max(1.0, share * statistics.records) for statistics in (before, now)]
     bias, deviation = correlation_null(rows, distances[pair[0]], distances[pair[1]], *sizes)
-    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + share / 2) * deviation for share in (0.95, 0.99, level))
-    verdict: Verdict = "none" if value <= limit else "act" if value >= limit + ACT_BEYOND_BAND else "watch"
-    return PairDrift(Figure(value, usual, rare, limit, verdict))
+    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + part / 2) * deviation for part in (0.95, 0.99, level))
+    return usual, rare, limit
 
 
 def _check_in_taxonomy(attribute: str, concepts: Sequence[str], d: Distance) -> None:

@@ -1,16 +1,33 @@
-"""Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking."""
+"""Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking.
+
+Masking moves means, dispersions and correlations by design. So a metric has a null band around what the mechanism is
+expected to do, from masks that it makes of such records again: beyond the band, the masks of a window are worse than
+the statistics of the window would have made them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.drift import check_same_attributes, mean_distance
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.drift import (
+    ACT_BEYOND_BAND,
+    Figure,
+    Verdict,
+    Windows,
+    band,
+    check_same_attributes,
+    correlation_band,
+    limit_level,
+    mean_distance,
+    worst,
+)
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 
@@ -49,14 +66,28 @@ class PairUtility:
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """Utility of a masked window. ``pairs``: attributes i < j."""
+    """Utility of a masked window. ``pairs``: attributes i < j.
+
+    ``figures``: ``mean_distance`` and ``variance_error`` by attribute, as ``mean`` and ``variance``, and
+    ``correlation_error`` by the names of a pair with a comma, as ``correlation``; each with the band that the mechanism
+    is expected to stay in, and a verdict. Empty if no masks were expected.
+    """
 
     attributes: Mapping[str, AttributeUtility]
     pairs: Mapping[tuple[str, str], PairUtility]
+    figures: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The most serious verdict of all figures; None if there are none."""
+        verdicts = [figure.verdict for each in self.figures.values() for figure in each.values()]
+        return worst(verdicts) if verdicts else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form: attributes by name, pairs as a list."""
         return {
+            "verdict": self.verdict,
+            "figures": {name: {kind: asdict(one) for kind, one in each.items()} for name, each in self.figures.items()},
             "attributes": {name: asdict(measured) for name, measured in self.attributes.items()},
             "pairs": [{"attributes": list(pair), **asdict(measured)} for pair, measured in self.pairs.items()],
         }
@@ -68,58 +99,98 @@ def utility(
     distortions: Sequence[Distortion],
     alpha: float | Mapping[str, float],
     distances: Sequence[Distance],
+    *,
+    expected: Statistics | None = None,
+    counts: Counts | None = None,
+    comparisons: int = 1,
 ) -> Utility:
     """Return the utility metrics of a window, from its original and masked statistics.
 
-    ``distortions``, ``distances``: one per attribute, in their order. ``alpha``: the noise level, of all attributes or
-    of each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks
-    a distortion, a distance or a noise level.
+    * ``distortions``, ``distances``: one per attribute, in their order.
+    * ``alpha``: the noise level, of all attributes or of each by name.
+    * ``expected``: the statistics of masks that the mechanism makes of such records. ``counts``: those of the masked
+      window. With both, the metrics have verdicts.
+    * ``comparisons``: how many verdicts there are of the window; they are corrected for it.
+
+    Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a distortion, a
+    distance or a noise level.
     """
     check_same_attributes(masked, original, distances)
     names = original.attributes
     if len(distortions) != len(names):
         raise ParameterError(f"there are {len(names)} attributes and {len(distortions)} distortions")
-    growth = {a: 1.0 + level for a, level in _levels(alpha, names).items()}
-    return Utility(
-        attributes={
-            a: _attribute_utility(a, original, masked, distortion, growth[a], d)
-            for a, distortion, d in zip(names, distortions, distances, strict=True)
-        },
-        pairs={
-            (names[i], names[j]): _pair_utility(i, j, original, masked, math.sqrt(growth[names[i]] * growth[names[j]]))
-            for i, j in combinations(range(len(names)), 2)
-        },
-    )
-
-
-def _levels(alpha: float | Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
     levels = dict(alpha) if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
-    missing = [name for name in names if name not in levels]
-    if missing:
+    if missing := [name for name in names if name not in levels]:
         raise ParameterError(f"alpha gives no level for {', '.join(missing)}")
-    return levels
+    growth = {name: 1.0 + levels[name] for name in names}
+    pairs = {
+        (names[i], names[j]): PairUtility(
+            covariance=float(masked.covariance[i, j]),
+            covariance_error=abs(
+                float(masked.covariance[i, j])
+                - math.sqrt(growth[names[i]] * growth[names[j]]) * float(original.covariance[i, j])
+            ),
+            correlation=float(masked.correlation[i, j]),
+            correlation_error=_correlation_error((i, j), original, masked),
+        )
+        for i, j in combinations(range(len(names)), 2)
+    }
+    attributes = {
+        name: AttributeUtility(
+            mean_distance=mean_distance(name, masked, original, d),
+            variance=masked.variance[name],
+            variance_error=_variance_error(name, original, masked, growth[name]),
+            rmse_actual=_root_mean(distortion.squared_distance, distortion.values),
+            rmse_target=_root_mean(distortion.squared_noise, distortion.values),
+        )
+        for name, distortion, d in zip(names, distortions, distances, strict=True)
+    }
+    figures: dict[str, dict[str, Figure]] = {}
+    if expected is not None and counts is not None:
+        figures.update(_figures(original, masked, expected, counts, growth, distances, comparisons))
+    return Utility(attributes, pairs, figures)
 
 
-def _attribute_utility(
-    attribute: str, original: Statistics, masked: Statistics, distortion: Distortion, growth: float, d: Distance
-) -> AttributeUtility:
-    return AttributeUtility(
-        mean_distance=mean_distance(attribute, masked, original, d),
-        variance=masked.variance[attribute],
-        variance_error=abs(masked.variance[attribute] - growth * original.variance[attribute]),
-        rmse_actual=_root_mean(distortion.squared_distance, distortion.values),
-        rmse_target=_root_mean(distortion.squared_noise, distortion.values),
-    )
+def _figures(
+    original: Statistics,
+    masked: Statistics,
+    expected: Statistics,
+    counts: Counts,
+    growth: Mapping[str, float],
+    distances: Sequence[Distance],
+    comparisons: int,
+) -> Iterator[tuple[str, dict[str, Figure]]]:
+    """Yield the figures by attribute, and by pair.
+
+    A metric is expected to be at most that of the expected masks and their distance from the masks, whose band is that
+    of two random samples.
+    """
+    names, pairs = original.attributes, list(combinations(range(len(original.attributes)), 2))
+    level = limit_level(comparisons * (2 * len(names) + len(pairs)))
+    for name, d in zip(names, distances, strict=True):
+        draws = Windows(name, expected, masked, d).moments()
+        mean = [mean_distance(name, each, original, d) for each in (masked, expected)]
+        variance = [_variance_error(name, original, each, growth[name]) for each in (masked, expected)]
+        figures = {"mean": _figure(mean, band(draws["mean"], level))}
+        yield name, figures | {"variance": _figure(variance, band(draws["variance"], level))}
+    for pair in pairs:
+        null = correlation_band(expected, masked, counts, pair, distances, level)
+        metric = [_correlation_error(pair, original, each) for each in (masked, expected)]
+        yield ", ".join(names[i] for i in pair), {"correlation": _figure(metric, null)}
 
 
-def _pair_utility(i: int, j: int, original: Statistics, masked: Statistics, growth: float) -> PairUtility:
-    covariance, correlation = float(masked.covariance[i, j]), float(masked.correlation[i, j])
-    return PairUtility(
-        covariance=covariance,
-        covariance_error=abs(covariance - growth * float(original.covariance[i, j])),
-        correlation=correlation,
-        correlation_error=abs(correlation - float(original.correlation[i, j])),
-    )
+def _figure(metric: Sequence[float], null: tuple[float, float, float]) -> Figure:
+    """Return the figure of a metric of the masks; ``metric``: theirs, and that of the expected masks."""
+    usual, rare, limit = (metric[1] + part for part in null)
+    return Figure.of(metric[0], (usual, rare, limit), limit + ACT_BEYOND_BAND)
+
+
+def _variance_error(name: str, original: Statistics, masked: Statistics, growth: float) -> float:
+    return abs(masked.variance[name] - growth * original.variance[name])
+
+
+def _correlation_error(pair: tuple[int, int], original: Statistics, masked: Statistics) -> float:
+    return abs(float(masked.correlation[pair] - original.correlation[pair]))
 
 
 def _root_mean(total: float, n: int) -> float:

@@ -9,7 +9,7 @@ from typing import Literal
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics import Statistics
-from stream_masker.core.statistics.drift import VERDICTS, Drift
+from stream_masker.core.statistics.drift import VERDICTS, Drift, Figure, Verdict
 from stream_masker.core.statistics.utility import Utility
 from stream_masker.pipeline.publication import LabelledConcept
 from stream_masker.pipeline.risk import VersionRisk
@@ -50,27 +50,35 @@ def set_statistics_metrics(metrics: Metrics, statistics: Statistics, *, data: Da
 
 def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
     """Set the figures of the drift from another version, their limits and verdicts; earlier moves are removed."""
-    metrics.set("drift_verdict", VERDICTS.index(drift.verdict), against=against)
     figures = {(name, kind): figure for name, each in drift.attributes.items() for kind, figure in each.figures.items()}
     figures |= {(", ".join(pair), "correlation"): each.correlation for pair, each in drift.pairs.items()}
-    for (attribute, kind), figure in figures.items():
-        metrics.set("drift", figure.value, attribute=attribute, figure=kind, against=against)
-        metrics.set("drift_limit", figure.limit, attribute=attribute, figure=kind, against=against)
+    _set_figures(metrics, drift.verdict, figures, against)
     for attribute, each in drift.attributes.items() if against == "baseline" else ():
         for one in each.moved:
             labels = {"attribute": attribute, "level": one.level, "concept": one.concept, "label": one.label}
             metrics.set("drift_moved", one.now - one.before, **labels)
 
 
+def _set_figures(metrics: Metrics, verdict: Verdict, figures: Mapping[tuple[str, str], Figure], against: str) -> None:
+    """Set a verdict, and its figures by attribute and kind with their limits."""
+    metrics.set("drift_verdict", VERDICTS.index(verdict), against=against)
+    for (attribute, kind), figure in figures.items():
+        metrics.set("drift", figure.value, attribute=attribute, figure=kind, against=against)
+        metrics.set("drift_limit", figure.limit, attribute=attribute, figure=kind, against=against)
+
+
 def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
     """Set the metrics of the masked data's utility (2017: section 5)."""
-    for attribute, figures in utility.attributes.items():
-        metrics.set("rmse", figures.rmse_actual, attribute=attribute, kind="actual")
-        metrics.set("rmse", figures.rmse_target, attribute=attribute, kind="target")
-        metrics.set("utility_mean", figures.mean_distance, attribute=attribute)
-        metrics.set("utility_variance", figures.variance_error, attribute=attribute)
+    for attribute, own in utility.attributes.items():
+        metrics.set("rmse", own.rmse_actual, attribute=attribute, kind="actual")
+        metrics.set("rmse", own.rmse_target, attribute=attribute, kind="target")
+        metrics.set("utility_mean", own.mean_distance, attribute=attribute)
+        metrics.set("utility_variance", own.variance_error, attribute=attribute)
     for (first, second), pair in utility.pairs.items():
         metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
+    if utility.verdict is not None:
+        judged = {(name, kind): figure for name, each in utility.figures.items() for kind, figure in each.items()}
+        _set_figures(metrics, utility.verdict, judged, "expected")
 
 
 def set_effect_metrics(metrics: Metrics, effect: MaskingEffect) -> None:

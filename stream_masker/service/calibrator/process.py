@@ -1,4 +1,4 @@
-"""The calibrator process: HTTP server and Faust application, from start to stop."""
+"""The calibrator process, from start to stop."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
-
-import faust
 
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.service.calibrator.application import Driver, build_app
-from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.application import run_application
+from stream_masker.service.calibrator.components import build_components
+from stream_masker.service.calibrator.driver import Driver
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import await_brokers, watched_brokers
@@ -29,10 +27,6 @@ log.addFilter(RepeatFilter())
 
 STALE_SECONDS = 300.0
 """The time without a heartbeat of the event loop after which the process is not alive."""
-
-WATCH_SECONDS = 0.5
-STOP_SECONDS = 8.0
-"""The time limit for stopping Faust, which waits for a broker to leave its group."""
 
 NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
 """Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
@@ -55,43 +49,15 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         metrics = Metrics(registry, "calibrator")
         metrics.forget_gauges()
         initialise_counters(metrics)
-        components = build_components(configuration)
+        driver = Driver(build_components(configuration), metrics, health)
+        topics = configuration.topics.internal.values()
         with watched_brokers(configuration, health):
-            if await_brokers(lambda: _has_topics(configuration), health, lambda seconds: not stop.wait(seconds)):
+            if await_brokers(lambda: require_topics(configuration, topics), health, lambda s: not stop.wait(s)):
                 health.reason("start", "joining the group")
-                asyncio.run(_run(components, metrics, health, stop))
-
-
-def _has_topics(configuration: Configuration) -> bool:
-    """Raise NoBrokerError if no broker answers, and ServiceError if a topic is missing; otherwise return True."""
-    require_topics(configuration, configuration.topics.internal.values())
-    return True
-
-
-async def _run(components: CalibratorComponents, metrics: Metrics, health: Health, stop: threading.Event) -> None:
-    """Run the application until the process stops. Raises its error."""
-    driver = Driver(components, metrics, health)
-    app = build_app(components.configuration, driver)
-    starting = asyncio.create_task(app.start())
-    while not stop.is_set() and _crash_cause(app, starting) is None:
-        await asyncio.sleep(WATCH_SECONDS)
-    error = _crash_cause(app, starting)
-    health.reason("stop", "stopping")
-    driver.revoked()
-    stopping = asyncio.ensure_future(app.stop())
-    _, running = await asyncio.wait([stopping, starting], timeout=STOP_SECONDS, return_when=asyncio.ALL_COMPLETED)
-    log.info("stopped")
-    if error is not None and not stop.is_set():
-        raise error
-    if driver.is_computing or running:
-        exit_at_once()
-
-
-def _crash_cause(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
-    """Return the exception that ended an application without a stop; None while it starts or runs."""
-    if app.crashed:
-        return cast(BaseException, app.crash_reason)
-    return starting.exception() if starting.done() else None
+                in_time = asyncio.run(run_application(configuration, driver, stop))
+                log.info("stopped")
+                if driver.is_computing or not in_time:
+                    exit_at_once()
 
 
 def limit_client_logs() -> None:

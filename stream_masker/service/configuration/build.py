@@ -27,7 +27,7 @@ from stream_masker.service.configuration.paths import POSITION, code_places, fhi
 from stream_masker.service.configuration.transforms import field_policy
 
 if TYPE_CHECKING:
-    from stream_masker.core.mechanisms.windowed import WindowedMechanism
+    from stream_masker.core.mechanisms.base import Mechanism
     from stream_masker.pipeline.risk import RiskLimits
 
 
@@ -62,7 +62,7 @@ def build_plan(configuration: Configuration) -> Plan:
     )
 
 
-def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> WindowedMechanism[Any]:
+def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> Mechanism:
     """Build the configured mechanism over the attributes' taxonomies.
 
     ``secret`` seeds the noise. Without a secret the seed is random, for processes that compute statistics and mask

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get
 from pydantic import Discriminator, Field, Tag, create_model
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
-from stream_masker.core.mechanisms.options import own_first
+from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, Section
 
 ELSEWHERE = {"alpha", "group_records", "window", "window_age", "rollup_depth"}
 """Parameters that come from other sections, or that the service leaves at their defaults."""
 
-IN_PYTHON = {"hybrid", "scaling", "c1", "c2", "multigraph", "part_size", "threshold", "matrices", "invariant"}
+IN_PYTHON = {"hybrid", "c1", "c2", "multigraph", "part_size", "threshold"}
 """Parameters of the papers' experiments, which are given in Python only."""
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1)]

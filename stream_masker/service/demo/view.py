@@ -97,10 +97,14 @@ def summary_lines(seen: Progress, drift: DriftReport | None, seconds: float, sen
     """Return the lines at the end. ``sentences``: what the calibrator says of its statistics; empty if it has none."""
     report = None if drift is None else drift.baseline
     verdict = BUSY if report is None else f"{report['verdict']} ({TO_DO[report['verdict']]})"
+    utility = None if drift is None or drift.utility is None else drift.utility["verdict"]
+    masks = (
+        "the masks are as expected" if utility == "none" else f"the verdict on the masks is {utility or 'not known'}"
+    )
     return [
         f"Events: {seen.masked:,} masked, {seen.rejected:,} rejected, in {seconds:.0f} s, one worker.",
         *(sentences or [f"What masks tell and keep {BUSY}."]),
-        f"Drift: {verdict}; {_moved(report)}.",
+        f"Drift: {verdict}; {_moved(report)}; {masks}.",
         "Next: `stream-masker config init --events FILE` proposes a configuration for your own events.",
     ]
 

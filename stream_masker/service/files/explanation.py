@@ -14,7 +14,6 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
@@ -53,7 +52,7 @@ class Explainer:
     """
 
     plan: Plan
-    mechanism: WindowedMechanism[Any]
+    mechanism: Mechanism
     secret: bytes
     styles: Mapping[str, Style]
     counts: Counts

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
@@ -172,7 +171,7 @@ class FileMasking:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
-        self._mechanism = cast(WindowedMechanism[Any], self._masking.mechanism)
+        self._mechanism = self._masking.mechanism
         self._window: Window | None = None
         self._mixed: tuple[str, ...] = ()
 

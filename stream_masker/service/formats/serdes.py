@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import orjson
@@ -39,32 +38,6 @@ RECORD_SECONDS: Final = 2.0
 _AGAIN_SECONDS: Final = 0.1
 
 
-class Serde(Protocol):
-    """The serde of one schema."""
-
-    @property
-    def record_name(self) -> str | None:
-        """The full name of the schema's record, which subject name strategies use; None if it has none."""
-
-    def decode(self, value: bytes) -> tuple[bytes | JsonValue, EncodeRecord]:
-        """Return a record as JSON or as a document, and the function that encodes another one like it."""
-
-    def encode(self, document: JsonValue) -> bytes:
-        """Encode a document."""
-
-
-def schema_id(value: bytes) -> int:
-    """Return the schema id of a record. Raises RecordRejectedError if it has none."""
-    number = int.from_bytes(value[1:HEADER_BYTES], "big")
-    if len(value) <= HEADER_BYTES or value[0] or number > LARGEST_ID:
-        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-    return number
-
-
-def _header(number: int) -> bytes:
-    return b"\x00" + number.to_bytes(4, "big")
-
-
 class TimeLimitError(StreamMaskerError):
     """A record took longer than ``RECORD_SECONDS``."""
 
@@ -73,8 +46,9 @@ class TimeLimitError(StreamMaskerError):
 def time_limit(seconds: float | None = None) -> Iterator[None]:
     """Raise TimeLimitError in the block once it takes this processor time, ``RECORD_SECONDS`` by default.
 
-    A schema may validate a record in a time that grows exponentially with its depth, and a pattern may backtrack for
-    hours; both heed signals. Only the main thread, which masks, has a limit.
+    A few bytes may claim any number of items that take no bytes, a schema may validate a record in a time that grows
+    exponentially with its depth, and a pattern may backtrack for hours; all of them heed signals. Only the main thread,
+    which masks, has a limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -93,8 +67,8 @@ def time_limit(seconds: float | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def _rejecting(reason: Reason, field_of: Callable[[Exception], str | None] = lambda _: None) -> Iterator[None]:
-    """Reject a record for which the block fails or takes too long. field_of: returns the field that is the cause."""
+def _rejecting(reason: Reason) -> Iterator[None]:
+    """Reject a record for which the block fails or takes too long."""
     try:
         with time_limit():
             yield
@@ -102,31 +76,46 @@ def _rejecting(reason: Reason, field_of: Callable[[Exception], str | None] = lam
         raise
     except RecursionError:
         raise RecordRejectedError(Reason.TOO_DEEP) from None
-    except Exception as error:  # noqa: BLE001
-        raise RecordRejectedError(reason, field_of(error)) from None
+    except Exception:  # noqa: BLE001
+        raise RecordRejectedError(reason) from None
+
+
+def schema_id(value: bytes) -> int:
+    """Return the schema id of a record. Raises RecordRejectedError if it has none."""
+    number = int.from_bytes(value[1:HEADER_BYTES], "big")
+    if len(value) <= HEADER_BYTES or value[0] or number > LARGEST_ID:
+        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+    return number
+
+
+def _header(number: int) -> bytes:
+    return b"\x00" + number.to_bytes(4, "big")
+
+
+class Serde(Protocol):
+    """The serde of one schema. Its functions raise RecordRejectedError."""
+
+    @property
+    def record_name(self) -> str | None:
+        """The full name of the schema's record, which subject name strategies use; None if it has none."""
+
+    def decode(self, value: bytes) -> tuple[bytes | JsonValue, EncodeRecord]:
+        """Return a record as JSON or as a document, and the function that encodes another one like it."""
+
+    def encode(self, document: JsonValue) -> bytes:
+        """Encode a document."""
 
 
 class AvroSerde:
-    """The serde of an Avro schema, by fastavro.
-
-    A few bytes may claim any number of items of an array whose items take no bytes, or any number of levels of a record
-    that contains itself. Such schemas are read and written by fastavro's Python code, which heeds the time limit and
-    does not overflow the stack.
-    """
+    """The serde of an Avro schema, by fastavro's Python code: it heeds the time limit, and does not overflow the stack
+    by a record that contains itself."""
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
-        import fastavro
+        from fastavro import _read_py, _write_py
 
-        self._number = number
-        named: dict[str, Any] = {}
-        self._schema = _parse_avro(client, schema, named)
+        self._number, self._schema = number, _parse_avro(client, schema, {})
+        self._read, self._write = _read_py.schemaless_reader, _write_py.schemaless_writer
         self.record_name = self._schema.get("name") if isinstance(self._schema, dict) else None
-        self._read: Any = fastavro.schemaless_reader
-        self._write: Any = fastavro.schemaless_writer
-        if _is_unbounded(self._schema, named):
-            from fastavro import _read_py, _write_py
-
-            self._read, self._write = _read_py.schemaless_reader, _write_py.schemaless_writer
 
     def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
         with _rejecting(Reason.NOT_IN_FORMAT):
@@ -135,21 +124,9 @@ class AvroSerde:
     def encode(self, document: JsonValue) -> bytes:
         written = io.BytesIO(_header(self._number))
         written.seek(0, io.SEEK_END)
-        with _rejecting(Reason.SCHEMA_MISMATCH, partial(self._misfit, document)):
+        with _rejecting(Reason.SCHEMA_MISMATCH):
             self._write(written, self._schema, document)
         return written.getvalue()
-
-    def _misfit(self, document: JsonValue, _: Exception) -> str | None:
-        """Return the name in the schema of a field that does not fit."""
-        from fastavro.validation import ValidationError, validate
-
-        try:
-            validate(document, self._schema, raise_errors=True)
-        except ValidationError as error:
-            return str(error.errors[0].field or "").rpartition(".")[2] or None
-        except Exception:  # noqa: BLE001 - the record is rejected without the name of a field
-            return None
-        return None
 
 
 def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
@@ -159,34 +136,6 @@ def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
     for reference in schema.references or ():
         _parse_avro(client, client.get_version(reference.subject, reference.version, True).schema, named)
     return parse_schema(json.loads(schema.schema_str), named)
-
-
-def _is_unbounded(schema: Any, named: Mapping[str, Any], above: frozenset[str] = frozenset()) -> bool:
-    """Return whether a type contains itself, or an array of items that take no bytes."""
-    part = named.get(schema, schema) if isinstance(schema, str) else schema
-    if isinstance(part, str):
-        return False
-    if isinstance(part, list):
-        return any(_is_unbounded(branch, named, above) for branch in part)
-    if part["type"] in ("record", "error"):
-        inner = above | {part["name"]}
-        types = (field["type"] for field in part["fields"])
-        return part["name"] in above or any(_is_unbounded(each, named, inner) for each in types)
-    if part["type"] == "array" and _takes_no_bytes(part["items"], named):
-        return True
-    inner_type = part.get("items", part.get("values"))
-    return inner_type is not None and _is_unbounded(inner_type, named, above)
-
-
-def _takes_no_bytes(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Return whether values of a type, which does not contain itself, may take no bytes."""
-    part = named.get(schema, schema) if isinstance(schema, str) else schema
-    if not isinstance(part, dict):
-        return bool(part == "null")
-    if part["type"] in ("record", "error"):
-        names = {name: kind for name, kind in named.items() if name != part["name"]}
-        return all(_takes_no_bytes(field["type"], names) for field in part["fields"])
-    return bool(part["type"] == "null" or (part["type"] == "fixed" and int(part["size"]) == 0))
 
 
 class JsonSchemaSerde:
@@ -209,21 +158,8 @@ class JsonSchemaSerde:
         return value[HEADER_BYTES:], self.encode
 
     def encode(self, document: JsonValue) -> bytes:
-        with _rejecting(Reason.SCHEMA_MISMATCH, lambda error: _invalid_field(error.__context__)):
+        with _rejecting(Reason.SCHEMA_MISMATCH):
             return bytes(self._write(document))
-
-
-def _invalid_field(error: BaseException | None) -> str | None:
-    """Return the field of a validation error, by the names in the schema only: those of the record may be values."""
-    from jsonschema import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return None
-    steps, value = list(error.absolute_schema_path), error.validator_value
-    names = [str(name) for at, name in pairwise(steps) if at == "properties"]
-    if error.validator == "required" and isinstance(value, list) and isinstance(error.instance, dict):
-        names += [name for name in value if name not in error.instance][:1]
-    return ".".join(names) or None
 
 
 class ProtobufSerde:

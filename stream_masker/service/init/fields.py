@@ -17,6 +17,9 @@ from stream_masker.service.init.sample import SampledField
 LEAST_SHARE: Final = 0.8
 """The least share of a field's values that are concepts, for it to be an attribute."""
 
+LEAST_TELLING: Final = 0.1
+"""The least share of a field's values that can only be codes of ICD-9, for the others to be, too."""
+
 TESTED_VALUES: Final = 300
 """The number of a field's most frequent values that are looked up."""
 
@@ -34,17 +37,27 @@ _PERSON: Final = re.compile(
 )
 _ID: Final = re.compile(r".*(ids?|nr|nbr|no|num|number|nummer|numero|key|identifier|reference|mrn|kvnr)$")
 
+_ICD9: Final = re.compile(r"\d{3}(\.?\d{1,2})?|V\d\d(\.?\d{1,2})?|E\d{3}(\.?\d)?")
+_TELLING_ICD9: Final = re.compile(r"\d{3}\.\d{1,2}|V\d\d.*|E\d{3}.*")
+"""The codes of ICD-9 that are no mere numbers."""
+
+ICD9_TEXT: Final = (
+    "codes of ICD-9-CM, which is not shipped: make a table with the header concept,parent,label of the codes of CMS "
+    "(CMS32_DESC_LONG_DX.txt), and name it with --ontology icd9=FILE"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Coding:
     """How many of a field's values are concepts of an ontology, in [0, 1].
 
     share: of whole values; exact: of ids as they stand in the ontology; labels: of labels; prefixed: of values of which
-    only the beginning is a concept.
+    only the beginning is a concept. is_icd9: whether they look like codes of ICD-9 that the ontology does not have.
     """
 
     field: SampledField
     ontology: str
+    is_icd9: bool
     share: float
     exact: float
     labels: float
@@ -62,29 +75,28 @@ class Coding:
 
     @property
     def why(self) -> str:
-        """The shares as text."""
+        """The shares as text, and those of two revisions of ICD."""
         more = f", and {self.prefixed:.0%} begin with one" if self.prefixed >= 0.01 else ""
-        return f"{self.share:.0%} of the values are concepts of {self.ontology}{more}"
+        mixed = mixed_text(without_marks(self.field.texts))
+        return f"{self.share:.0%} of the values are concepts of {self.ontology}{more}" + (f"; {mixed}" if mixed else "")
 
     @property
     def problem(self) -> str | None:
         """Why the field is no attribute; None if it is one."""
         texts, others = self.field.texts, self.field.others
         is_number, is_short = others.total() > texts.total(), all(map(_is_short, texts + others))
-        if self.is_coded:
-            no_code = "the name is that of an id, and the values are not exact codes"
-            is_coded = self.exact >= LEAST_SHARE or not _is_id(self.field)
-        else:
-            mixed = mixed_text(without_marks(texts))
-            no_code = mixed or self.why
-            is_coded = False
         reasons = (
             (is_short, "letters or short numbers, which are no codes"),
             (is_number and self.is_coded, "numbers, which are codes: quote them, or read the column as text"),
+            (is_number and self.is_icd9, f"numbers, which look like {ICD9_TEXT}, and quote them"),
             (is_number, "numbers"),
             (len(texts) == 1, "a single value, which cannot be masked"),
             (MOST_UNIQUE < len(texts) == texts.total(), f"{len(texts):,} values, no two of which are equal"),
-            (not is_coded, no_code),
+            (not self.is_coded, mixed_text(without_marks(texts)) or (ICD9_TEXT if self.is_icd9 else self.why)),
+            (
+                self.exact < LEAST_SHARE and _is_id(self.field),
+                "the name is that of an id, and the values are not exact codes",
+            ),
         )
         return next((reason for holds, reason in reasons if holds), None)
 
@@ -95,7 +107,7 @@ def _is_short(text: str) -> bool:
 
 def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Coding:
     """Return the coding of a field in the ontology that has most of its values."""
-    tested = without_marks(field.texts + field.others).most_common(TESTED_VALUES)
+    tested = without_marks(field.values).most_common(TESTED_VALUES)
     total, codings = max(1, sum(count for _, count in tested)), []
     for name, known in concepts.items():
         how = Counter[str]()
@@ -103,8 +115,19 @@ def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Codi
             how[known.find(value).how] += count
         found = total - how["unknown"] - how["ancestor"] if tested else 0
         shares = (number / total for number in (found, how["exact"], how["label"], how["ancestor"]))
-        codings.append(Coding(field, name, *shares))
+        codings.append(Coding(field, name, _is_icd9(tested, known), *shares))
     return max(codings, key=lambda coding: coding.share)
+
+
+def _is_icd9(tested: Iterable[tuple[str, int]], known: ConceptMap) -> bool:
+    """Return whether most values have the form of ICD-9 and are no concepts, and enough of them are no mere numbers."""
+    number = fitting = telling = 0
+    for value, count in tested:
+        text, number = value.strip().upper(), number + count
+        if _ICD9.fullmatch(text) and known.find(value).how in ("unknown", "ancestor"):
+            fitting += count
+            telling += count if _TELLING_ICD9.fullmatch(text) else 0
+    return fitting >= LEAST_SHARE * number and telling >= LEAST_TELLING * number > 0
 
 
 def without_marks(values: Counter[str]) -> Counter[str]:
@@ -122,7 +145,7 @@ def person_id(fields: Iterable[SampledField], events: int) -> tuple[SampledField
     """
     found = []
     for field in fields:
-        values = field.texts + field.others
+        values = field.values
         is_scalar = all(isinstance(step, NameStep) for step in compile_path(field.path).steps)
         if field.events < events or not is_scalar or any(re.search(r"\s|\d-\d\d-\d", value) for value in values):
             continue

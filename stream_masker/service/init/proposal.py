@@ -15,10 +15,12 @@ from stream_masker.errors import ConfigurationError, ServiceError, StatisticsErr
 from stream_masker.pipeline.fhir import PATIENT_KEY, R4_TYPES
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.paths import alternatives, compile_path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.files.tables import split_cell
+from stream_masker.service.init.envelope import Envelope
 from stream_masker.service.init.fields import MISSING_MARKS, Coding, best_coding, person_id, without_marks
 from stream_masker.service.init.sample import EventSample, SampledField, fhir_scalars, sampled_fields, scalars
 
@@ -43,57 +45,59 @@ def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -
 
     ``ontologies``: sources by name. Raises ServiceError if no event is an object, or no field has codes.
     """
-    events = {record: event for record in sample.events if (event := _object(record, sample.record_format)) is not None}
-    records = [record for record in sample.events if record in events]
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    sections = dict(sample.sections)
+    sections, envelope, pairs = dict(sample.sections), *_rows(sample)
     if sample.is_table:
-        settings, tidy = _table([events[record] for record in records], concepts)
+        settings = _table([row for _, row in pairs], concepts)
         sections["produce"] = {**sections.get("produce", {}), **settings}
-        records = [orjson.dumps(row) for row in tidy]
-        events = dict(zip(records, tidy, strict=True))
-    fhir = [record for record in records if str(events[record].get("resourceType")) in R4_TYPES]
-    is_fhir = 2 * len(fhir) > len(records)
-    records = fhir if is_fhir else records
+        pairs = [(orjson.dumps(row), row) for _, row in pairs]
+    fhir = [(record, row) for record, row in pairs if str(row.get("resourceType")) in R4_TYPES]
+    is_fhir = 2 * len(fhir) > len(pairs)
+    records, rows = zip(*(fhir if is_fhir else pairs), strict=True) if pairs else ((), ())
     if not records:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    found = sampled_fields(fhir_scalars(events[r]) if is_fhir else scalars(events[r]) for r in records)
+    found = sampled_fields(fhir_scalars(row) if is_fhir else scalars(row) for row in rows)
     reasons, codes = _codes(found.values(), concepts)
     if not codes:
         raise ServiceError(_no_codes(reasons, len(records), ontologies))
     person = None if is_fhir else person_id((found[path] for path in reasons), len(records))
-    treated = _fhir_fields(codes, found.values()) if is_fhir else {}
-    if person is not None:
-        treated = {"pseudonymize": [person[0].path]}
+    treated = _fhir_fields(codes, found.values()) if is_fhir else envelope.fields(person and person[0].path)
     attributes = _attributes(codes, reasons, found, joined=is_fhir)
-    used = {attribute["ontology"] for attribute in attributes.values()}
+    why = {code.field.path: code.why for code in codes}
+    comments = {name: why[attribute["path"]] for name, attribute in attributes.items()}
+    comments["noise_key"] = person[1] if person else "" if is_fhir else "no field is a person's id in every event"
     data: dict[str, Any] = {
         **{key: section for key, section in sections.items() if section},
         **({"records": "fhir"} if is_fhir else {}),
-        "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used},
-        "attributes": attributes,
+        "ontologies": {
+            n: {"source": ontologies[n]} for n in {attribute["ontology"]: None for attribute in attributes.values()}
+        },
+        "attributes": {name: envelope.attribute(attribute) for name, attribute in attributes.items()},
         "fields": {**treated, "unlisted": "drop"},
-        "noise_key": PATIENT_KEY if is_fhir else person[0].path if person else "position",
+        "noise_key": PATIENT_KEY if is_fhir else envelope.path(person[0].path) if person else "position",
     }
-    comments = {"noise_key": person[1] if person else "" if is_fhir else "no field is a person's id in every event"}
     if sum("[*" in attribute["path"] for attribute in attributes.values()) > 1:
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         comments["mechanism"] = "several lists of codes are masked each on its own"
-    by_path = {code.field.path: code for code in codes}
-    comments |= {name: by_path[attribute["path"]].why for name, attribute in attributes.items()}
     outcome = _tried(data, records, sample.record_format)
-    listed = [path for paths in treated.values() for path in paths]
-    dropped = {path: why for path, why in reasons.items() if not path.startswith(tuple(listed) or "\0")}
+    listed = tuple(path for paths in treated.values() for path in paths) or ("\0",)
+    dropped = {envelope.paths(path)[0]: reason for path, reason in reasons.items()}
+    dropped = {path: reason for path, reason in dropped.items() if not path.startswith(listed)} | envelope.dropped
     return "\n".join(_lines(data, comments, outcome, dropped))
 
 
-def _object(record: bytes, record_format: RecordFormat | None) -> dict[str, Any] | None:
-    """Return a record as an object; None if it is none."""
-    try:
-        event = document_of(record_format, record)
-    except (orjson.JSONDecodeError, RecordRejectedError):
-        return None
-    return event if isinstance(event, dict) else None
+def _rows(sample: EventSample) -> tuple[Envelope, list[tuple[bytes, dict[str, Any]]]]:
+    """Return the envelope of the events of a sample, and the events that have a row, with it."""
+    events = []
+    for record in sample.events:
+        try:
+            event = document_of(sample.record_format, record)
+        except (orjson.JSONDecodeError, RecordRejectedError):
+            continue
+        if isinstance(event, dict):
+            events.append((record, event))
+    envelope = Envelope.of([event for _, event in events])
+    return envelope, [(record, row) for record, event in events if (row := envelope.row(event)) is not None]
 
 
 def _concepts(source: str) -> ConceptMap:
@@ -110,10 +114,9 @@ def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Mapping[str, 
     )
 
 
-def _table(
-    rows: Sequence[dict[str, Any]], concepts: Mapping[str, ConceptMap]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what ``produce`` says of a table: which cells are missing and which have several codes; and such rows."""
+def _table(rows: Sequence[dict[str, Any]], concepts: Mapping[str, ConceptMap]) -> dict[str, Any]:
+    """Return what ``produce`` says of a table: which cells are missing and which have several codes; change the rows
+    so."""
     lists: dict[str, str] = {}
     marks: set[str] = set()
     for column in sampled_fields(map(scalars, rows)).values():
@@ -125,9 +128,9 @@ def _table(
         for name in [name for name, cell in row.items() if cell in marks]:
             del row[name]
         for name in lists.keys() & row.keys():
-            row[name] = [part.strip() for part in row[name].split(lists[name].strip() or None)]
+            row[name] = split_cell(row[name], lists[name])
     settings = {"null_values": ["", *sorted(marks)] if marks else [], "lists": lists}
-    return {key: value for key, value in settings.items() if value}, list(rows)
+    return {key: value for key, value in settings.items() if value}
 
 
 def _separator(column: SampledField, concepts: Mapping[str, ConceptMap]) -> str | None:
@@ -138,7 +141,7 @@ def _separator(column: SampledField, concepts: Mapping[str, ConceptMap]) -> str 
         return None
     separator = found.most_common(1)[0][0]
     for text, count in cells.items():
-        parts.update(dict.fromkeys(map(str.strip, text.split(separator.strip() or None)), count))
+        parts.update(dict.fromkeys(split_cell(text, separator), count))
     return separator if best_coding(SampledField(column.place, 0, parts), concepts).is_coded else None
 
 
@@ -221,7 +224,8 @@ def _tried(data: dict[str, Any], records: Sequence[bytes], record_format: Record
             for _ in data["attributes"]:  # a rejection names the first attribute that causes it, so one after the other
                 causes, _ = _counted(data, records, record_format)
                 rejecting = {path for reason, path in causes if reason in reasons}
-                changed = [a for a in data["attributes"].values() if rejecting & {a["path"], *a.get("also", ())}]
+                paths = [{*alternatives(each["path"]), *each.get("also", ())} for each in data["attributes"].values()]
+                changed = [a for a, own in zip(data["attributes"].values(), paths, strict=True) if rejecting & own]
                 for attribute in changed:
                     attribute[key] = value
                 if not changed:

@@ -138,12 +138,15 @@ def partition_counts(
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
-def require_topics(configuration: Configuration, names: Iterable[str]) -> None:
-    """Raise NoBrokerError if no broker answers, and ServiceError if it refuses the user, or a topic is not there."""
+def require_topics(configuration: Configuration, names: Iterable[str]) -> dict[str, int]:
+    """Return the number of partitions of each topic.
+
+    Raises NoBrokerError if no broker answers, and ServiceError if it refuses the user, or a topic is not there.
+    """
     require_broker(confluent_properties(configuration))
     try:
         with connect_reader(configuration) as consumer:
-            partition_counts(consumer, configuration, names)
+            return partition_counts(consumer, configuration, names)
     except KafkaException as failure:
         raise NoBrokerError(explained(failure.args[0])) from failure
 

@@ -134,9 +134,14 @@ CALIBRATION_METRICS = _declared(
 
 DRIFT_METRICS = _declared(
     ("calibrator",),
-    ("drift", Gauge, "attribute figure against", "A figure of the drift from another version."),
+    (
+        "drift",
+        Gauge,
+        "attribute figure against",
+        "A figure of the drift from another version, or of masks from what was expected of them.",
+    ),
     ("drift_limit", Gauge, "attribute figure against", "The value beyond which a figure of drift is not by chance."),
-    ("drift_verdict", Gauge, "against", "The verdict on all figures of drift: 0 none, 1 watch, 2 act."),
+    ("drift_verdict", Gauge, "against", "The verdict on all figures of `drift`: 0 none, 1 watch, 2 act."),
     (
         "drift_moved",
         Gauge,

@@ -62,7 +62,6 @@ def test_vicus_keeps_values_in_their_parts_more_often_than_random():
         ({"k2": float("inf")}, "from 1 to"),
         ({"part_size": 0}, "whole number of 1 or more"),
         ({"part_size": 2.5}, "whole number"),
-        ({"parts": 0}, "whole number of 1 or more"),
         ({"multigraph": 1}, "bool"),
     ],
 )

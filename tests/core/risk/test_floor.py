@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
 import pytest
 
 from stream_masker import Ontology
+from stream_masker.core.mechanisms.markov import TransitionMatrix
 from stream_masker.errors import StatisticsError
 from stream_masker.mechanisms import Exponential, Pram
 
@@ -12,11 +16,26 @@ CODES = [f"c{k}" for k in range(300)]
 TAU = Ontology.from_edges([(code, "root") for code in CODES]).taxonomy()
 
 
+class Given(Pram):
+    """Masks by the rows of a matrix."""
+
+    rows: Mapping[str, Mapping[str, float]]
+
+    def _matrix(self, values, counts, model):
+        ids = TAU.decode(values)
+        matrix = np.array([[self.rows[a].get(b, 0.0) for b in ids] for a in ids])
+        stay = matrix.diagonal().copy()
+        np.fill_diagonal(matrix, 0.0)
+        return TransitionMatrix(values, stay, matrix, counts.astype(float))
+
+
 def calibrated(rows, values, mode=0):
     """Calibrate a matrix on each value twice, the first third thrice, and ``mode`` further records of the first."""
-    made = Pram({"one": TAU}, matrices={"one": rows}, seed=b"sixteen bytes...")
+    made = Given({"one": TAU}, seed=b"sixteen bytes...")
+    made.rows = rows
     made.learn_many([{"one": code} for code in values * 2 + values[: len(values) // 3] + values[:1] * mode])
-    return made.calibrate()
+    made.calibrate()
+    return made
 
 
 def rotated(values, changed=1.0):
@@ -35,7 +54,7 @@ SIZES = pytest.mark.parametrize("size", [20, 200])
 
 @SIZES
 def test_masks_that_change_and_hide_enough_come_into_force(size):
-    assert calibrated(mixed(CODES[:size], 0.5), CODES[:size]).version == 1
+    assert calibrated(mixed(CODES[:size], 0.5), CODES[:size]).statistics.version == 1
 
 
 @SIZES
@@ -61,10 +80,20 @@ def test_a_permutation_is_refused(size):
 def test_a_permutation_of_the_most_frequent_values_alone_is_not_refused():
     values, others = CODES[:66], CODES[66:200]
     rows = rotated(values) | {value: dict.fromkeys(others, 1.0 / len(others)) for value in others}
-    assert calibrated(rows, values + others).version == 1
+    assert calibrated(rows, values + others).statistics.version == 1
 
 
 def test_a_single_value_is_known_without_masks_and_not_checked():
     made = Exponential({"one": TAU}, epsilon=500.0, seed=b"sixteen bytes...")
     made.learn_many([{"one": "c0"}] * 12)
     assert made.calibrate().records == 12
+
+
+def test_the_risk_counts_a_permutation_of_few_records_as_certain():
+    few, others = CODES[:5], CODES[5:20]
+    rows = rotated(few) | {value: dict.fromkeys(others, 1.0 / len(others)) for value in others}
+    made = calibrated(rows, others * 3 + few)
+    share = (
+        made.counts.values[0].counts[np.isin(TAU.decode(made.counts.values[0].keys), few)].sum() / made.counts.records
+    )
+    assert made.risk(draws=50).value["one"].certain == pytest.approx(share)

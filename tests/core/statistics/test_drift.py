@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 from support.documentation import ROOT
-from support.shifts import NAMES, SHIFTS, drift_of, windows
+from support.shifts import NAMES, SHIFTS, drift_of, masked_utility, windows
 
 from stream_masker import Ontology, SemanticNoise, measure_drift
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
-from stream_masker.core.statistics.divergences import blocks_of, jensen_shannon, merged, stability_index
+from stream_masker.core.statistics.divergences import jensen_shannon, merged, stability_index
 from stream_masker.core.statistics.drift import FALSE_ALARMS, drift_between
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -111,9 +111,9 @@ def test_measures_of_shares():
     assert stability_index(np.array([[20, 80], [40, 60]])) == pytest.approx(0.2 * math.log(2) - 0.2 * math.log(0.75))
 
 
-def test_blocks_are_the_ancestors_of_depth_three():
-    given = ["r", "a", "a1", "a11", "b21"]
-    assert TAU.decode(blocks_of(TAU.encode(given), TAU)) == ["r", "a", "a1", "a1", "b2"]
+def test_a_concept_above_a_depth_is_its_own_ancestor():
+    owner, above = TAU.ancestors_at(TAU.encode(["r", "a", "a1", "a11", "b21"]), 3)
+    assert (owner.tolist(), TAU.decode(above)) == ([0, 1, 2, 3, 4], ["r", "a", "a1", "a1", "b2"])
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -151,10 +151,19 @@ def test_calibrations_of_a_mechanism_are_compared():
         *(pytest.param(size, 200, marks=HEAVY) for size in (1_000, 5_000, 20_000)),
     ],
 )
-def test_versions_without_drift_are_rarely_reported(size, versions):
+@pytest.mark.parametrize("what", [drift_of, masked_utility])
+def test_versions_without_drift_are_rarely_reported(what, size, versions):
     """Both windows are random discharges of one law. The bound is three standard errors above the promised share."""
-    reported = sum(drift_of(*windows(size, seed), seed).verdict != "none" for seed in range(versions))
+    reported = sum(what(*windows(size, seed)).verdict != "none" for seed in range(versions))
+    print(f"{what.__name__}: {reported} of {versions} windows of {size} without drift were reported")
     assert reported <= FALSE_ALARMS * versions + 3 * math.sqrt(FALSE_ALARMS * (1 - FALSE_ALARMS) * versions)
+
+
+def test_masks_of_more_noise_or_of_stale_statistics_are_worse_than_expected():
+    before, now = windows(5_000, 0)
+    recoded = SHIFTS["all codes recoded to a child"](now, np.random.default_rng(0))
+    assert masked_utility(before, now, alpha=10.0).verdict == "act"
+    assert (masked_utility(before, recoded).verdict, masked_utility(recoded, recoded).verdict) == ("act", "none")
 
 
 SHOWN = ("psi_blocks", "psi_codes", "energy", "variance", "novel")

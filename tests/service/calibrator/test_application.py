@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from calibration_bench import CalibrationBench
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ConfigurationError, ServiceError
-from stream_masker.service.calibrator import application
-from stream_masker.service.calibrator.application import STANDBY, Driver, build_app
+from stream_masker.service.calibrator import application, driver
+from stream_masker.service.calibrator.application import build_app
+from stream_masker.service.calibrator.driver import STANDBY, Driver
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
@@ -56,7 +56,6 @@ class DriverBench:
         self.sought: list[int] = []
         self.error: Exception | None = None
         self.position = position
-        self.app: Any = SimpleNamespace(consumer=SimpleNamespace(seek=self._seek))
 
     def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeCalibration:
         if self.error is not None:
@@ -64,11 +63,11 @@ class DriverBench:
         self.opened.append(FakeCalibration(self.position))
         return self.opened[-1]
 
-    async def _seek(self, partition: Any, offset: int) -> None:
+    async def _seek(self, offset: int) -> None:
         self.sought.append(offset)
 
     def tick(self) -> None:
-        asyncio.run(self.driver.tick(self.app))
+        asyncio.run(self.driver.tick(self._seek))
 
     def take(self, *offsets: int) -> None:
         for offset in offsets:
@@ -78,7 +77,7 @@ class DriverBench:
 @pytest.fixture
 def made(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverBench]:
     one = DriverBench(bench, position=4)
-    monkeypatch.setattr(application.Calibration, "open", one.open)
+    monkeypatch.setattr(driver.Calibration, "open", one.open)
     return one
 
 
@@ -123,7 +122,7 @@ def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
     made: DriverBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(application.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
     made.driver.assigned(active=True)
     made.error = ServiceError("the publisher cannot be initialised")
     made.tick()

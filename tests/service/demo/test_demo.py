@@ -105,7 +105,8 @@ def test_an_event_is_shown_before_and_after():
 
 def drift_report(*moved):
     attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
-    return SimpleNamespace(baseline={"verdict": "act", "attributes": {"principal": attribute}})
+    baseline = {"verdict": "act", "attributes": {"principal": attribute}}
+    return SimpleNamespace(baseline=baseline, utility={"verdict": "none"})
 
 
 def test_the_last_sentences_name_the_codes_that_moved_and_what_is_not_known():
@@ -116,4 +117,4 @@ def test_the_last_sentences_name_the_codes_that_moved_and_what_is_not_known():
     drift = drift_report(("blocks", "J09-J18", 0.01, 0.08), *codes)
     *_, drifted, _ = summary_lines(Progress(masked=3), drift, 12.3, ["Learned.", "Unchanged.", "Kept."])
     assert drifted.startswith("Drift: act (find out whether patients, coding or a source have changed")
-    assert drifted.endswith("moved most: J09-J18, 1.0% -> 8.0%; J10.1, 0.0% -> 5.0%.")
+    assert drifted.endswith("moved most: J09-J18, 1.0% -> 8.0%; J10.1, 0.0% -> 5.0%; the masks are as expected.")

@@ -15,8 +15,7 @@ from schema_registry import avro_values, json_values, mock_client, register
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.formats import serdes
-from stream_masker.service.formats.registry import SchemaLookup
-from stream_masker.service.formats.wire_format import ConfluentFormat
+from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
 
 EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "a_rather_long_name", "type": "null"}]}
 

@@ -31,8 +31,13 @@ from schema_registry import (
 
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.registry import CONFIRM_SECONDS, LATEST_SECONDS, UNKNOWN_SECONDS, SchemaLookup
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject
+from stream_masker.service.formats.wire_format import (
+    CONFIRM_SECONDS,
+    UNKNOWN_SECONDS,
+    ConfluentFormat,
+    OutputSubject,
+    SchemaLookup,
+)
 
 EVENT = {"id": 7, "patient": {"id": "canary"}, "first": "C00", "second": "C11", "note": "canary"}
 WRITERS = {"avro": (avro_values, AVRO_EVENT), "json": (json_values, JSON_EVENT)}
@@ -101,12 +106,11 @@ def test_the_clients_own_deserializer_reads_what_is_written(written):
     assert read(encode(document), SerializationContext("in", "value"))["first"] == "C00"
 
 
-def test_a_masked_record_that_does_not_fit_is_rejected_with_the_field(written):
+def test_a_masked_record_that_does_not_fit_is_rejected(written):
     fields, encode = decoded(written.format, written.value)
     without = {name: value for name, value in fields.items() if name != "first"}
-    assert rejection(encode, without) == ("schema_mismatch", "first")
-    assert rejection(encode, {**fields, "id": "canary"}) == ("schema_mismatch", "id")
-    assert rejection(encode, {**fields, "patient": {"id": 5}})[1] in ("id", "patient.id")
+    for misfit in (without, {**fields, "id": "canary"}, {**fields, "patient": {"id": 5}}):
+        assert rejection(encode, misfit) == ("schema_mismatch", None)
 
 
 @pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x00\x00\x00\x01", b"\x01\x00\x00\x00\x01canary", b'{"a": 1}'])
@@ -176,18 +180,10 @@ def test_a_404_that_is_not_the_registrys_own_answer_to_an_id_rejects_nothing(cod
         wire = ConfluentFormat(SchemaLookup(client, server.url, clock))
         server.status, server.code = 404, code
         reason = unavailable(wire.decode, value)
-        assert reason.startswith(f"the schema registry at {server.url}")
-        assert "without an error code of a registry" in reason or code == 40401
+        assert reason.startswith(f"the schema registry at {server.url} ")
+        assert ("fails (404): check format.registry" in reason) == (code != 40401)
         server.status = None
         assert wire.decode(value)[0]["first"] == "C00", "at once, not after a minute"
-
-
-@pytest.mark.parametrize("status", [400, 405, 410, 422])
-def test_every_other_failure_rejects_nothing(status):
-    with registry_server() as server:
-        wire = over_http(server)
-        server.status, server.code = status, 42201
-        assert unavailable(wire.decode, UNKNOWN) == f"the schema registry at {server.url} fails ({status})"
 
 
 def unavailable(call, *arguments) -> str:
@@ -206,13 +202,11 @@ def test_a_registry_that_fails_rejects_nothing():
     value = b"\x00\x00\x00\x00\x01canary"
     with registry_server() as server:
         wire = over_http(server)
-        for status in (429, 500, 503):
-            server.status = status
-            assert unavailable(wire.decode, value) == f"the schema registry at {server.url} fails ({status})"
-        server.status = 403
-        assert "refuses access (403): check format.registry" in unavailable(wire.decode, value)
+        for status in (400, 403, 410, 422, 429, 500, 503):
+            server.status, server.code = status, 42201
+            assert unavailable(wire.decode, value).startswith(f"the schema registry at {server.url} fails ({status})")
         server.status, server.login = None, "user:password"
-        assert "refuses access (401)" in unavailable(wire.decode, value)
+        assert "fails (401): check format.registry" in unavailable(wire.decode, value)
         (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
         allowed = over_http(server, **{"basic.auth.user.info": "user:password"})
         assert allowed.decode(value)[0]["first"] == "C00"
@@ -244,9 +238,9 @@ def test_schemas_with_rules_cannot_be_used():
 
 
 def test_masked_records_are_written_with_the_latest_schema_of_the_output():
-    clock, client = Clock(), mock_client()
+    client = mock_client()
     (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://", clock), subject=OutputSubject("topic", "out"))
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"), subject=OutputSubject("topic", "out"))
     message = "the schema registry at mock:// has no usable schema of the subject out-value: register it"
     assert unavailable(wire.decode, value) == message
     first = {**AVRO_EVENT, "name": "Masked", "fields": [{"name": "first", "type": "string"}]}
@@ -254,25 +248,7 @@ def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     document, encode = wire.decode(value)
     masked = encode(document)
     assert int.from_bytes(masked[1:5], "big") == number
-    assert wire._decode(masked, "value")[0] == {"first": "C00"}
-    second = register(client, "out-value", {**first, "fields": [*first["fields"], {"name": "id", "type": "long"}]})
-    assert encode(document)[1:5] == masked[1:5]
-    clock.now += LATEST_SECONDS
-    assert int.from_bytes(wire.decode(value)[1](document)[1:5], "big") == second
-
-
-def test_a_latest_schema_stays_in_use_while_the_registry_fails():
-    clock = Clock()
-    with registry_server() as server:
-        (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
-        number = register(server.client, "out-value", AVRO_EVENT)
-        client = SchemaRegistryClient({"url": server.url, "max.retries": 0, "cache.latest.ttl.sec": 0.01})
-        wire = ConfluentFormat(SchemaLookup(client, server.url, clock), subject=OutputSubject("topic", "out"))
-        wire.decode(value)
-        server.stop()
-        clock.now += LATEST_SECONDS
-        document, encode = wire.decode(value)
-        assert encode(document) == b"\x00" + number.to_bytes(4, "big") + value[5:]
+    assert ConfluentFormat(SchemaLookup(client, "mock://")).decode(masked)[0] == {"first": "C00"}
 
 
 @pytest.mark.parametrize(
@@ -306,14 +282,3 @@ def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected(levels):
     (value,) = avro_values(client, "in", schema, [{"text": "", "below": None}])
     deep = value[:5] + b"\x00\x02" * levels + b"\x00\x00"
     assert rejection(ConfluentFormat(SchemaLookup(client, "mock://")).decode, deep) == ("too_deep", None)
-
-
-def test_a_large_record_of_a_type_that_contains_itself_comes_back_as_the_same_bytes():
-    below = {"name": "below", "type": {"type": "array", "items": "Tree"}}
-    client = mock_client()
-    schema = {"type": "record", "name": "Tree", "fields": [{"name": "text", "type": ["null", "string"]}, below]}
-    event = {"text": "x" * 2_000, "below": [{"text": None, "below": []}] * 100}
-    (value,) = avro_values(client, "in", schema, [event])
-    document, encode = ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)
-    assert document == event
-    assert encode(document) == value

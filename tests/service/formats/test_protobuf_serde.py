@@ -16,8 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from schema_registry import mock_client
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.registry import SchemaLookup
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject
+from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject, SchemaLookup
 
 CONTEXT = SerializationContext("in", "value")
 TIMESTAMP = timestamp_pb2.DESCRIPTOR.serialized_pb

@@ -21,8 +21,7 @@ from kafka_broker import KafkaUnavailableError, cache_folder, find
 from schema_registry import AVRO_EVENT, JSON_EVENT, avro_values, json_values, register
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.registry import SchemaLookup
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject
+from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject, SchemaLookup
 
 pytestmark = pytest.mark.scheduled
 

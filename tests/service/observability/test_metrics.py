@@ -113,7 +113,7 @@ LABEL_VALUES = {
     "outcome": {*TransactionOutcome, "merged", "refused", "suppressed", "generalized"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
-    "against": {"previous", "baseline"},
+    "against": {"previous", "baseline", "expected"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
     "topic": {"calibration", "statistics", "discharges"},

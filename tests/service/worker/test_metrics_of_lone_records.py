@@ -26,7 +26,7 @@ from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.run import block_encoder
 from stream_masker.service.worker.transactions import Outputs, Transactions
 
-RECORDS = 1_000
+RECORDS = 400
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
 
 
@@ -89,6 +89,7 @@ def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:
         topics={"input": "in"},
         attributes={"a": {"path": "code", "ontology": "small", "alpha": 1.0}},
         mechanism={"name": "semantic_transport"},
+        calibration={"min_records": RECORDS},
     )
     configuration = load_configuration(path, {})
     codes = np.random.default_rng(7).choice(LEAVES[::12], RECORDS)

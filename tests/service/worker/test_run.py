@@ -74,6 +74,9 @@ def test_librdkafka_accepts_the_properties(protocol: str) -> None:
     connect_producer(producer_properties(given, "group.one"))
 
 
-def test_a_property_that_librdkafka_refuses_is_a_configuration_error() -> None:
+def test_properties_that_librdkafka_refuses_are_configuration_errors() -> None:
     with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: .*no\.such\.property"):
         connect_consumer(consumer_properties(with_properties(no_such_property=1)))
+    for refused in ({"compression_type": "no-such-codec"}, {"acks": 1}):
+        with pytest.raises(ConfigurationError, match=r"kafka\.properties"):
+            connect_producer(producer_properties(with_properties(**refused), "id"))

@@ -119,32 +119,23 @@ def bound(mechanism: FakeMechanism) -> ActiveStatistics:
 
 
 def test_a_version_for_another_secret_ends_the_one_in_force(bound: ActiveStatistics) -> None:
+    """No older version is taken instead of it, and masking goes on with the next one for the own secret."""
     bound.consider(published(message(1, secret_id=OWN)))
-    bound.consider(published(message(2, secret_id=ANOTHER)))
+    bound.consider(published(message(2, secret_id=OWN), message(3, secret_id=ANOTHER)))
     assert (bound.version, bound.other_secret, bound.refusals) == (0, True, 1)
     assert bound.refused is not None
     assert bound.refused.endswith(f"it is for the masking secret with the id {ANOTHER}, and this process has {OWN}")
+    bound.consider(published(message(4, secret_id=OWN)))
+    assert (bound.version, bound.other_secret, bound.refused) == (4, False, None)
 
 
-def test_no_older_version_is_taken_instead_of_one_for_another_secret(bound: ActiveStatistics) -> None:
-    bound.consider(published(message(1, secret_id=OWN), message(2, secret_id=ANOTHER)))
-    assert bound.version == 0
-
-
-def test_masking_goes_on_with_a_version_for_the_own_secret(bound: ActiveStatistics) -> None:
-    bound.consider(published(message(1, secret_id=ANOTHER)))
-    bound.consider(published(message(2, secret_id=OWN)))
-    assert (bound.version, bound.other_secret, bound.refused) == (2, False, None)
-
-
-def test_a_version_of_an_older_release_is_accepted(bound: ActiveStatistics) -> None:
-    bound.consider(published(message(1)))
-    assert bound.version == 1
-
-
-def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+def test_the_highest_version_becomes_active_and_no_older_one_after_it(
+    active: ActiveStatistics, mechanism: FakeMechanism
+) -> None:
     active.consider(published(message(1), message(3), message(2)))
     assert (active.version, active.published, mechanism.restored) == (3, 1_700_000_000_003, [3])
+    active.consider(published(message(2), message(3)))
+    assert mechanism.restored == [3]
 
 
 def test_the_first_version_is_logged_with_what_is_promised(
@@ -171,12 +162,6 @@ def test_the_chance_of_an_attacker_is_logged_once_it_is_known(
             active.consider(published(message(version, guessed=guessed)))
     said = [record.getMessage() for record in caplog.records if "Guessed right" in record.getMessage()]
     assert said == ["Guessed right: 48%; with semantic_transport 33%."]
-
-
-def test_an_older_or_equal_version_never_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    active.consider(published(message(3)))
-    active.consider(published(message(2), message(3)))
-    assert mechanism.restored == [3]
 
 
 BAD = {
@@ -207,21 +192,9 @@ def test_a_version_that_does_not_fit_is_refused_and_the_old_one_stays_active(
     assert "E11" not in caplog.text
 
 
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_no_version_is_active_if_none_fits(bad: tuple[int, bytes], active: ActiveStatistics) -> None:
-    active.consider([bad])
-    assert active.version == 0
-
-
-def test_the_newest_version_that_fits_becomes_active(active: ActiveStatistics) -> None:
+def test_the_newest_version_that_fits_becomes_active_and_clears_the_refusal(active: ActiveStatistics) -> None:
     active.consider([BAD["another taxonomy"], *published(message(4), message(5))])
-    assert active.version == 5
-
-
-def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> None:
-    active.consider([BAD["another taxonomy"]])
-    active.consider(published(message(10)))
-    assert active.refused is None
+    assert (active.version, active.refused) == (5, None)
 
 
 def test_statistics_of_another_configuration_are_logged_and_used(
@@ -232,27 +205,15 @@ def test_statistics_of_another_configuration_are_logged_and_used(
     assert "under another configuration (ffffffffffffffff)" in caplog.text
 
 
-def test_versions_are_returned_once_newest_first_and_a_tombstone_removes_one() -> None:
-    buffer = Versions(PLAIN, most=KEPT_VERSIONS)
-    for version in (2, 10, 9):
-        buffer.add(b"%d" % version, b"v%d" % version)
-    buffer.add(b"9", None)
-    assert buffer.take() == [(10, b"v10"), (2, b"v2")]
-    assert buffer.take() == []
-
-
-def test_only_the_newest_versions_are_buffered() -> None:
-    buffer = Versions(PLAIN, most=KEPT_VERSIONS)
+def test_the_newest_versions_are_kept_and_a_tombstone_removes_one() -> None:
+    versions = Versions(PLAIN, most=KEPT_VERSIONS)
     for version in range(1, 100):
-        buffer.add(b"%d" % version, b"")
-    assert [version for version, _ in buffer.take()] == list(range(99, 99 - KEPT_VERSIONS, -1))
-
-
-@pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40])
-def test_a_key_that_is_not_a_version_is_ignored(key: bytes | None) -> None:
-    buffer = Versions(PLAIN, most=KEPT_VERSIONS)
-    buffer.add(key, b"x")
-    assert buffer.take() == []
+        versions.add(b"%d" % version, b"v%d" % version)
+    versions.add(b"98", None)
+    for key in (None, b"", b"-1", b"x", b"1.0", b"9" * 40):
+        versions.add(key, b"a key that is not a version")
+    assert versions.take() == [(99, b"v99"), (97, b"v97"), (96, b"v96")]
+    assert versions.take() == []
 
 
 class FakeMessage:
@@ -303,7 +264,8 @@ def test_no_version_is_used_before_the_end_of_the_topic_is_reached(active: Activ
     client = FakeClient()
     source = source_of(client, active, 2)
     assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
-    client.batches = [[FakeMessage(0, b"1"), FakeMessage(0, b"2")], [end(0)]]
+    failed = FakeMessage(1, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
+    client.batches = [[FakeMessage(0, b"1"), FakeMessage(0, b"2")], [end(0), failed]]
     source.poll()
     assert (active.version, source.held[0] if source.held else None) == (0, HoldReason.READING)
     client.batches = [[end(1)]]
@@ -312,15 +274,6 @@ def test_no_version_is_used_before_the_end_of_the_topic_is_reached(active: Activ
     client.batches = [[FakeMessage(0, b"3")]]
     source.poll()
     assert active.version == 3
-
-
-def test_an_error_of_the_topic_does_not_count_as_its_end(active: ActiveStatistics) -> None:
-    client = FakeClient()
-    source = source_of(client, active)
-    client.batches = [[FakeMessage(0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))]]
-    source.poll()
-    assert source.held is not None
-    assert source.held[0] is HoldReason.READING
 
 
 def test_a_turn_is_bounded(active: ActiveStatistics, monkeypatch: pytest.MonkeyPatch) -> None:

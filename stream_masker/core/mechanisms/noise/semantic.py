@@ -16,6 +16,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.mechanisms.base import UNKNOWN_COUNTS, Mechanism
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
@@ -25,15 +26,14 @@ from stream_masker.core.mechanisms.noise.law import (
     References,
 )
 from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, check_moments
-from stream_masker.core.mechanisms.options import (
+from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
     MethodCard,
     Parameters,
-    checked_alpha,
     parameter,
+    per_attribute,
 )
-from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words
 from stream_masker.core.replacement import Candidates, Replacer
@@ -118,7 +118,7 @@ class NoiseParameters(Parameters):
             )
 
 
-class SemanticNoise(WindowedMechanism["PreparedNoise"]):
+class SemanticNoise(Mechanism):
     """Replaces values by concepts whose semantic distance matches noise drawn from the statistics of a window.
 
     Uncorrelated noise is ε ~ N(0, α·sVar) for each attribute (2017: section 4.4). Correlated noise is ε ~ N(0, α·Σ)
@@ -154,7 +154,7 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         chosen = noise_defaults(taxonomies, (), vars(given))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
-        self._alpha = checked_alpha(chosen["alpha"], self._attributes)
+        self._alpha = per_attribute("alpha", chosen["alpha"], self._attributes)
         self._partners: tuple[int, ...] = ()
         if self._reference == "pair":
             self._partners = partner_indices(given.pairs, self._taxonomies, correlated=self._correlated)

@@ -107,7 +107,7 @@ class Told:
             t, x = np.nonzero(told > aims[:size])
             found.append((masks[t], x, told[t, x]))
         for group, (weights, aim) in enumerate(zip(limits.groups.astype(np.float32), aims[size:], strict=True)):
-            mass: Float32Matrix = (first * weights) @ second
+            mass = np.asarray((first * weights) @ second, np.float32)
             members = ratio(mass, total).ravel().astype(np.float64)
             t = np.flatnonzero((members > aim) & (chance > 0.0))
             found.append((t, np.full(t.size, size + group), members[t]))

@@ -13,11 +13,18 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import MethodCard, Record
-from stream_masker.core.mechanisms.options import MAX_ALPHA, MIN_ALPHA, Parameters, checked_alpha, parameter
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.encoding import Record
+from stream_masker.core.mechanisms.parameters import (
+    MAX_ALPHA,
+    MIN_ALPHA,
+    MethodCard,
+    Parameters,
+    parameter,
+    per_attribute,
+)
 from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, AttributeLaw, Maps, PairLaw
 from stream_masker.core.mechanisms.transport.strata import Settings, Strata
-from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, MaskLaw, OutputClasses, Tuples
@@ -71,7 +78,7 @@ class TransportParameters(Parameters):
     )
 
 
-class SemanticTransport(WindowedMechanism[Maps]):
+class SemanticTransport(Mechanism):
     """Moves records by a random map that keeps the law of the window, and promises something about every record.
 
     The attacker knows the mechanism, its parameters, the published version, how often every code and every linked pair
@@ -112,7 +119,6 @@ class SemanticTransport(WindowedMechanism[Maps]):
     )
 
     parameters_type = TransportParameters
-    parameters: TransportParameters
 
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
@@ -121,7 +127,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         for name in known.names:
             if name in self._attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        alpha = tuple(checked_alpha(given.alpha, self._attributes).values())
+        alpha = tuple(per_attribute("alpha", given.alpha, self._attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
         self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
 
@@ -139,7 +145,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         Raises StatisticsError before the first statistics, and for lists if there were none in their window. Raises
         ParameterError if the batch has other attributes, another size than the keys, or a noise level of its own.
         """
-        maps = self._prepared_statistics()
+        maps: Maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
         return maps.mask(batch if self.context else replace(batch, context=None), words)
@@ -226,7 +232,7 @@ class SemanticTransport(WindowedMechanism[Maps]):
         super().learn_many(given, keys=keys, time=time)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
-        """Encode records, with their context. See ``WindowedMechanism``."""
+        """Encode records, with their context. See ``Mechanism``."""
         given = self._as_records(records)
         batch, context = super().encode(given), self.context
         if not context:

@@ -1,0 +1,148 @@
+"""Similarity of values by what they occur with, and their division into parts of similar values (2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import BoolArray, Float64Matrix, Int64Array
+from stream_masker.core.statistics.counts import Counts
+
+STARTS = 50
+"""The number of random divisions that are improved."""
+
+MIN_GAIN = 1e-9
+"""The smallest gain for which a step is taken. Smaller gains can be rounding errors."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueGraph:
+    """Similarity of the n values of a window by the values that they occur with (2012: section 2). Immutable.
+
+    The vertices of a graph are the values of all attributes. Values that occur in the same record are adjacent: in the
+    simple graph G by one edge, in the multigraph H by one edge for each such record. Values of the same attribute are
+    never adjacent, and similarity is defined between values of the same attribute only.
+
+    * S'ij = Σk √(aik·akj) / √(d(i)·d(j)) (equation 2), in [0, 1], and 1 on the diagonal. aik is the number of edges
+      between i and k, and d(i) the number of edges at i. A value without edges is similar only to itself.
+    * S''ij is S'ij of the graph after merging for i and j: values c and d of another attribute are merged if c is
+      adjacent to i, d is adjacent to j, and S'cd > T; chains of such pairs become one vertex (algorithm 1). Merging
+      keeps parallel edges and therefore the degrees. The paper does not say so, but its Table 2 requires it.
+    * Sij = c1·S'ij + c2·S''ij (equation 1).
+
+    * ``values``: for each attribute, (v,) int64 positions of its values, ascending. ``blocks``: their vertices.
+    * ``edges``: (n, n) float64, a: the number of edges between two vertices.
+    """
+
+    values: tuple[Int64Array, ...]
+    blocks: tuple[slice, ...]
+    edges: Float64Matrix
+
+    @classmethod
+    def of(cls, counts: Counts, sizes: Sequence[int], *, multigraph: bool) -> ValueGraph:
+        """Build the graph from the counts of a window; ``sizes``: the number of concepts of each taxonomy."""
+        values = tuple(column.keys for column in counts.values)
+        firsts = offsets_from_lengths(np.array([len(found) for found in values])).tolist()
+        edges = np.zeros((firsts[-1], firsts[-1]))
+        for (i, j), pair in counts.pairs.items():
+            a, b = np.divmod(pair.keys, sizes[j])
+            u, w = firsts[i] + np.searchsorted(values[i], a), firsts[j] + np.searchsorted(values[j], b)
+            edges[u, w] = edges[w, u] = pair.counts if multigraph else 1.0
+        return cls(values, tuple(map(slice, firsts[:-1], firsts[1:])), edges)
+
+    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Float64Matrix]:
+        """S: for each attribute (v, v) float64, in the order of ``values``."""
+        first = self.direct()
+        return [c1 * s1 + c2 * s2 for s1, s2 in zip(first, self.transitive(first, threshold), strict=True)]
+
+    def direct(self) -> list[Float64Matrix]:
+        """S': for each attribute (v, v) float64."""
+        roots = np.sqrt(self.edges)
+        return [self._scaled(block, roots[block] @ roots[block].T) for block in self.blocks]
+
+    def transitive(self, direct: list[Float64Matrix], threshold: float) -> list[Float64Matrix]:
+        """S'': for each attribute (v, v) float64. ``direct``: S'; ``threshold``: T."""
+        similar = [matrix > threshold for matrix in direct]
+        return [self._scaled(block, self._shared(block, similar)) for block in self.blocks]
+
+    def _shared(self, own: slice, similar: list[BoolArray]) -> Float64Matrix:
+        """Return Σ √(edges to i · edges to j) over the merged vertices, for each two values of an attribute."""
+        edges = self.edges[own]
+        shared = np.zeros((len(edges),) * 2)
+        for block, close in zip(self.blocks, similar, strict=True):
+            for i, j in combinations(range(len(edges)), 2) if block != own else ():
+                to_i, to_j = edges[i, block], edges[j, block]
+                group = merged((to_i > 0)[:, None] & (to_j > 0)[None, :] & close)
+                shared[i, j] += np.sqrt(np.bincount(group, to_i) * np.bincount(group, to_j)).sum()
+        return shared + shared.T
+
+    def _scaled(self, own: slice, shared: Float64Matrix) -> Float64Matrix:
+        """Return the shared edges of an attribute's values over √(d(i)·d(j)), at most 1, and 1 on the diagonal."""
+        degrees = np.sqrt(self.edges[own].sum(axis=1))
+        scale = np.outer(degrees, degrees)
+        scaled = np.minimum(shared / np.where(scale > 0.0, scale, 1.0), 1.0)
+        np.fill_diagonal(scaled, 1.0)
+        return scaled
+
+
+def merged(linked: BoolArray) -> Int64Array:
+    """Return (v,) int64: the least vertex that each vertex is connected with. ``linked``: (v, v), in either order."""
+    either, group = linked | linked.T, np.arange(len(linked))
+    while True:
+        least = np.minimum(group, np.where(either, group[None, :], len(group)).min(axis=1, initial=len(group)))
+        if np.array_equal(least, group):
+            return group
+        group = least
+
+
+def divided(similarity: Float64Matrix, part_size: int) -> Int64Array:
+    """Return (v,) int64: the part of each value, numbered from 0 (2012: section 3.1, step 1).
+
+    The paper minimises the cut, which would be minimal for a single part. So fitness is the sum of Sij − S̄ over the
+    pairs within parts, with S̄ the mean of S over all pairs. The paper searches with a genetic algorithm. With at most
+    50 values, the best of ``STARTS`` random divisions that are improved step by step is as fit.
+
+    ``similarity``: S, (v, v) float64. ``part_size``: the smallest size of a part.
+    """
+    v = len(similarity)
+    most = max(1, v // part_size)
+    if most == 1:
+        return np.zeros(v, np.int64)
+    weights = similarity - (similarity.sum() - similarity.trace()) / (v * (v - 1))
+    np.fill_diagonal(weights, 0.0)
+    generator = np.random.default_rng(0)
+    best, best_fitness = np.zeros(v, np.int64), -np.inf
+    for _ in range(STARTS):
+        labels = _improved(weights, generator.permutation(v) % generator.integers(1, most + 1), most, part_size)
+        fitness = float(weights[labels[:, None] == labels[None, :]].sum())
+        if fitness > best_fitness + MIN_GAIN:
+            best, best_fitness = labels, fitness
+    return np.unique(best, return_inverse=True)[1]
+
+
+def _improved(weights: Float64Matrix, labels: Int64Array, most: int, part_size: int) -> Int64Array:
+    """Move a value, exchange two, or merge two parts, whichever gains most, until nothing gains."""
+    every = np.arange(len(labels))
+    while True:
+        members = labels[:, None] == np.arange(most)[None, :]
+        ties, sizes = weights @ members, members.sum(axis=0)
+        own = ties[every, labels]
+        may_move = (sizes[labels] > part_size)[:, None] & ((sizes > 0) | (part_size == 1))[None, :]
+        moves = np.where(may_move & ~members, ties - own[:, None], -np.inf)
+        across = ties[:, labels] - own[:, None]
+        exchanges = np.where(members[:, labels], -np.inf, across + across.T - 2.0 * weights)
+        merges = np.where(np.eye(most, dtype=np.bool_), -np.inf, members.T @ ties)
+        step = max((moves, exchanges, merges), key=np.max)
+        if step.max() <= MIN_GAIN:
+            return labels
+        a, b = np.unravel_index(step.argmax(), step.shape)
+        if step is moves:
+            labels[a] = b
+        elif step is exchanges:
+            labels[[a, b]] = labels[[b, a]]
+        else:
+            labels[labels == a] = b

@@ -1,0 +1,157 @@
+"""Drives the calibration of this process while the calibration topic's partition is assigned to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from confluent_kafka import KafkaException
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.calibrator.calibration import Calibration, Task
+from stream_masker.service.calibrator.components import CalibratorComponents
+from stream_masker.service.kafka.reader import StoppedError
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.logs import describe
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.runtime.process import in_background
+
+log = logging.getLogger(__name__)
+
+STANDBY = "standby: another calibrator is active"
+
+BACKOFF_SECONDS = (1.0, 30.0)
+"""The delay before a failed calibration is restored again: the initial and the maximum one."""
+
+NICENESS = 5
+"""The priority at which statistics are computed: on a busy machine a third of what a worker's thread takes."""
+
+Seek = Callable[[int], Awaitable[None]]
+"""Goes on from an offset of the calibration topic."""
+
+
+class Driver:
+    """Drives a ``Calibration`` while the partition is assigned to this process. It belongs to the event loop."""
+
+    def __init__(self, components: CalibratorComponents, metrics: Metrics, health: Health) -> None:
+        self._components = components
+        self._metrics = metrics
+        self._health = health
+        self._one_at_a_time = threading.Lock()
+        self.is_computing = False
+        self._calibration: Calibration | None = None
+        self._active = False
+        self._generation = 0
+        self._seen = -1
+        self._rewinds = False
+        self._retry_at = 0.0
+        self._backoff = BACKOFF_SECONDS[0]
+
+    def assigned(self, *, active: bool) -> None:
+        """Take over or stand by. Each assignment restores everything from the topics."""
+        self.revoked()
+        self._active = active
+        self._seen, self._retry_at = -1, 0.0
+        self._health.reason("start", None)
+        self._health.note("role", None if active else STANDBY)
+        self._health.reason("role", "taking over: reading the topics" if active else None)
+        if not active:
+            self._metrics.forget_gauges()
+
+    def revoked(self) -> None:
+        """Publish nothing until the next assignment."""
+        self._active = False
+        self._generation += 1
+        self._drop()
+
+    def stop(self) -> None:
+        """Publish nothing any more."""
+        self._health.reason("stop", "stopping")
+        self.revoked()
+
+    def take(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
+        """Merge a block. Blocks that come before the seek of ``tick`` takes effect come again after it."""
+        if self._calibration is None:
+            self._seen = offset
+        elif not self._rewinds or offset <= self._seen:
+            self._rewinds = False
+            self._calibration.merge(offset, timestamp, key, value)
+
+    async def tick(self, seek: Seek) -> None:
+        """Restore the calibration, or compute what is due."""
+        if not self._active or time.monotonic() < self._retry_at:
+            return
+        try:
+            if self._calibration is None:
+                await self._restore(seek)
+            else:
+                await self._advance(self._calibration)
+        except (ServiceError, KafkaException) as error:
+            self._fail(error)
+
+    def beat(self) -> None:
+        """Record a heartbeat of the event loop."""
+        self._health.beat()
+        if self._calibration is not None:
+            self._calibration.show(time.time())
+
+    async def _restore(self, seek: Seek) -> None:
+        generation, found = self._generation, []
+
+        def task() -> None:
+            found.append(Calibration.open(self._components, self._metrics, lambda: self._generation != generation))
+
+        with suppress(StoppedError):
+            await self._compute(task)
+        if self._generation != generation:
+            return
+        [self._calibration] = found
+        self._rewinds = self._seen > self._calibration.position
+        await seek(self._calibration.position + 1)
+        self._backoff = BACKOFF_SECONDS[0]
+        self._health.reason("role", None)
+
+    async def _advance(self, calibration: Calibration) -> None:
+        generation = self._generation
+        while generation == self._generation and (task := calibration.next_task(time.time())) is not None:
+            await self._compute(task)
+        if generation == self._generation:
+            self._show(calibration)
+
+    async def _compute(self, task: Task) -> None:
+        """Run a task in a thread, after the one of an earlier assignment that may still run."""
+
+        def run() -> None:
+            with self._one_at_a_time:
+                task()
+
+        self.is_computing = True
+        try:
+            await asyncio.wrap_future(in_background(run, name="computing", niceness=NICENESS))
+        finally:
+            self.is_computing = False
+
+    def _show(self, calibration: Calibration) -> None:
+        """Report limits of the risk that the last version crosses; a version that is withheld makes it not ready."""
+        needed, text = self._components.settings.min_records, "; ".join(calibration.crossed) or None
+        sampled = calibration.sampled
+        note = None if sampled is None else f"no statistics yet: {sampled} records sampled, {needed} needed"
+        self._health.note("statistics", note)
+        self._health.reason("risk", f"statistics are withheld: {text}" if calibration.withholds else None)
+        self._health.note("risk", None if calibration.withholds else text)
+        self._health.statements = calibration.statements
+
+    def _fail(self, error: Exception) -> None:
+        self._drop()
+        log.warning("%s; retrying in %.0f s", describe(error), self._backoff)
+        self._health.reason("role", describe(error))
+        self._retry_at = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
+
+    def _drop(self) -> None:
+        self._calibration = None
+        self._components.publisher.close()

@@ -15,6 +15,7 @@ from support.data import discharges, icd9cm
 from support.documentation import DOCS, ROOT
 from support.examples import FOLDER
 from support.real_codes import as_batch, in_force, real_pairs, real_rows
+from support.transport_law import pair_likelihoods
 
 from stream_masker import Ontology, SemanticNoise, SemanticTransport
 from stream_masker.core.arrays import offsets_from_lengths
@@ -53,6 +54,8 @@ class Masked:
     def likelihoods(self):
         """The window's pairs with their shares, and the law of masks given each of them."""
         tuples = Tuples.of(self.counts, (0, 1), [len(self.tau)] * 2)
+        if self.made.name == "semantic_transport":
+            return tuples.codes, lambda masked: pair_likelihoods(self.made, tuples.codes, np.array(masked).T)
         values = [np.unique(c.codes).astype(np.int32) for c in self.batch.columns]
         channels = tuple(self.made.attribute_channel(j, values[j], self.counts) for j in (0, 1))
         return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihoods

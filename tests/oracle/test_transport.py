@@ -6,13 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from support.transport_law import map_in_force, pair_likelihoods
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import PositionKeys
-from stream_masker.core.risk.law import Tuples
 from stream_masker.core.statistics import count_batch
 
 SEED = b"a seed of many bytes"
@@ -73,7 +72,7 @@ class Twin:
     """P(t | s) of every pair s of the window and every mask t, with the redraw, as a dense (s, t) table."""
 
     def __init__(self, mechanism, batch, least=2):
-        transport = mechanism._prepared_statistics().maps(EVERY, 0)[0]
+        transport = map_in_force(mechanism)
         codes = [column.codes.tolist() for column in batch.columns]
         records = list(zip(*codes, strict=True))
         self.counts = {s: records.count(s) for s in sorted(set(records))}
@@ -110,10 +109,8 @@ def test_the_law_of_masks_is_that_of_the_twin(pairs, parameters):
     twin = Twin(mechanism, pairs, parameters.get("least", 2))
     wanted = np.array([twin.target[t] for t in twin.masks])
     assert np.abs(twin.joint.sum(axis=0) - wanted).sum() < 2e-3
-    tuples = Tuples.of(mechanism._counts, (0, 1), (len(TAU),) * 2)
-    law = mechanism.mask_law(tuples, (), mechanism._counts)
-    for t in range(0, len(twin.masks), 7):
-        np.testing.assert_allclose(law.likelihoods([twin.masks[t]])[0], twin.rows[:, t], rtol=1e-3, atol=1e-9)
+    law = pair_likelihoods(mechanism, np.array(twin.sources).T, np.array(twin.masks).T)
+    np.testing.assert_allclose(law, twin.rows.T, rtol=1e-3, atol=1e-9)
 
 
 @pytest.mark.parametrize(("alpha", "certainty"), [(1.0, 0.2), (0.3, 0.45), (0.1, 0.3)])
@@ -125,7 +122,7 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
         joint = twin.of_value(j)
         limits = np.maximum(certainty, joint.sum(axis=1))
         assert (joint / joint.sum(axis=0) <= limits[:, None] * (1.0 + 1e-6)).all()
-        law = AttributeLaw.of(mechanism._prepared_statistics().sides(j))
+        law = mechanism._prepared_statistics().law(j)
         blocks, drawn = law.blocks()
         blocks = list(blocks)
         assert not drawn
@@ -194,10 +191,7 @@ def lists(pairs, request):
 
 def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     """P(b, b*, a*) = Σ_a P(a, a*)·P(b, b* | a, a*), with the redraw; each coupling has the laws of both sides."""
-    ((transport,), law) = (
-        lists._prepared_statistics().maps(EVERY, 0),
-        AttributeLaw.of(lists._prepared_statistics().sides(1)),
-    )
+    transport, law = map_in_force(lists), lists._prepared_statistics().law(1)
     (given,) = transport.given
     positions = given.values.positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
@@ -226,7 +220,7 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
 
 
 def test_elements_are_masked_by_the_literal_law(lists):
-    law, tau = AttributeLaw.of(lists._prepared_statistics().sides(1)), len(TAU)
+    law, tau = lists._prepared_statistics().law(1), len(TAU)
     batch = lists_batch(lists)
     found = np.zeros((tau, tau))
     for k in range(20):

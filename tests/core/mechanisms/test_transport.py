@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs
+from support.transport_law import map_in_force
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.transport import fit
-from stream_masker.core.mechanisms.transport.model import EVERY, AttributeLaw
+from stream_masker.core.mechanisms.transport.model import EVERY
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.risk.sensitive import limited_groups
@@ -74,7 +75,7 @@ def rmse_ratios(found):
 
 def told(made, j):
     """What all masks tell of attribute j: the chance of the best guess, the greatest posterior, the greatest prior."""
-    law = AttributeLaw.of(made._prepared_statistics().sides(j))
+    law = made._prepared_statistics().law(j)
     blocks = list(law.blocks()[0])
     surest = max(float((each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300)).max()) for each in blocks)
     assert surest <= law.greatest * (1.0 + 1e-5)
@@ -164,7 +165,7 @@ def test_a_rare_pair_cannot_be_told_from_another_one_of_its_blocks():
     def target(rare):
         pairs = np.array([(x, y) for x, y, n in [*common, (*rare, 1)] for _ in range(n)]).T
         made = calibrated(as_batch(place[pairs].astype(np.int32)), tau)
-        transport = made._prepared_statistics().maps(EVERY, 0)[0]
+        transport = map_in_force(made)
         assert not transport.map.law.target[transport.values[0].positions == place[3]].any()
         return {
             (int(x), int(y)): float(transport.map.law.target[i, j])
@@ -185,8 +186,8 @@ def test_rows_of_one_noise_key_count_once():
             [*common, *([{"x": "c40", "y": "c41"}] * 6)], keys=[b"%d" % k for k in range(700)] + keys_of_rare
         )
         made.calibrate()
-        values = made._prepared_statistics().maps(EVERY, 0)[0].values
-        law = made._prepared_statistics().maps(EVERY, 0)[0].map.law.target
+        values = map_in_force(made).values
+        law = map_in_force(made).map.law.target
         return law[values[0].positions == TAU.position("c40")].any()
 
     assert stays([b"other %d" % k for k in range(6)])
@@ -202,7 +203,7 @@ def test_a_sensitive_group_is_hidden_at_its_limit():
         made = calibrated(batch, alpha=0.3, **parameters)
         rows = inside[made._counts.values[1].keys]
         prior = made._counts.values[1].counts[rows].sum() / batch.size
-        law = AttributeLaw.of(made._prepared_statistics().sides(1))
+        law = made._prepared_statistics().law(1)
         rows = inside[law.positions]
         blocks = list(law.blocks()[0])
         surest.append(max(float((each[rows].sum(axis=0) / each.sum(axis=0)).max()) for each in blocks))
@@ -221,7 +222,7 @@ def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise(alpha):
         assert all(len(set(codes[s:e])) == e - s for s, e in pairwise(offsets.tolist()))
     for j in (0, 1):
         assert told(made, j)[1] <= CERTAINTY * (1 + 1e-5)
-    transport = made._prepared_statistics().maps(EVERY, 0)[0]
+    transport = map_in_force(made)
     assert rmse_ratios(after[0])[1] ** 2 == pytest.approx(
         transport.given[0].moved / made._prepared_statistics().noise[1], rel=0.05
     )
@@ -384,7 +385,7 @@ def test_a_damaged_model_is_rejected(damage, value):
     snapshot = json.loads(json.dumps(made.snapshot()))
     if damage == "given" and value == []:
         pytest.skip("records whose other attributes have maps of their own")
-    snapshot["statistics"]["model"]["strata"][0]["maps"][0][damage] = value
+    snapshot["statistics"]["model"]["strata"][0][-1][0][damage] = value
     with pytest.raises(StatisticsError):
         made.restore(snapshot)
 

@@ -232,9 +232,12 @@ class Given:
         """(k_B,) the values, those of a block next to each other, and those of a chapter."""
         return np.lexsort(self.tree.lines[:3])
 
-    @cached_property
     def joint(self) -> Float64Matrix:
-        """(k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more."""
+        """Return (k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more."""
+        return self._joint
+
+    @cached_property
+    def _joint(self) -> Float64Matrix:
         result = np.zeros((len(self.values),) * 2)
         for new, share in self._some[0]:
             each = self.moves(new)

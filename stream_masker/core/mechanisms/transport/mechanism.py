@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
@@ -23,11 +22,12 @@ from stream_masker.core.mechanisms.parameters import (
     parameter,
     per_attribute,
 )
-from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, AttributeLaw, Maps, PairLaw
+from stream_masker.core.mechanisms.transport.fit import Values
+from stream_masker.core.mechanisms.transport.model import FORMAT, Maps
 from stream_masker.core.mechanisms.transport.strata import Settings, Strata
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
-from stream_masker.core.risk.law import Channel, MaskLaw, OutputClasses, Tuples
+from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics.counts import Counts
@@ -164,32 +164,17 @@ class SemanticTransport(Mechanism):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them.
 
-        A value that the window does not have is masked as often by each map as any other one. One that the drawn masks
-        of the root leave out, for lists, gets the chances of all values.
+        A value that the window does not have gets those of the nearest one. One that the drawn masks of the root leave
+        out, for lists, gets the chances of all values.
         """
-        sides = self._prepared_statistics().sides(j)
-        positions = np.unique(np.concatenate([side.values.positions for side in sides]))
-        rows, unseen = np.zeros((2, values.size, positions.size))
-        for side in sides:
-            own, joint = side.values.indices(values), side.joint()
-            prior = joint.sum(axis=1)
-            given = np.where(prior[own, None] > 0.0, joint[own], joint.sum(axis=0))
-            given /= given.sum(axis=1, keepdims=True)
-            known = located(side.values.positions, values)[1]
-            places = np.searchsorted(positions, side.values.positions)
-            rows[:, places] += given * (side.records * prior[own] * known)[:, None]
-            unseen[:, places] += given * side.records
-        rows = np.where(rows.any(axis=1, keepdims=True), rows, unseen)
-        classes = OutputClasses.of_values(positions, len(self._distances[j].taxonomy))
+        law = self._prepared_statistics().law(j)
+        own = Values.of(self._distances[j], law.positions).indices(values)
+        rows = np.where(law.joint[own].any(axis=1, keepdims=True), law.joint[own], law.joint.sum(axis=0))
+        classes = OutputClasses.of_values(law.positions, len(self._distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs; None for contexts, and for attributes that are masked given another one."""
-        (found,) = self._prepared_statistics().maps(EVERY, 0) or (None,)
-        if self.context or found is None or found.attributes != tuples.attributes:
-            return None
-        rows, columns = (v.indices(codes) for v, codes in zip(found.values, tuples.codes, strict=True))
-        return PairLaw(found, rows, columns)
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> None:
+        """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
         self._known_counts()
@@ -200,7 +185,7 @@ class SemanticTransport(Mechanism):
         maps = self._prepared_statistics()
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
-            law = AttributeLaw.of(maps.sides(j))
+            law = maps.law(j)
             joint, positions = law.joint, law.positions
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
@@ -208,7 +193,7 @@ class SemanticTransport(Mechanism):
             record[name] = disclosure(distance.taxonomy, positions, prior, blocks, 0.0, drawn, law.greatest)
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
-        return Risk(value, record, unchanged, maps.unchanged, rmse)
+        return Risk(value, record, unchanged, None, rmse)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return Strata(self._settings, counts, np.diag(statistics.covariance)).model()

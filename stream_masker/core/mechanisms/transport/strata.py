@@ -19,7 +19,7 @@ from stream_masker.core.dtypes import BoolArray, Float64Array
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given
-from stream_masker.core.mechanisms.transport.model import EVERY, Attributes, Stratum, Transport, packed_law
+from stream_masker.core.mechanisms.transport.model import EVERY, Transport, packed_law
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
@@ -31,6 +31,7 @@ FEWEST_CODES = 2
 MOST_DISTANCE = 0.99
 """The greatest E[d²] that is asked for, as a share of that of independent masks."""
 
+Attributes: TypeAlias = tuple[int, ...]
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
 """Of each sensitive group, by name: its members among the concepts, and its limit."""
 
@@ -88,7 +89,7 @@ class Strata:
             "context": self._settings.context.to_list(),
             "hidden": [packed_law(law) for law in hidden if law.target.size],
             "strata": [
-                Stratum(number, pattern, part.records, self._maps(number, pattern, part)).packed()
+                [number, pattern, part.records, [each.packed() for each in self._maps(number, pattern, part)]]
                 for number, counts in contexts.items()
                 for pattern, part in self._parts(counts)
             ],

@@ -88,7 +88,6 @@ def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> 
         _statistics(mechanism, _counts(mechanism, before)),
         _statistics(mechanism, _counts(mechanism, after)),
         mechanism.promise,
-        before.lacks_codes,
     )
 
 

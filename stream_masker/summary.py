@@ -34,7 +34,6 @@ def three_sentences(
     before: Statistics | None = None,
     after: Statistics | None = None,
     preserves: Collection[str] = (),
-    incomplete: bool = False,
 ) -> tuple[str, str, str]:
     """Return the three sentences: what an attacker learns, what stays as it was, and what is kept.
 
@@ -44,14 +43,12 @@ def three_sentences(
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
       sentence states what the mechanism preserves.
     * ``preserves``: ``MethodCard.preserves`` of the mechanism.
-    * ``incomplete``: whether records may have one of several scalar codes without another, and there are more than two
-      attributes. No promise holds for them.
     """
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged
         unchanged_records = risk.unchanged_records if unchanged_records is None else unchanged_records
     return (
-        _learned(risk, promise, incomplete),
+        _learned(risk, promise),
         _stays(unchanged or {}, unchanged_records),
         _promised(preserves) if before is None or after is None else _kept(before, after),
     )
@@ -93,14 +90,12 @@ def chapter_guesses(risk: Risk) -> dict[str, Guess]:
     return {name: learned.levels["chapter"] for name, learned in risk.strongest.items()}
 
 
-def _learned(risk: Risk | None, promise: float | None, incomplete: bool) -> str:
+def _learned(risk: Risk | None, promise: float | None) -> str:
     if risk is None:
-        return _promised_of_codes(None if incomplete else promise)
+        return _promised_of_codes(promise)
     exact = all(learned.error == 0.0 for learned in risk.strongest.values())
     code, chapter = _worst(code_guesses(risk), 0.0 if exact else promise or 0.0), _worst(chapter_guesses(risk), 0.0)
     guesses = f"the best guess of a code is right in {code.cases}, and that of its chapter in {chapter.cases}."
-    if incomplete and promise is not None:
-        return f"Nothing is promised about single records, because codes may be missing. In complete records, {guesses}"
     if promise is None:
         begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
     else:
@@ -185,7 +180,6 @@ class MaskingReport:
     before: Statistics
     after: Statistics
     promise: float | None = None
-    incomplete: bool = False
 
     @property
     def sentences(self) -> tuple[str, str, str]:
@@ -197,7 +191,6 @@ class MaskingReport:
             unchanged_records=self.unchanged_records,
             before=self.before,
             after=self.after,
-            incomplete=self.incomplete,
         )
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
     noise depends on the file's name, its content and the line number, so that tomorrow's file of the same name has
     other noise.
 
-    --explain shows value, concept, reference, noise, candidates, replacement and risk of each code of one event. Treat
+    --explain shows value, concept, replacement, distance, candidates and risk of each code of one event. Treat
     its output like the events themselves.
 
     \b

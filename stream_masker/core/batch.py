@@ -99,13 +99,6 @@ class Batch:
     context: NDArray[np.int64] | None = None
 
     @property
-    def lacks_codes(self) -> bool:
-        """Whether a record has no value of one of several scalars, other than of two attributes alone."""
-        scalars = [column for column in self.columns if not column.is_array]
-        several = len(scalars) > 1 and len(self.columns) > 2
-        return several and any(bool((column.codes < 0).any()) for column in scalars)
-
-    @property
     def unit_count(self) -> int:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))

@@ -30,8 +30,7 @@ class Measurement:
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
-    * ``promise``: that of the mechanism (``Mechanism.promise``); ``incomplete``: whether records lack one of their
-      scalar codes, for which it does not hold.
+    * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
     candidate: Candidate
@@ -42,7 +41,6 @@ class Measurement:
     anonymity: int
     unchanged_records: float
     promise: float | None
-    incomplete: bool
 
     @property
     def rmse(self) -> float:
@@ -146,5 +144,4 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
         anonymity=least_class(released),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,
-        incomplete=data.whole.lacks_codes,
     )

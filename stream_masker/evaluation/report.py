@@ -178,7 +178,6 @@ def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
         promise=ours.promise,
         unchanged=ours.risk.unchanged,
         unchanged_records=ours.unchanged_records,
-        incomplete=ours.incomplete,
     )[:2]
     moved = [name for name, mean in ours.means.items() if mean != before.mean[name]]
     means = f"The means of {', '.join(moved)} move" if moved else "Every mean stays the same concept"

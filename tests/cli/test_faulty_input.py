@@ -341,28 +341,17 @@ def test_a_column_with_two_revisions_is_named_with_its_shares(tmp_path):
         assert told in run(*arguments, *extra).output
 
 
-ATTRIBUTES = {
-    "all codes of three attributes are there": ({}, {}, {}, True),
-    "one of three may be missing": ({}, {"missing": "keep"}, {}, False),
-    "unknown ones of three are removed": ({}, {}, {"unknown": "suppress"}, False),
-    "one of two may be missing": ({"missing": "keep"}, {}, None, True),
-    "there is one attribute": ({"missing": "keep", "unknown": "suppress"}, None, None, True),
-}
-
-
-@pytest.mark.parametrize("case", ATTRIBUTES)
-def test_nothing_is_promised_where_one_of_three_codes_may_be_missing(tmp_path, case):
-    *sections, is_promised = ATTRIBUTES[case]
-    attributes = {
-        name: {"path": name, "ontology": "tree", **section}
-        for name, section in zip("abc", sections, strict=True)
-        if section is not None
-    }
-    events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8], "c": CODES[5 * k % 8]} for k in range(400)]
+@pytest.mark.parametrize(
+    ("number", "lacking"), [(3, {"missing": "keep"}), (3, {"unknown": "suppress"}), (13, {})], ids=str
+)
+def test_the_promise_covers_records_that_lack_codes_of_at_most_twelve(tmp_path, lacking, number):
+    names = [f"d{k}" for k in range(number)]
+    attributes = {name: {"path": name, "ontology": "tree", **lacking} for name in names}
+    events = [{name: CODES[(2 * j + 1) * k % 8] for j, name in enumerate(names)} for k in range(400)]
+    for event in events[::3] if lacking else ():
+        event[names[1]] = CANARY if "unknown" in lacking else None
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     config = deployment(tmp_path, {"path": "a"}, attributes=attributes, mechanism={"name": "semantic_transport"})
-    for command in (("mask", source, tmp_path / "out.jsonl"), ("calibrate", source)):
-        done = run(command[0], "-c", config, *command[1:])
-        assert ("at most" in done.stderr) == is_promised
-        assert ("Nothing is promised about single records" in done.stderr) != is_promised
-        assert ("In complete records, the best guess" in done.stderr) != is_promised
+    done = run("calibrate", "-c", config, source, "-o", tmp_path / "snapshot")
+    assert ("can be at most" in done.stderr) == (number <= 12)
+    assert ("Nothing is promised about single records" in done.stderr) == (number > 12)

@@ -245,8 +245,7 @@ class Calibration:
             log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
         if assessed.risk is None:
             return
-        incomplete = self._components.configuration.may_lack_codes
-        sentences = sentences_of(publish, assessed, incomplete=incomplete)
+        sentences = sentences_of(publish, assessed)
         if not self.statements:
             log.info("statistics version %d: %s", version, " ".join(sentences))
         self.statements = (f"statistics version {version}:", *(f"  {one}" for one in sentences))

@@ -127,8 +127,8 @@ def unchanged_share(publish: Publish, version: VersionRisk) -> float | None:
     return None if version.risk is None else version.risk.unchanged_records
 
 
-def sentences_of(publish: Publish, version: VersionRisk, *, incomplete: bool) -> tuple[str, str, str]:
-    """Return what an attacker learns, what stays as it was, and what is kept; ``incomplete``: see ``three_sentences``.
+def sentences_of(publish: Publish, version: VersionRisk) -> tuple[str, str, str]:
+    """Return what an attacker learns, what stays as it was, and what is kept.
 
     The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
     """
@@ -141,7 +141,6 @@ def sentences_of(publish: Publish, version: VersionRisk, *, incomplete: bool) ->
         before=publish.statistics if shown else None,
         after=publish.masked if shown else None,
         preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
-        incomplete=incomplete,
     )
 
 

@@ -78,7 +78,7 @@ class Configuration(Section):
     patient that the message is about. Required."""
     secret: SecretSource | None = None
     """The source of the secret from which noise and pseudonyms are derived. Required for masking."""
-    secret_id: str | None = Field(None, pattern="^[0-9a-f]{16}$")
+    secret_id: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
     """The id of `secret`, as `stream-masker config check` prints it. A process with another secret does not start. A
     calibrator without `secret` needs it to tell workers which secret to use. Default: that of the calibrator's
     `secret`; without one, that of the first worker."""
@@ -107,14 +107,6 @@ class Configuration(Section):
         """The names of the attributes whose path has a [*]."""
         paths = {name: alternatives(attribute.path)[0] for name, attribute in self.attributes.items()}
         return frozenset(name for name, path in paths.items() if compile_path(path).arrays)
-
-    @property
-    def may_lack_codes(self) -> bool:
-        """Whether records may have one of several scalar codes without another. No promise holds for them, other than
-        where there are two attributes alone."""
-        scalars = [attribute for name, attribute in self.attributes.items() if name not in self.arrays]
-        lacking = (scalar.missing == "keep" or scalar.unknown == "suppress" for scalar in scalars)
-        return len(scalars) > 1 and len(self.attributes) > 2 and any(lacking)
 
     @property
     def hash(self) -> str:

@@ -92,7 +92,7 @@ class CalibrationSection(Section):
     `60s`."""
     min_records: PositiveInt = 1_000
     """The number of records that the first statistics require; at least 1."""
-    core_share: float = Field(0.1, gt=0, le=1)
+    core_share: float = Field(default=0.1, gt=0, le=1)
     """The maximum share of a core that computing statistics takes, and computing their risk beside it: after t seconds
     there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 means no limit."""
     keep_versions: PositiveInt = 1_000
@@ -189,10 +189,10 @@ class PublicationSection(Section):
 class RiskSection(Section):
     """The limits of the disclosure risk, which the calibrator computes for each statistics version."""
 
-    max_vulnerability: float = Field(1.0, gt=0, le=1)
+    max_vulnerability: float = Field(default=1.0, gt=0, le=1)
     """The maximum chance that an attacker's best guess of an original value is right, by its own mask and by all masks
     of its record; above 0, at most 1; 1 means no limit."""
-    max_certain: float = Field(0.15, ge=0, le=1)
+    max_certain: float = Field(default=0.15, ge=0, le=1)
     """The maximum share of an attribute's values that are guessed from their masks with a probability above 0.9; from 0
     to 1. Attributes with a value that is so frequent have no limit."""
     action: Literal["alert", "hold"] = "alert"
@@ -214,7 +214,7 @@ class HttpSection(Section):
 
     host: NonEmptyText = "127.0.0.1"
     """The address to listen on."""
-    port: int = Field(9464, ge=0, le=65_535)
+    port: int = Field(default=9464, ge=0, le=65_535)
     """The port to listen on, from 0 to 65535; 0 selects any free port."""
     token: SecretSource | None = None
     """The source of a token that requests need, as `Authorization: Bearer TOKEN`. /healthz and /readyz need none.
@@ -246,6 +246,6 @@ class LimitsSection(Section):
 
     record_bytes: PositiveInt = 1_048_576
     """The maximum size of a record's value, in bytes; at least 1."""
-    rejected_share: float = Field(0.1, ge=0, le=1)
+    rejected_share: float = Field(default=0.1, ge=0, le=1)
     """The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker is not ready,
     because the configuration probably does not fit the records; from 0 to 1; 1 means no limit."""

@@ -26,7 +26,6 @@ from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits
-from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.coverage import (
     LEAST_OF_REVISION,
     MAX_SUPPRESSED,
@@ -35,7 +34,7 @@ from stream_masker.service.files.coverage import (
     mixed_attributes,
     suppressed_text,
 )
-from stream_masker.service.files.explanation import Explainer
+from stream_masker.service.files.explanation import explained
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 from stream_masker.service.formats.wire_format import file_format
@@ -261,7 +260,6 @@ class FileMasking:
             unchanged=None if totals is None else totals.unchanged_shares,
             unchanged_records=None if totals is None else totals.unchanged_records,
             preserves=mechanism.method_card.preserves,
-            incomplete=self._configuration.may_lack_codes,
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
@@ -279,14 +277,19 @@ class FileMasking:
         """
         every, version = self.calibrate_on_first_window(events)
         event = next((event for event in every if event.number == number), None)
-        if event is None:
+        if event is None or self._window is None:
             raise ServiceError(f"{Path(source).name} has no event {number}")
-        assert self._window is not None, "the window is computed above"
-        secret = masking_secret(self._configuration, self._configuration.topics.input)
-        form, styles = file_format(self._configuration), self._window.message.styles
-        explainer = Explainer(self.plan, self._mechanism, secret, styles, self._window.counts, form)
+        if self._mechanism.needs_group:
+            raise ServiceError(f"{self._mechanism.name} masks groups of records, which cannot be explained one by one")
         yield f"{Path(source).name}, event {number}: {self._mechanism.name}, statistics version {version}"
-        yield from explainer.explain(event, topic=self._topic(source), version=version)
+        result = self._mask([event], self._topic(source), version)
+        for rejected in result.rejected.values():
+            yield f"  rejected: {rejected.reason}" + (f" at {rejected.field}" if rejected.field else "")
+        if not result.rejected:
+            masked = FileEvent(number, result.values[0] or b"")
+            form, counts = file_format(self._configuration), self._window.counts
+            yield from explained(self.plan, self._mechanism, counts, event, masked, form)
+            yield f"  written: {masked.value.decode(errors='replace')}"
 
     def _topic(self, source: str) -> str:
         """Return the name that stands for a topic in the noise of a file's records."""

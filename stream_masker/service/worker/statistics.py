@@ -108,12 +108,11 @@ class ActiveStatistics:
 
     def _sentences(self) -> tuple[str, str, str]:
         """Return what is known of the masks in a process that does not have the counts of the window."""
-        mechanism, configuration = self.masking.mechanism, self.masking.configuration
+        mechanism = self.masking.mechanism
         return three_sentences(
             mechanism.expected_risk(),
             promise=mechanism.promise,
             preserves=mechanism.method_card.preserves,
-            incomplete=configuration.may_lack_codes,
         )
 
 

@@ -93,7 +93,7 @@ class FakeMasking:
 
     def __init__(self, mechanism: FakeMechanism, hashed: str = "0123456789abcdef") -> None:
         self.mechanism = mechanism
-        self.configuration = SimpleNamespace(hash=hashed, may_lack_codes=False)
+        self.configuration = SimpleNamespace(hash=hashed)
 
     def restore(self, message: StatisticsMessage) -> None:
         self.mechanism.restore(message.snapshot)

@@ -30,7 +30,7 @@ from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -94,7 +94,7 @@ class SemanticTransport(Mechanism):
     * An absent value stays absent. Records with the same attributes have maps of their own, and the promise holds
       among them, where there are at least 200 of them and one in a hundred (of 2,000 records or fewer, one in ten).
       Records with rarer patterns are masked independently of their codes. With more than 12 attributes it is not
-      told apart what is missing, and nothing is promised about records that lack something.
+      told apart what is missing, and nothing is promised.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * Fields that are ``context`` stay in the record. Each context with enough records has maps of its own. The others
       have those of all records, restricted to the codes that occur in them where these are enough.
@@ -137,7 +137,8 @@ class SemanticTransport(Mechanism):
 
     @property
     def promise(self) -> float | None:
-        return self.parameters.certainty if self.parameters.certainty < 1.0 else None
+        is_promised = self.parameters.certainty < 1.0 and len(self._attributes) <= MAX_PATTERN_ATTRIBUTES
+        return self.parameters.certainty if is_promised else None
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.

@@ -163,8 +163,6 @@ class FormatSection(Section):
     write: Literal["input", "latest"] = "input"
     """The schema that masked records are written with: the one that they came with (`input`), or the latest one of the
     output topic's subject (`latest`), for masked records that do not fit the former."""
-    subject: Literal["topic", "record", "topic_record"] = "topic"
-    """The name strategy of the client for the subject of `write: latest`."""
     registry: RegistrySection = RegistrySection()
 
 

@@ -182,27 +182,11 @@ class SchemaLookup:
         raise FormatUnavailableError(f"the schema registry at {self._url} {text}")
 
 
-class OutputSubject(NamedTuple):
-    """The subject that masked records are written with. strategy: of the client, such as ``topic_record``."""
-
-    strategy: str
-    topic: str
-
-    def name(self, part: MessagePart, record_name: str | None) -> str:
-        """Return the subject of a record. Raises RecordRejectedError if the strategy needs a name that the schema
-        lacks."""
-        if self.strategy == "topic":
-            return f"{self.topic}-{part}"
-        if record_name is None:
-            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
-        return record_name if self.strategy == "record" else f"{self.topic}-{record_name}"
-
-
 class ConfluentFormat:
     """Values, and with ``keys`` also message keys, in the Confluent wire format.
 
-    subject: what masked records are written with; None for the schema that they came with. limit: the maximum size of
-    a record in bytes (≥ 1).
+    output: the topic with whose latest schemas, of the subjects ``TOPIC-value`` and ``TOPIC-key``, masked records are
+    written; None for the schema that they came with. limit: the maximum size of a record in bytes (≥ 1).
     """
 
     records: ClassVar[str] = "records in the Confluent wire format"
@@ -211,13 +195,13 @@ class ConfluentFormat:
         self,
         schemas: SchemaLookup,
         *,
-        subject: OutputSubject | None = None,
+        output: str | None = None,
         keys: bool = False,
         limit: int = DEFAULT_LIMIT_BYTES,
     ) -> None:
         if limit < 1:
             raise ParameterError(f"limit must be at least 1 byte, not {limit}")
-        self._schemas, self._subject, self._keys, self._limit = schemas, subject, keys, limit
+        self._schemas, self._output, self._keys, self._limit = schemas, output, keys, limit
 
     @property
     def decodes_keys(self) -> bool:
@@ -244,9 +228,9 @@ class ConfluentFormat:
         if len(data) > self._limit:
             raise RecordRejectedError(Reason.TOO_LARGE)
         document, encode = serde.decode(data)
-        if self._subject is None:
+        if self._output is None:
             return document, encode
-        return document, self._schemas.latest(self._subject.name(part, serde.record_name)).encode
+        return document, self._schemas.latest(f"{self._output}-{part}").encode
 
 
 def wire_format(configuration: Configuration) -> RecordFormat | None:
@@ -258,9 +242,9 @@ def wire_format(configuration: Configuration) -> RecordFormat | None:
     if section.value == "json":
         return file_format(configuration)
     schemas = SchemaLookup(connect_registry(configuration), section.registry.url)
-    subject = OutputSubject(section.subject, configuration.topics.output) if section.write == "latest" else None
+    output = configuration.topics.output if section.write == "latest" else None
     limit = configuration.limits.record_bytes
-    return ConfluentFormat(schemas, subject=subject, keys=section.key == "confluent", limit=limit)
+    return ConfluentFormat(schemas, output=output, keys=section.key == "confluent", limit=limit)
 
 
 def file_format(configuration: Configuration) -> RecordFormat | None:

@@ -21,7 +21,7 @@ from kafka_broker import KafkaUnavailableError, cache_folder, find
 from schema_registry import AVRO_EVENT, JSON_EVENT, avro_values, json_values, register
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject, SchemaLookup
+from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
 
 pytestmark = pytest.mark.scheduled
 
@@ -102,7 +102,7 @@ def test_the_latest_schema_of_the_output_is_found(registry):
     (value,) = avro_values(client, f"in-{unique}", AVRO_EVENT, [EVENT])
     fields = [field for field in AVRO_EVENT["fields"] if field["name"] != "patient"]
     number = register(client, f"out-{unique}-value", {**AVRO_EVENT, "fields": fields})
-    wire = ConfluentFormat(SchemaLookup(client, registry), subject=OutputSubject("topic", f"out-{unique}"))
+    wire = ConfluentFormat(SchemaLookup(client, registry), output=f"out-{unique}")
     document, encode = wire.decode(value)
     assert encode(document)[:5] == b"\x00" + number.to_bytes(4, "big")
 

@@ -147,21 +147,11 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
         [(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]
     ).taxonomy()
     frame = pl.DataFrame({"code": [f"c{k % 9}" for k in range(90)]})
-    with pytest.warns(UnchangedWarning, match=r"semantic_transport leaves \d+% of the records as they were"):
-        mask_frame(
-            frame,
-            {"code": tau},
-            keep=[],
-            mechanism="semantic_transport",
-            alpha=0.02,
-            certainty=1.0,
-            seed=b"a seed of sixteen",
-        )
+    with pytest.warns(UnchangedWarning, match=r"semantic_noise leaves \d+% of the records as they were"):
+        mask_frame(frame, {"code": tau}, keep=[], alpha=0.2, seed=b"a seed of sixteen")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mask_frame(
-            frame, {"code": tau}, keep=[], mechanism="semantic_transport", certainty=1.0, seed=b"a seed of sixteen"
-        )
+        mask_frame(frame, {"code": tau}, keep=[], alpha=1.0, seed=b"a seed of sixteen")
 
 
 TYPED = {

@@ -6,10 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stream_masker import Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
+from stream_masker import (
+    ConceptMap,
+    Ontology,
+    SemanticNoise,
+    WuPalmer,
+    distance_correlation,
+    mask_frame,
+    measure_utility,
+    semantic_mean,
+    semantic_variance,
+)
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.ontologies import ConceptMap
-from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
 
 LINKS = [(f"{chapter}{i}", chapter) for chapter in "ABC" for i in range(6)] + [(chapter, "root") for chapter in "ABC"]
 ONTOLOGY = Ontology.from_edges(LINKS)
@@ -52,10 +60,6 @@ CREATED = {
     "a seed of text": (lambda: made(seed="x" * 16), r"^seed is of type str: use at least 16 secret bytes"),
     "an ontology as a distance": (lambda: made(distance=ONTOLOGY), r"^distance is of type Ontology: use wu_palmer, "),
     "a distance of one taxonomy": (lambda: made(distance=D), r"^distance is of type WuPalmer: use wu_palmer, "),
-    "pairs that are names": (
-        lambda: made(reference="pair", pairs=["a", "b"]),
-        r"^pairs=\['a', 'b'\] is not allowed: use pairs of names",
-    ),
     "a window of text": (lambda: made(window="9"), r"^window='9' is not allowed: use a whole number"),
     "a window of a fraction": (lambda: made(window=1e4), r"^window=10000.0 is not allowed"),
     "an age of text": (

@@ -61,10 +61,10 @@ def _number(title: str, description: str, expression: str, *limits: Limit, unit:
     return Panel("number", title, description, {title: expression}, unit, limits, width=COLUMNS // 6)
 
 
-def _gauge(title: str, description: str, name: str, *labels: str, **options: Any) -> Panel:
-    """Return the lines of a gauge: one for each combination of labels."""
-    legend = " ".join(f"{{{{{one}}}}}" for one in labels)
-    return Panel("lines", title, description, {legend: aggregated("max", name, *labels)}, **options)
+def _gauge(title: str, description: str, name: str, *labels: str, against: str = "", **options: Any) -> Panel:
+    """Return the lines of a gauge: one for each combination of labels, of a value of ``against`` if it is given."""
+    legend, selected = " ".join(f"{{{{{one}}}}}" for one in labels), {"against": against} if against else {}
+    return Panel("lines", title, description, {legend: aggregated("max", name, *labels, **selected)}, **options)
 
 
 def _table(title: str, description: str, columns: tuple[str, ...], unit: str = "short", **queries: str) -> Panel:
@@ -214,9 +214,12 @@ MASKING = [
     _gauge("sVar", "Semantic variance.", "svar", "attribute", "data"),
     _gauge("sdCor", "Semantic distance correlation.", "sdcor", *PAIR),
     _gauge("sdCov", "Semantic distance covariance, and sdVar.", "sdcov", *PAIR),
-    _gauge("Distance of the sMeans", "Between original and masked sMean.", "utility_mean", "attribute"),
-    _gauge("Error of sVar", "Masked sVar against what masking is to make of it.", "utility_variance", "attribute"),
-    _gauge("Error of sdCor", "Masked against original sdCor.", "utility_correlation", "first", "second"),
+    _gauge(
+        "Masks against the expected ones",
+        "Distance of the sMeans, and differences of sVar and sdCor.",
+        *("drift", "attribute", "figure"),
+        against="expected",
+    ),
 ]
 
 OVERVIEW = Dashboard(

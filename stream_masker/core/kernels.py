@@ -90,15 +90,6 @@ def uniform(word: np.uint64) -> float:
 
 
 @kernel
-def index_below(word: np.uint64, size: int) -> int:
-    """Return an integer in 0 … size - 1 from the 32 high bits of a random word; ``size`` is at most 2³¹.
-
-    The probability of each integer differs from 1 / size by less than 2⁻³².
-    """
-    return int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
-
-
-@kernel
 def mixed_word(word: np.uint64) -> np.uint64:
     """Return another random word, computed by the finalizer of SplitMix64."""
     word += np.uint64(0x9E3779B97F4A7C15)
@@ -296,58 +287,25 @@ class View(NamedTuple):
 
 
 @kernel
-def level_above(view: View, used: BoolArray, place: int) -> int:
-    """Return the least level with an admissible class from a place of the order on, or -1."""
-    stop = min(place + view.row.size // SCANNED, int64(view.order.size))
-    for p in range(place, stop):
-        if view.low <= int64(view.beside[view.order[p]]) < view.high:
-            return int64(view.row[view.order[p]])
-    if stop == view.order.size:
+def nearest_level(view: View, used: BoolArray, place: int, step: int) -> int:
+    """Return the level of the nearest admissible class from a place of the order on, or -1.
+
+    ``step``: 1 for the places from this one on, −1 for those before it whose level is above 0.
+    """
+    at, end = (place, int64(view.order.size)) if step > 0 else (place - 1, int64(view.starts[1]) - 1)
+    for _ in range(min((end - at) * step, view.row.size // SCANNED)):
+        if view.low <= int64(view.beside[view.order[at]]) < view.high:
+            return int64(view.row[view.order[at]])
+        at += step
+    if (end - at) * step <= 0:
         return int64(-1)
-    least, found, low, high = int32(view.row[view.order[stop]]), NO_LEVEL, int32(view.low), int32(view.high)
+    sign, low, high = int32(step), int32(view.low), int32(view.high)
+    least, found = int32(view.row[view.order[at]]) * sign, NO_LEVEL
     for j in range(view.row.size):
         level, other = int32(view.row[j]), int32(view.beside[j])
-        fits = (level >= least) & (other >= low) & (other < high) & used[j]
-        found = min(found, level if fits else NO_LEVEL)
-    return int64(found) if found < NO_LEVEL else int64(-1)
-
-
-@kernel
-def level_below(view: View, used: BoolArray, place: int) -> int:
-    """Return the greatest level above 0 with an admissible class before a place of the order, or -1."""
-    nearest = int64(view.starts[1])
-    stop = max(place - view.row.size // SCANNED, nearest)
-    for p in range(place - 1, stop - 1, -1):
-        if view.low <= int64(view.beside[view.order[p]]) < view.high:
-            return int64(view.row[view.order[p]])
-    if stop <= nearest:
-        return int64(-1)
-    most, found, low, high = int32(view.row[view.order[stop - 1]]), int32(0), int32(view.low), int32(view.high)
-    for j in range(view.row.size):
-        level, other = int32(view.row[j]), int32(view.beside[j])
-        fits = (level <= most) & (other >= low) & (other < high) & used[j]
-        found = max(found, level if fits else int32(0))
-    return int64(found) if found > 0 else int64(-1)
-
-
-@kernel
-def weight_before(view: View, weights: Int64Array, place: int) -> int:
-    """Return the weight of all places of the order before one."""
-    total = int64(view.sums[place // STRIDE])
-    for p in range(place // STRIDE * STRIDE, place):
-        total += weights[view.order[p]]
-    return total
-
-
-@kernel
-def class_at(view: View, weights: Int64Array, weight: int) -> tuple[int, int]:
-    """Return the class at which the sum of the weights in order exceeds ``weight``, and what is left of it there."""
-    low = int64(np.searchsorted(view.sums, weight, side="right")) - 1
-    rest, place = weight - view.sums[low], low * STRIDE
-    while rest >= weights[view.order[place]]:
-        rest -= weights[view.order[place]]
-        place += 1
-    return int64(view.order[place]), rest
+        fits = (level * sign >= least) & (level > 0) & (other >= low) & (other < high) & used[j]
+        found = min(found, level * sign if fits else NO_LEVEL)
+    return int64(found * sign) if found < NO_LEVEL else int64(-1)
 
 
 @kernel
@@ -356,44 +314,36 @@ def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64
 
     The first draw is from the whole level; only if it is not preferred, the level is visited class by class.
     """
-    weights, start, end = classes.weights, int64(view.starts[level]), int64(view.starts[level + 1])
-    before = weight_before(view, weights, start)
-    j, rest = class_at(view, weights, before + index_below(tie, weight_before(view, weights, end) - before))
+    weights, order, start, end = classes.weights, view.order, int64(view.starts[level]), int64(view.starts[level + 1])
+    before, after = int64(view.sums[start // STRIDE]), int64(view.sums[end // STRIDE])
+    for p in range(start // STRIDE * STRIDE, start):
+        before += weights[order[p]]
+    for p in range(end // STRIDE * STRIDE, end):
+        after += weights[order[p]]
+    rest = before + int64(uniform(tie) * (after - before))
+    low = int64(np.searchsorted(view.sums, rest, side="right")) - 1
+    rest, place = rest - view.sums[low], low * STRIDE
+    while rest >= weights[order[place]]:
+        rest -= weights[order[place]]
+        place += 1
+    j = int64(order[place])
     if not view.first <= int64(view.beside[j]) < view.end:
         preferred, admissible = int64(0), int64(0)
         for p in range(start, end):
-            j = int64(view.order[p])
+            j = int64(order[p])
             other = int64(view.beside[j])
             preferred += weights[j] if view.first <= other < view.end else int64(0)
             admissible += weights[j] if view.low <= other < view.high else int64(0)
         low, high = (view.first, view.end) if preferred > 0 else (view.low, view.high)
-        rest = index_below(mixed_word(tie), preferred if preferred > 0 else admissible)
+        rest = int64(uniform(mixed_word(tie)) * (preferred if preferred > 0 else admissible))
         for p in range(start, end):
-            j = int64(view.order[p])
+            j = int64(order[p])
             if low <= int64(view.beside[j]) < high:
                 if rest < weights[j]:
                     break
                 rest -= weights[j]
     size = classes.starts[j + 1] - classes.starts[j]
     return int64(classes.members[classes.starts[j] + rest % size])
-
-
-@kernel
-def choose_distance(
-    target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
-) -> tuple[float, int]:
-    """Return (distance, flags) of the level to take; distance 0 keeps the value.
-
-    ``below``: the greatest admissible distance < target, or -1. ``above``: the least one ≥ target, or inf. ``stays``:
-    whether the value itself is a candidate.
-    """
-    if above == np.inf:
-        return max(below, 0.0), TRUNCATED
-    if not calibrated or (below < 0.0 and not stays):
-        return above, 0
-    lo = max(below, 0.0)
-    chance = (target * target - lo * lo) / (above * above - lo * lo)
-    return (above if uniform(word) < chance else lo), 0
 
 
 @kernel
@@ -441,20 +391,24 @@ def replace_values(
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
         split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
         if not (farther or nearer) or low <= farthest[r]:
-            above = level_above(view, classes.used, split)
+            above = nearest_level(view, classes.used, split, 1)
             if calibrated or above < 0:
-                below = level_below(view, classes.used, split)
+                below = nearest_level(view, classes.used, split, -1)
         if above < 0 and below < 0:
             free = int64(NO_LEVEL)
             view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
-            above, below = level_above(view, classes.used, split), level_below(view, classes.used, split)
+            above, below = nearest_level(view, classes.used, split, 1), nearest_level(view, classes.used, split, -1)
             flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
-        hi = levels[above] if above >= 0 else np.inf
-        lo = levels[below] if below >= 0 else -1.0
-        distance, flag = choose_distance(target, lo, hi, is_candidate[codes[k]], calibrated, rounding[k])
-        distances[k], flags[k] = distance, flags[k] | flag
+        level, stays = max(above, below), is_candidate[codes[k]]
+        if above < 0:
+            flags[k] |= TRUNCATED
+        elif calibrated and (below >= 0 or stays):
+            lo, hi = levels[below] if below >= 0 else 0.0, levels[above]
+            level = above if uniform(rounding[k]) < (target * target - lo * lo) / (hi * hi - lo * lo) else below
+        distance = levels[level] if level >= 0 else 0.0
+        distances[k] = distance
         if distance > 0.0:
-            masks[k] = draw_candidate(view, classes, above if distance == hi else below, ties[k])
+            masks[k] = draw_candidate(view, classes, level, ties[k])
         sums[1] += distance * distance
         sums[2] += target * target
         sums[3] += int64(flags[k] & TRUNCATED != 0)
@@ -498,75 +452,6 @@ class Situations(NamedTuple):
 
 
 @kernel
-def side_of(beside: int, own: int) -> int:
-    """Return the side of a class at a level from the reference; ``own``: the level of the value from it."""
-    return int64(EQUAL) if beside == own else int64(beside > own)
-
-
-@kernel
-def fill_situations(given: Situations, some: Int64Array, weak: bool) -> None:
-    """Fill ``weights`` and ``sides``.
-
-    * ``some``: the classes that have candidates.
-    * ``weak``: whether candidates as far from the reference as the value are drawn where no other one is.
-    """
-    sums = np.zeros((3, given.grid.size))
-    for s in range(given.values.size):
-        i, own = given.values[s], given.classes[s]
-        r = given.references[s] if given.references[s] >= 0 else i
-        sums[:] = 0.0
-        for j in some:
-            level = given.compact[given.rows[i, j]]
-            sums[side_of(given.rows[r, j], given.rows[r, own]), level] += given.totals[j]
-        sums[:, 0] = 0.0
-        for sign in range(2):
-            signed = False
-            for level in range(1, given.grid.size):
-                side = int64(EQUAL) if weak and sums[sign, level] <= 0.0 else int64(sign)
-                given.sides[s, sign, level], given.weights[s, sign, level] = side, sums[side, level]
-                signed |= sums[side, level] > 0.0
-            if given.references[s] < 0 or not signed:
-                given.sides[s, sign] = EVERY
-                for level in range(1, given.grid.size):
-                    given.weights[s, sign, level] = sums[0, level] + sums[1, level] + sums[2, level]
-
-
-@kernel
-def add_transitions(
-    given: Situations,
-    chances: Float64Cube,
-    shares: Float64Array,
-    targets: Int64Array,
-    some: Int64Array,
-    rows: Float64Matrix,
-) -> None:
-    """Add the probabilities of each situation, times its share, to row ``targets[s]`` of (n, K) ``rows``.
-
-    * ``chances``: (S, 2, L) the probability of each sign and distance; distance 0 keeps the value.
-    * ``some``: (K,) the classes.
-    """
-    factors = np.zeros((3, given.grid.size))
-    for s in range(given.values.size):
-        i, own = given.values[s], given.classes[s]
-        r = given.references[s] if given.references[s] >= 0 else i
-        factors[:] = 0.0
-        for sign in range(2):
-            for level in range(1, given.grid.size):
-                if given.weights[s, sign, level] > 0.0:
-                    factor = shares[s] * chances[s, sign, level] / given.weights[s, sign, level]
-                    for side in range(3):
-                        if given.sides[s, sign, level] == side or given.sides[s, sign, level] == EVERY:
-                            factors[side, level] += factor
-        for k in range(some.size):
-            j = some[k]
-            level = given.compact[given.rows[i, j]]
-            side = side_of(given.rows[r, j], given.rows[r, own])
-            rows[targets[s], k] += factors[side, level] * given.totals[j]
-            if j == own:
-                rows[targets[s], k] += shares[s] * (chances[s, 0, 0] + chances[s, 1, 0])
-
-
-@kernel
 def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cells: Int64Matrix) -> None:
     """Fill (2, L) with P(class j | situation s, cell), at the cells where it can be positive.
 
@@ -574,7 +459,8 @@ def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cell
     """
     level = int64(given.compact[given.rows[given.values[s], j]])
     r = given.references[s] if given.references[s] >= 0 else given.values[s]
-    side = side_of(given.rows[r, j], given.rows[r, given.classes[s]])
+    beside, own = given.rows[r, j], given.rows[r, given.classes[s]]
+    side = int64(EQUAL) if beside == own else int64(beside > own)
     for sign in range(2):
         start, end, share = level, level, 1.0
         if level > 0:
@@ -751,10 +637,15 @@ def draw_given(
     """
     size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
     natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)
+    won, fits = np.empty(tree.parent.size, np.float32), np.empty(size, np.float32)
     for i in range(offsets.size - 1):
-        start, end = offsets[i], offsets[i + 1]
+        start, end, unlike = offsets[i], offsets[i + 1], True
         p, q, eta = tree.source[root[i]], tree.target[root_new[i]], tree.eta[root_new[i]]
-        won, unlike = np.maximum(q - p, np.float32(0.0)), np.unique(values[start:end]).size == end - start
+        for x in range(won.size):
+            won[x] = max(q[x] - p[x], np.float32(0.0))
+        for k in range(start, end):
+            for m in range(start, k):
+                unlike = unlike and values[m] != values[k]
         for k in range(start, end):
             word, node, gross = words[k], int64(values[k]), float(p[values[k]])
             place, mass = uniform(word) * gross, won if gross > 0.0 else q
@@ -774,15 +665,23 @@ def draw_given(
                     node, mass = top, q
                 word = mixed_word(word)
             if uniform(mixed_word(word ^ REDRAWN)) < eta[node]:
-                total = float((eta * q[:size]).sum())
+                total = 0.0
+                for x in range(size):
+                    total += np.float64(eta[x]) * np.float64(q[x])
                 node = draw_product(natural, eta, q, total, tree.salts, mixed_word(word ^ SECOND))
-            level = 1
-            while unlike and level < tree.lines.shape[0] and (result[start:k] == node).any():
-                fits = np.where(tree.lines[level] == tree.lines[level, node], q[:size], np.float32(0.0))
-                fits[result[start:k]] = np.float32(0.0)
-                total = float(fits.sum())
+            for level in range(1, tree.lines.shape[0] if unlike else 1):
+                repeated, total = False, 0.0
+                for m in range(start, k):
+                    repeated = repeated or result[m] == node
+                if not repeated:
+                    break
+                for x in range(size):
+                    fits[x] = q[x] if tree.lines[level, x] == tree.lines[level, node] else np.float32(0.0)
+                for m in range(start, k):
+                    fits[result[m]] = np.float32(0.0)
+                for x in range(size):
+                    total += np.float64(fits[x])
                 if total > 0.0:
                     node = draw_product(natural, ones, fits, total, tree.salts, mixed_word(word ^ AGAIN))
-                level += 1
             result[k] = node
     return result

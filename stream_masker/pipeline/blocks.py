@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
-from stream_masker.pipeline.records import Block, Header, Inputs, Rejected
+from stream_masker.pipeline.records import Block, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -36,94 +36,83 @@ into a message of Kafka's default size, 1 MB, even if it is not compressed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive records of one partition that are counted in one block; ``stamp``: the headers of their masks."""
+class MaskedRecords:
+    """n consecutive records after masking: what is written of them, and what blocks count.
 
-    topic: str
-    partition: int
-    records: Inputs
-    statistics_version: int
-    stamp: list[Header]
-
-    def split(self) -> Iterator[Run]:
-        """Yield the run as runs of at most ``BLOCK_RECORDS`` records."""
-        for start in range(0, max(len(self.records), 1), BLOCK_RECORDS):
-            yield replace(self, records=self.records.part(start, start + BLOCK_RECORDS))
-
-
-def spans(runs: Sequence[Run]) -> Iterator[tuple[Run, tuple[int, int]]]:
-    """Yield each run, with the start and end of its records among those of all runs."""
-    return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
-
-
-@dataclass(frozen=True, slots=True)
-class MaskedPart:
-    """Masked records: what was decoded, the masks, and the values to write, None for those without."""
-
-    decoded: DecodedBatch
-    masked: MaskedBatch
-    values: list[bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class CountedRecords:
-    """n records, as blocks count them.
-
-    batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
-    each attribute the number of values without a concept; lost: the number of those that are not in the batch; styles:
-    those of the original codes of each attribute; noise_keys: n noise keys, None if the noise is by position.
+    batch, masked: before and after masking, of the records ``indices`` (ascending); values, keys: those to write, None
+    for tombstones and rejected records; rejected: by index; unknown: for each attribute the number of values without a
+    concept; lost: the number of those that are not in the batch; styles: those of the original codes of each attribute;
+    emptied: the number of values that a transform removed, by path; noise_keys: empty if the noise is by position.
     """
 
     batch: Batch
     masked: MaskedBatch
     indices: Int64Array
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
     rejected: Mapping[int, Rejected]
     unknown: Sequence[int]
     lost: Sequence[int]
     styles: Sequence[StyleCounts] = ()
-    noise_keys: Sequence[bytes] | None = None
+    emptied: Mapping[str, int] = field(default_factory=dict)
+    noise_keys: Sequence[bytes] = ()
 
     @classmethod
-    def of(cls, parts: Sequence[MaskedPart], *, has_keys: bool) -> CountedRecords:
-        """Return consecutive records that were masked in parts."""
+    def joined(cls, parts: Sequence[MaskedRecords]) -> MaskedRecords:
+        """Return consecutive records that were masked in parts, at least one."""
         starts = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
-        decoded, masked = [part.decoded for part in parts], [part.masked for part in parts]
-        contexts = [one.batch.context for one in decoded if one.batch.context is not None]
-        columns = _joined_columns([one.batch.columns for one in decoded])
-        size = sum(one.batch.size for one in decoded)
+        columns = _joined_columns([part.batch.columns for part in parts])
+        contexts = [part.batch.context for part in parts if part.batch.context is not None]
+        context = np.concatenate(contexts) if contexts else None
+        distortions = zip(*(part.masked.distortions for part in parts), strict=True)
         return cls(
-            Batch(size, columns, context=np.concatenate(contexts) if contexts else None),
+            Batch(sum(part.batch.size for part in parts), columns, context=context),
             MaskedBatch(
-                _joined_columns([one.columns for one in masked]),
-                tuple(sum(each, Distortion()) for each in zip(*(one.distortions for one in masked), strict=True)),
+                _joined_columns([part.masked.columns for part in parts]),
+                tuple(sum(each, Distortion()) for each in distortions),
             ),
-            np.concatenate([one.indices + start for one, start in zip(decoded, starts, strict=False)]),
-            {start + k: one for start, part in zip(starts, decoded, strict=False) for k, one in part.rejected.items()},
-            np.sum([one.unknown for one in decoded], axis=0).tolist(),
-            np.sum([one.lost for one in decoded], axis=0).tolist(),
-            add_styles(one.styles for one in decoded),
-            [key for one in decoded for key in one.keys] if has_keys else None,
+            np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)]),
+            [value for part in parts for value in part.values],
+            [key for part in parts for key in part.keys],
+            {start + k: one for start, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()},
+            np.sum([part.unknown for part in parts], axis=0).tolist(),
+            np.sum([part.lost for part in parts], axis=0).tolist(),
+            add_styles(part.styles for part in parts),
+            sum((Counter(part.emptied) for part in parts), Counter[str]()),
+            [key for part in parts for key in part.noise_keys],
         )
 
-    def part(self, start: int, end: int) -> CountedRecords:
+    def part(self, start: int, end: int) -> MaskedRecords:
         """Return the records ``start`` to ``end`` (exclusive).
 
-        Distortions, numbers of unknown values and styles are known only for all records together: a part from 0 has all
-        of them, and any other has none, which leaves their sums correct.
+        Distortions, styles and numbers of unknown and emptied values are known only for all records together: a part
+        from 0 has all of them, and any other has none, which leaves their sums correct.
         """
         first, last = np.searchsorted(self.indices, [start, end]).tolist()
         rows, zeros, whole = np.arange(first, last), [0] * len(self.unknown), start == 0
         distortions = self.masked.distortions if whole else (Distortion(),) * len(self.unknown)
-        return CountedRecords(
+        return MaskedRecords(
             self.batch.take(rows),
             MaskedBatch(tuple(column.take(rows) for column in self.masked.columns), distortions),
             self.indices[first:last] - start,
+            self.values[start:end],
+            self.keys[start:end],
             {index - start: one for index, one in self.rejected.items() if start <= index < end},
             self.unknown if whole else zeros,
             self.lost if whole else zeros,
             self.styles if whole else [StyleCounts()] * len(self.styles),
-            None if self.noise_keys is None else self.noise_keys[first:last],
+            self.emptied if whole else {},
+            self.noise_keys[first:last],
         )
+
+    def blocks(self) -> Iterator[tuple[int, int, MaskedRecords]]:
+        """Yield (start, end, records) of each block; usually there is one."""
+        attributes, size = len(self.batch.columns), len(self.values)
+        elements = max((len(column.codes) for column in self.batch.columns), default=0)
+        rows = elements * attributes * (attributes + 1) // 2
+        blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
+        for start, end in pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist()):
+            yield start, end, self.part(start, end)
 
 
 def _joined_columns(parts: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
@@ -173,7 +162,7 @@ class SampleCounts:
 
 
 class BlockCounter:
-    """Counts the records of runs in blocks. Each run belongs to one partition."""
+    """Counts records. Each block has records of one partition."""
 
     def __init__(self, secret: Secret, sizes: Sequence[int]) -> None:
         """secret: from which the hashes of noise keys derive; sizes: the number of concepts of each taxonomy."""
@@ -182,17 +171,15 @@ class BlockCounter:
 
     def count(self, decoded: DecodedBatch) -> Counts:
         """Return the counts of decoded records."""
-        batch = replace(self.with_slots(decoded), columns=tuple(map(limited, decoded.batch.columns)))
-        return count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
+        batch = replace(decoded.batch, columns=tuple(map(limited, decoded.batch.columns)))
+        return count_batch(self.with_slots(batch, decoded.keys), self._sizes, decoded.unknown, decoded.lost)
 
-    def with_slots(self, decoded: DecodedBatch) -> Batch:
-        """Return the batch of decoded records with the slots of their noise keys."""
-        return self._slotted(decoded.batch, decoded.keys or None)
+    def with_slots(self, batch: Batch, keys: Sequence[bytes]) -> Batch:
+        """Return a batch with the slots of its noise keys, if there are any."""
+        return replace(batch, slots=key_slots(key_hashes(self._secret, keys))) if keys else batch
 
-    def blocks(
-        self, records: Inputs, counted: CountedRecords, *, topic: str, partition: int, statistics_version: int
-    ) -> list[Block]:
-        """Return the blocks of a run; usually one. ``records``: those of the run, at least one."""
+    def blocks(self, topic: str, partition: int, version: int, records: Inputs, masked: MaskedRecords) -> list[Block]:
+        """Return the blocks of masked records, at least one. ``records``: their input."""
         return [
             Block(
                 topic=topic,
@@ -200,28 +187,18 @@ class BlockCounter:
                 first_offset=records.offsets[start],
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
-                statistics_version=statistics_version,
-                original=count_batch(self._slotted(part.batch, part.noise_keys), self._sizes, part.unknown, part.lost),
+                statistics_version=version,
+                original=count_batch(
+                    self.with_slots(part.batch, part.noise_keys), self._sizes, part.unknown, part.lost
+                ),
                 masked=count_batch(Batch(part.batch.size, part.masked.columns), self._sizes),
                 distortions=part.masked.distortions,
                 rejected=dict(Counter(one.reason for one in part.rejected.values())),
                 unchanged=int(np.count_nonzero(unchanged_records(part.batch, part.masked))),
                 styles=tuple(part.styles),
             )
-            for start, end, part in split_into_blocks(counted, len(records))
+            for start, end, part in masked.blocks()
         ]
-
-    def _slotted(self, batch: Batch, keys: Sequence[bytes] | None) -> Batch:
-        return batch if keys is None else replace(batch, slots=key_slots(key_hashes(self._secret, keys)))
-
-
-def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
-    """Yield (start, end, part) of the ``size`` records for each block; usually there is one block."""
-    attributes = len(counted.batch.columns)
-    rows = max((len(column.codes) for column in counted.batch.columns), default=0)
-    blocks = min(size, -(-rows * attributes * (attributes + 1) // 2 // MAX_BLOCK_ROWS))
-    for start, end in pairwise(np.unique(np.linspace(0, size, max(blocks, 1) + 1).astype(np.int64)).tolist()):
-        yield start, end, counted.part(start, end)
 
 
 def merge_blocks(blocks: Sequence[Block]) -> Block:

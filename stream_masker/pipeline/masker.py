@@ -16,15 +16,7 @@ from stream_masker.core.dtypes import Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import (
-    BLOCK_RECORDS,
-    BlockCounter,
-    CountedRecords,
-    MaskedPart,
-    Run,
-    SampleCounts,
-    spans,
-)
+from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, MaskedRecords, SampleCounts
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
 from stream_masker.pipeline.formats import (
     KEY_FIELD,
@@ -55,22 +47,22 @@ class GroupTooSmallError(StreamMaskerError):
 
 @dataclass(frozen=True, slots=True)
 class _Unmasked:
-    """Records to mask together. digests: of their positions, if noise is by position; known: the rejections that were
-    found before, by index."""
+    """Records to mask together. digests: of their positions, if noise is by position; rejected: those that are known
+    to be, by index."""
 
     records: Inputs
     digests: UInt64Matrix | None
-    known: Mapping[int, Rejected]
+    rejected: Mapping[int, Rejected]
 
     def part(self, start: int, end: int) -> _Unmasked:
         """Return the records ``start`` to ``end`` (exclusive)."""
-        known = {index - start: rejected for index, rejected in self.known.items() if start <= index < end}
+        rejected = {index - start: one for index, one in self.rejected.items() if start <= index < end}
         digests = None if self.digests is None else self.digests[start:end]
-        return _Unmasked(self.records.part(start, end), digests, known)
+        return _Unmasked(self.records.part(start, end), digests, rejected)
 
     def without(self, rejected: Mapping[int, Rejected]) -> _Unmasked:
         """Return the records with further rejections."""
-        return replace(self, known={**self.known, **rejected})
+        return replace(self, rejected={**self.rejected, **rejected})
 
     def rejecting(self, reason: Reason, indices: Iterable[int]) -> _Unmasked:
         """Return the records with further rejections, all for one reason."""
@@ -146,12 +138,12 @@ class RecordMasker:
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
         inputs = Inputs.of(records)
-        if not (self._mechanism.needs_group and len(inputs)):
-            run = Run(topic, partition, inputs, statistics_version, self._stamp(statistics_version))
-            return Result.joined(self._mask_runs(list(run.split())))
-        group = GROUP_HEADER, f"{inputs.offsets[0]}-{inputs.offsets[-1]}".encode()
-        headers = [*self._stamp(statistics_version), group]
-        return self._mask_group(Run(topic, partition, inputs, statistics_version, headers), hold)
+        if not (self.needs_group and len(inputs)):
+            return self._masked(topic, {partition: inputs}, statistics_version)[partition]
+        unmasked = self._unmasked(topic, {partition: inputs})
+        group = self._mask_group(unmasked, f"topic {topic}, partition {partition}, ", hold)
+        name = f"{inputs.offsets[0]}-{inputs.offsets[-1]}".encode()
+        return self._results(topic, {partition: inputs}, statistics_version, group, (GROUP_HEADER, name))[partition]
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
@@ -159,17 +151,9 @@ class RecordMasker:
         The partitions share their distortions and numbers of values without a concept, which are in the first of their
         blocks. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
         """
-        if self._mechanism.needs_group:
+        if self.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
-        headers = self._stamp(statistics_version)
-        runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, headers).split()]
-        results: dict[int, list[Result]] = {partition: [] for partition in records}
-        for run, result in zip(runs, self._mask_runs(runs) if runs else [], strict=True):
-            results[run.partition].append(result)
-        return {partition: Result.joined(parts) for partition, parts in results.items()}
-
-    def _stamp(self, statistics_version: int) -> list[Header]:
-        return stamp(statistics_version, self._mechanism.name, self._plan.configuration)
+        return self._masked(topic, records, statistics_version) if records else {}
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
         """Return the counts of records' values, for a first calibration; tombstones are not counted.
@@ -182,37 +166,35 @@ class RecordMasker:
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
         for records in _split(values):
-            yield self._counter.with_slots(self._counting_codec.read(records))
+            decoded = self._counting_codec.read(records)
+            yield self._counter.with_slots(decoded.batch, decoded.keys)
 
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
         causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
-    def _mask_runs(self, runs: Sequence[Run]) -> list[Result]:
-        """Mask runs together, ``DOCUMENTS`` records at a time."""
-        unmasked, keys = self._unmasked(runs)
-        size = len(unmasked.records)
-        parts = [unmasked.part(start, min(start + DOCUMENTS, size)) for start in range(0, size, DOCUMENTS)]
-        return self._results(runs, keys, [one for part in parts or [unmasked] for one in self._mask_part(part)])
+    def _masked(self, topic: str, inputs: Mapping[int, Inputs], version: int) -> dict[int, Result]:
+        """Mask records of partitions together, ``DOCUMENTS`` records at a time."""
+        records = self._unmasked(topic, inputs)
+        size = len(records.records)
+        parts = [records.part(start, min(start + DOCUMENTS, size)) for start in range(0, max(size, 1), DOCUMENTS)]
+        masked = MaskedRecords.joined([one for part in parts for one in self._mask_part(part)])
+        return self._results(topic, inputs, version, masked)
 
-    def _unmasked(self, runs: Sequence[Run]) -> tuple[_Unmasked, Sequence[bytes | None]]:
-        """Return the records of runs, and their masked keys."""
-        records = Inputs.joined([run.records for run in runs])
+    def _unmasked(self, topic: str, inputs: Mapping[int, Inputs]) -> _Unmasked:
+        """Return the records of partitions, with masked keys, one partition after another."""
+        records, rejected = Inputs.joined(list(inputs.values())), dict[int, Rejected]()
+        if self._formatted_keys is None:
+            keys = self._masked_keys(records.keys)
+        else:
+            keys, refused = self._formatted_keys.masked(records.keys)
+            rejected = {k: Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()}
         digests = None
         if self._plan.noise_key is None:
-            digests = np.concatenate([self._positions(run) for run in runs])
-        if self._formatted_keys is None:
-            return _Unmasked(records, digests, {}), self._masked_keys(records.keys)
-        keys, refused = self._formatted_keys.masked(records.keys)
-        offsets = records.offsets
-        known = {index: Rejected(offsets[index], reason.value, KEY_FIELD) for index, reason in refused.items()}
-        return _Unmasked(records, digests, known), keys
-
-    def _positions(self, run: Run) -> UInt64Matrix:
-        """Return (n, 2) uint64: the digests of the records' positions, which key noise by position."""
-        offsets = np.array(run.records.offsets, np.int64)
-        return PositionKeys(self._secret, run.topic, run.partition, offsets).digests
+            positions = ((partition, np.array(each.offsets, np.int64)) for partition, each in inputs.items())
+            digests = np.concatenate([PositionKeys(self._secret, topic, *position).digests for position in positions])
+        return _Unmasked(replace(records, keys=keys), digests, rejected)
 
     def _masked_keys(self, keys: Sequence[bytes | None]) -> Sequence[bytes | None]:
         """Return the messages' masked keys. An id has the same pseudonym in a key and in a field. None stays None."""
@@ -230,10 +212,10 @@ class RecordMasker:
             return [stamp] * len(records)
         return [[*(header for header in headers if header[0] in kept), *stamp] for headers in records.headers]
 
-    def _mask_part(self, part: _Unmasked) -> list[MaskedPart]:
+    def _mask_part(self, part: _Unmasked) -> list[MaskedRecords]:
         """Mask records. If that fails, mask each half of them, and reject a single record."""
         try:
-            return [self._attempt(part)]
+            return [self._mask_decoded(part, self._codec.read(part.records, part.rejected))]
         except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
@@ -244,18 +226,27 @@ class RecordMasker:
                 halves = (part.part(0, size // 2), part.part(size // 2, size))
                 return [one for half in halves for one in self._mask_part(half)]
             _log.error("masking the record at offset %d failed (%s)", part.records.offsets[0], type(error).__name__)
-            return [self._attempt(part.rejecting(Reason.INTERNAL_ERROR, range(size)))]
+            return self._mask_part(part.rejecting(Reason.INTERNAL_ERROR, range(size)))
 
-    def _attempt(self, part: _Unmasked) -> MaskedPart:
-        return self._mask_decoded(part, self._codec.read(part.records, part.known))
-
-    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedPart:
+    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedRecords:
         masked = self._mask_batch(decoded, part.digests)
         values: list[bytes | None] = [None] * len(part.records)
         written = self._codec.write(decoded, masked, part.records.offsets)
         for index, value in zip(decoded.indices.tolist(), written, strict=True):
             values[index] = value
-        return MaskedPart(replace(decoded, documents=(), codes=()), masked, values)
+        return MaskedRecords(
+            decoded.batch,
+            masked,
+            decoded.indices,
+            values,
+            part.records.keys,
+            decoded.rejected,
+            decoded.unknown,
+            decoded.lost,
+            decoded.styles,
+            decoded.emptied,
+            decoded.keys,
+        )
 
     def _mask_batch(self, decoded: DecodedBatch, digests: UInt64Matrix | None) -> MaskedBatch:
         batch = decoded.batch
@@ -271,15 +262,14 @@ class RecordMasker:
             _check_codes(before, after, size)
         return masked
 
-    def _mask_group(self, run: Run, hold: bool) -> Result:
+    def _mask_group(self, group: _Unmasked, topic: str, hold: bool) -> MaskedRecords:
         """Mask a group. Mask it again without the records that turn out to be unwritable; the others are still a group.
 
         If that fails, all its records are rejected. None of them is masked without the others.
         """
-        group, keys = self._unmasked([run])
         while True:
             try:
-                (result,) = self._results([run], keys, [self._attempt_group(group)])
+                return MaskedRecords.joined([self._attempt_group(group)])
             except NOT_OF_RECORDS:
                 raise
             except UnwritableRecordsError as error:
@@ -289,17 +279,13 @@ class RecordMasker:
                     raise
                 group = self._rejected_group(group, Reason.GROUP_TOO_SMALL)
             except Exception as error:  # noqa: BLE001
-                place = f"topic {run.topic}, partition {run.partition}, offsets {run.records.offsets[0]} to "
-                _log.error(
-                    "masking the group at %s%d failed (%s)", place, run.records.offsets[-1], type(error).__name__
-                )
+                place = f"{topic}offsets {group.records.offsets[0]} to {group.records.offsets[-1]}"
+                _log.error("masking the group at %s failed (%s)", place, type(error).__name__)
                 group = self._rejected_group(group, Reason.INTERNAL_ERROR)
-            else:
-                return result
 
-    def _attempt_group(self, group: _Unmasked) -> MaskedPart:
+    def _attempt_group(self, group: _Unmasked) -> MaskedRecords:
         """Mask a group. Raises GroupTooSmallError if it has too few units, also for the mechanism itself."""
-        decoded = self._codec.read(group.records, group.known)
+        decoded = self._codec.read(group.records, group.rejected)
         if not decoded.batch.size:
             return self._mask_decoded(group, decoded)
         if (lacking := self._mechanism.group_minimum - decoded.batch.unit_count) > 0:
@@ -312,51 +298,45 @@ class RecordMasker:
     def _rejected_group(self, group: _Unmasked, reason: Reason) -> _Unmasked:
         """Return a group with the rejections of all its records. Those that could be masked have one reason."""
         try:
-            decoded = self._codec.read(group.records, group.known)
+            decoded = self._codec.read(group.records, group.rejected)
         except NOT_OF_RECORDS:
             raise
         except Exception:  # noqa: BLE001 - the caller has logged it
             return group.rejecting(reason, (k for k, value in enumerate(group.records.values) if value is not None))
         return group.without(decoded.rejected).rejecting(reason, decoded.indices.tolist())
 
-    def _results(self, runs: Sequence[Run], keys: Sequence[bytes | None], parts: Sequence[MaskedPart]) -> list[Result]:
-        """Return the result of each run. Together, the parts have the records of all runs, in their order."""
-        values = [value for part in parts for value in part.values]
-        counted = CountedRecords.of(parts, has_keys=self._plan.noise_key is not None)
-        first, *others = [
-            self._result(run, values[start:end], keys[start:end], counted.part(start, end))
-            for run, (start, end) in spans(runs)
-        ]
-        emptied = sum((Counter(part.decoded.emptied) for part in parts), Counter[str]())
-        lost = np.sum([part.decoded.lost for part in parts], axis=0)
-        prefixes = np.sum([part.decoded.unknown for part in parts], axis=0) - lost
-        suppressed, generalized = self._by_policy("suppress", lost), self._by_policy("ancestor", prefixes)
-        return [replace(first, emptied=emptied, suppressed=suppressed, generalized=generalized), *others]
+    def _results(
+        self, topic: str, inputs: Mapping[int, Inputs], version: int, masked: MaskedRecords, *more: Header
+    ) -> dict[int, Result]:
+        """Return the result of each partition. ``masked``: the records of all; ``more``: headers of all masks."""
+        headers = [*stamp(version, self._mechanism.name, self._plan.configuration), *more]
+        results, start = {}, 0
+        for partition, records in inputs.items():
+            part, start = masked.part(start, start + len(records)), start + len(records)
+            results[partition] = self._result(topic, partition, version, records, part, headers)
+        return results
+
+    def _result(
+        self, topic: str, partition: int, version: int, records: Inputs, masked: MaskedRecords, headers: list[Header]
+    ) -> Result:
+        lost = np.array(masked.lost)
+        return Result(
+            offsets=records.offsets,
+            values=masked.values,
+            keys=masked.keys,
+            headers=self._masked_headers(records, headers),
+            timestamps=records.timestamps,
+            rejected=masked.rejected,
+            blocks=self._counter.blocks(topic, partition, version, records, masked) if len(records) else [],
+            emptied=masked.emptied,
+            suppressed=self._by_policy("suppress", lost),
+            generalized=self._by_policy("ancestor", np.array(masked.unknown) - lost),
+        )
 
     def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
         """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""
         attributes = zip(self._plan.attributes, numbers.tolist(), strict=True)
         return {attribute.name: number for attribute, number in attributes if attribute.concepts.unknown == policy}
-
-    def _result(
-        self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
-    ) -> Result:
-        blocks = self._counter.blocks(
-            run.records,
-            counted,
-            topic=run.topic,
-            partition=run.partition,
-            statistics_version=run.statistics_version,
-        )
-        return Result(
-            offsets=run.records.offsets,
-            values=values,
-            keys=keys,
-            headers=self._masked_headers(run.records, run.stamp),
-            timestamps=run.records.timestamps,
-            rejected=counted.rejected,
-            blocks=blocks,
-        )
 
 
 def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:

@@ -338,8 +338,8 @@ class Action(IntEnum):
 PolicyTrie: TypeAlias = PathTrie[Action]
 
 
-def policy_trie(plan: Plan) -> PolicyTrie:
-    """Return the trie of all paths that the plan gives an action to.
+def policy(plan: Plan) -> list[tuple[Path, Action]]:
+    """Return all paths that the plan gives an action to.
 
     The fields that filters compare are kept, except for a filter at the end of a path, which selects whole elements.
     """
@@ -352,7 +352,7 @@ def policy_trie(plan: Plan) -> PolicyTrie:
         *((path, Action.KEEP) for path in fields.keep),
     ]
     kept = (path.parent.filter_fields() for path, action in actions if action is not Action.DROP)
-    return PathTrie.of((*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))))
+    return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]
 
 
 def strictest_action(trie: PolicyTrie) -> Action:

@@ -89,14 +89,6 @@ class Inputs:
         """Return the records ``start`` to ``end`` (exclusive)."""
         return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
 
-    def at(self, indices: Sequence[int]) -> Inputs:
-        columns = {name: getattr(self, name) for name in COLUMNS}
-        return Inputs(**{name: [column[i] for i in indices] if column else () for name, column in columns.items()})
-
-    def record(self, index: int) -> InputRecord:
-        headers = self.headers[index] if self.headers else ()
-        return InputRecord(self.offsets[index], self.values[index], self.keys[index], headers, self.timestamps[index])
-
 
 class Masked(NamedTuple):
     """A masked record. value: None for a tombstone."""

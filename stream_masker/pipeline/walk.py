@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Int64Array
-from stream_masker.pipeline.paths import Document, Path
-from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy_trie, strictest_action
+from stream_masker.pipeline.paths import Document, Path, PathTrie
+from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy, strictest_action
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
 
@@ -100,7 +100,7 @@ class Tree:
     """The paths of a plan as nodes that treat values."""
 
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms) -> None:
-        self.trie, self.pseudonyms = policy_trie(plan), pseudonyms
+        self.trie, self.pseudonyms = PathTrie.of(policy(plan)), pseudonyms
         self.transforms = {self.trie.at(path): (path.text, rule) for path, rule in plan.fields.transformed.items()}
         self.written = {self.trie.at(path): path for _, path in plan.written}
         codes = [place.path for attribute in plan.attributes for place in attribute.places]

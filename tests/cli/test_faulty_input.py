@@ -128,11 +128,9 @@ OPEN_QUOTES = {
 
 
 @pytest.mark.parametrize("case", OPEN_QUOTES)
-@pytest.mark.parametrize("window", [400, 5000])
-def test_a_quote_that_is_not_closed_is_an_error_that_names_its_row(tmp_path, case, window):
-    rows = OPEN_QUOTES[case]
+def test_a_quote_that_is_not_closed_is_an_error_that_names_its_row(tmp_path, case):
+    rows, config = OPEN_QUOTES[case], deployment(tmp_path, {"path": "a"})
     (number,) = (k for k, row in enumerate(rows, start=1) if CANARY in row)
-    config = deployment(tmp_path, {"path": "a"}, calibration={"window_records": window, "min_records": 10})
     (tmp_path / "in.csv").write_text(table(*rows))
     done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv", code=1)
     assert f"row {number:,} (line {number + 1:,})" in done.stderr
@@ -165,10 +163,9 @@ TABLES_WITHOUT_NAMES = {
 
 
 @pytest.mark.parametrize("case", TABLES_WITHOUT_NAMES)
-@pytest.mark.parametrize("name", ["in.csv", "in"])
-def test_a_table_without_names_of_columns_is_refused_without_its_values(tmp_path, case, name):
+def test_a_table_without_names_of_columns_is_refused_without_its_values(tmp_path, case):
     rows = TABLES_WITHOUT_NAMES[case]
-    source, config = tmp_path / name, deployment(tmp_path, {"path": "a"}, fields={"unlisted": "keep"})
+    source, config = tmp_path / "in.csv", deployment(tmp_path, {"path": "a"}, fields={"unlisted": "keep"})
     source.write_text("\n".join(rows) + "\n")
     for arguments in (
         ("mask", "-c", config, source, tmp_path / "out.csv"),
@@ -206,34 +203,43 @@ ICD9 = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01", "E011"
 ORPHANET = {"ORPHA:984": "ORPHA:93", "ORPHA:93": "ORPHA:0", "ORPHA:9844": "ORPHA:93", "ORPHA:58": "ORPHA:0"}
 FLAT = {"E11": "codes", "E11.9": "codes", "I10": "codes"}
 
-CONCEPTS = [
-    (ICD10, "E11.65", "E11.65"),
-    (ICD10, "e1165", "E11.65"),
-    (ICD10, "E11.659", "E11.65"),
-    (ICD10, "E1199", "E11"),
-    (ICD10, "B99.8", "B99"),
-    (ICD10, "ICD10CM:E11.65", "rejected"),
-    (ICD10, "icd10cm.E11.65", "rejected"),
-    (ICD9, "38.9", "038.9"),
-    (ICD9, "38.95", "038.9"),
-    (ICD9, "V01.95", "V01.9"),
-    (ICD9, "E11.9", "rejected"),
-    (ICD9, "e119", "rejected"),
-    (ICD9, "V1.9", "rejected"),
-    (ICD9, "ICD9CM 250.00", "rejected"),
-    (ORPHANET, "orpha:984", "ORPHA:984"),
-    (ORPHANET, "ORPHA:98447", "rejected"),
-    (ORPHANET, "ORPHA:581", "rejected"),
-    (FLAT, "E11.91", "rejected"),
-]
+CONCEPTS = {
+    "ICD-10": (
+        ICD10,
+        {
+            "E11.65": "E11.65",
+            "e1165": "E11.65",
+            "E11.659": "E11.65",
+            "E1199": "E11",
+            "B99.8": "B99",
+            "ICD10CM:E11.65": "rejected",
+            "icd10cm.E11.65": "rejected",
+        },
+    ),
+    "ICD-9": (
+        ICD9,
+        {
+            "38.9": "038.9",
+            "38.95": "038.9",
+            "V01.95": "V01.9",
+            "E11.9": "rejected",
+            "e119": "rejected",
+            "V1.9": "rejected",
+            "ICD9CM 250.00": "rejected",
+        },
+    ),
+    "Orphanet": (ORPHANET, {"orpha:984": "ORPHA:984", "ORPHA:98447": "rejected", "ORPHA:581": "rejected"}),
+    "no hierarchy": (FLAT, {"E11.91": "rejected"}),
+}
 
 
-@pytest.mark.parametrize(("links", "value", "concept"), CONCEPTS)
-def test_a_code_becomes_a_coarser_one_only_where_prefixes_are_coarser(tmp_path, links, value, concept):
+@pytest.mark.parametrize("case", CONCEPTS)
+def test_a_code_becomes_a_coarser_one_only_where_prefixes_are_coarser(tmp_path, case):
+    links, expected = CONCEPTS[case]
     config = write_deployment(tmp_path, links)
-    (tmp_path / "codes.txt").write_text(f"{value}\n")
+    (tmp_path / "codes.txt").write_text("\n".join(expected) + "\n")
     done = run("ontology", "map", config.with_name("tree.csv"), tmp_path / "codes.txt", "--unknown", "ancestor")
-    assert done.stdout.split("\t")[1] == concept
+    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == list(expected.values())
 
 
 def test_a_code_whose_only_prefix_is_the_root_is_rejected(tmp_path):

@@ -18,7 +18,6 @@ from support.file_commands import (
     run,
     without_activity,
     write,
-    write_deployment,
 )
 
 from stream_masker.summary import ATTACKER
@@ -59,40 +58,6 @@ def test_snapshot_masks_like_its_window(tmp_path, config):
     run("mask", "-c", config, "--statistics", snapshot, source, two)
     assert one.read_bytes() == two.read_bytes()
     assert orjson.loads(snapshot.read_bytes())["source"] == "file"
-
-
-@pytest.fixture
-def icd(tmp_path):
-    """A configuration with codes that have dots and letters."""
-    attributes = {name: {"path": name, "ontology": "tree"} for name in "ab"}
-    return write_deployment(
-        tmp_path,
-        {f"E1{k}.{k}": "R" for k in range(8)},
-        attributes=attributes,
-        fields={"unlisted": "drop"},
-        mechanism={"rounding": "calibrated", "candidates": "leaves"},
-        calibration={"window_records": 50, "min_records": 10},
-    )
-
-
-def mixed(k):
-    """Attribute a is in lower case in every third record; attribute b has no dot in two of three."""
-    a, b = f"E1{k % 8}.{k % 8}", f"E1{k * 3 % 8}.{k * 3 % 8}"
-    return {"a": a if k % 3 else a.lower(), "b": b if k % 3 == 1 else b.replace(".", "")}
-
-
-def test_every_code_has_the_style_of_most_codes(tmp_path, icd):
-    source = write(tmp_path / "in.jsonl", [orjson.dumps(mixed(k)) for k in range(60)])
-    snapshot, one, two = (tmp_path / name for name in ("snapshot.json", "one.jsonl", "two.jsonl"))
-    run("mask", "-c", icd, source, one)
-    assert {len(record["a"]) for record in read(one)} == {5}
-    assert {len(record["b"]) for record in read(one)} == {4}
-    assert all(record["a"].isupper() and record["b"].isupper() for record in read(one))
-    run("calibrate", "-c", icd, source, "-o", snapshot)
-    style = {"dot": "keep", "leading_zeros": "keep", "case": "keep", "text": "code"}
-    assert orjson.loads(snapshot.read_bytes())["styles"] == {"a": style, "b": {**style, "dot": "remove"}}
-    run("mask", "-c", icd, "--statistics", snapshot, source, two)
-    assert one.read_bytes() == two.read_bytes()
 
 
 def test_mask_reads_and_writes_standard_streams(tmp_path, config):

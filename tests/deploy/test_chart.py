@@ -14,9 +14,9 @@ import pytest
 import yaml
 from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, Objects, at, helm, rendered
 from support.documentation import ROOT, blocks
-from support.documented import consumer_group_id
 
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.kafka.access import consumer_group_id
 
 pytestmark = NEEDS_HELM
 

@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 from support.documentation import DOCS, ROOT, anchors, filled, generator, links, name_of, pages, prose, spans
-from support.documented import ALL_METRICS, Reason, __version__, configuration_schema
+
+from stream_masker import __version__
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.service.configuration import configuration_schema
+from stream_masker.service.observability.metrics import ALL_METRICS
 
 METRICS = {metric.full_name for metric in ALL_METRICS}
 KEY = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+")

@@ -8,15 +8,12 @@ import orjson
 import pytest
 import yaml
 from support.documentation import ROOT, blocks, configuration_text
-from support.documented import (
-    InputRecord,
-    Masked,
-    RecordMasker,
-    build_mechanism,
-    build_plan,
-    parse_configuration,
-    schema_validator,
-)
+from support.schemas import schema_validator
+
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.records import InputRecord, Masked
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
 
 SECRET = b"a secret of the tests"
 EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A change event of Debezium"]

@@ -47,7 +47,7 @@ def test_every_mechanism_is_measured(name):
 
 def test_data_that_do_not_allow_a_candidate():
     with pytest.raises(ParameterError):
-        measure(Candidate("semantic_noise", "x", "", {"reference": "pair", "pairs": [("a", "a")]}), dataset())
+        measure(Candidate("semantic_noise", "x", "", {"alpha": {"z": 1.0}}), dataset())
 
 
 def test_groups_are_masked_one_by_one():

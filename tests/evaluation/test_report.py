@@ -17,7 +17,7 @@ COMPARED = [
     Candidate("exponential", "as configured", "", {"epsilon": 5.0}),
     *candidates(["pram"], [0.3]),
     Candidate("rank_swapping", "Rank swapping", "k = 2", {"k": 2}),
-    Candidate("semantic_noise", "wrong <b>", "", {"reference": "pair", "pairs": [("a", "a")]}),
+    Candidate("semantic_noise", "wrong <b>", "", {"alpha": {"z": 1.0}}),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import orjson
 import pytest
@@ -73,21 +74,10 @@ def test_each_record_has_one_outcome(full, values, key):
     assert good == [full.result([InputRecord(1, orjson.dumps(GOOD))]).outcomes[0].value] * len(good)
 
 
-CONFIGURED = {
-    None,
-    "d.principal.code",
-    "d.principal.text",
-    "d.secondary[*].code",
-    "coding[?system=icd].code",
-    "patient.id",
-    "alpha",
-}
-
-
 def check(record, outcome):
     if isinstance(outcome, Rejected):
         assert outcome.reason in set(Reason) - {"internal_error"}
-        assert outcome.field in CONFIGURED
+        assert outcome.field is None or re.split(r"[.\[]", outcome.field)[0] in {*GOOD, "display", "copy", "again"}
     elif record.value is None:
         assert outcome.value is None
     else:
@@ -98,27 +88,6 @@ def check_masked(before, after):
     assert after["d"]["principal"]["code"] != before["d"]["principal"]["code"]
     assert "Jane" not in str(after)
     assert "PATIENT-0001" not in str(after)
-
-
-PLAIN = {
-    "principal": {"path": "d.principal.code", "label": "d.principal.text", "missing": "keep"},
-    "secondary": {"path": "d.secondary[*].code", "label": "d.secondary[*].text", "unknown": "suppress"},
-    "coding": {"path": "coding[?system=icd].code", "label": "coding[?system=icd].text", "unknown": "ancestor"},
-}
-
-
-@pytest.fixture(scope="module")
-def plain_and_with_copies(bench):
-    """A masker, and one with the same attributes and copies that no record has."""
-    never = {name: "never[*]." if "[*]" in given["path"] else "never." for name, given in PLAIN.items()}
-    with_copies = {name: {**given, "copies": [never[name] + name]} for name, given in PLAIN.items()}
-    return bench(PLAIN), bench(with_copies)
-
-
-@given(values=st.lists(VALUES, min_size=1, max_size=3))
-def test_copies_that_are_absent_change_nothing(plain_and_with_copies, values):
-    plain, with_copies = (on_bench.mask(orjson.dumps(GOOD), *values) for on_bench in plain_and_with_copies)
-    assert plain == with_copies
 
 
 @pytest.mark.parametrize(

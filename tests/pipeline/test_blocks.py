@@ -15,7 +15,7 @@ from stream_masker.pipeline import blocks
 from stream_masker.pipeline.blocks import (
     MAX_COUNTED_ELEMENTS,
     BlockCounter,
-    CountedRecords,
+    MaskedRecords,
     SampleCounts,
     limited,
     merge_blocks,
@@ -27,20 +27,22 @@ SIZES = (5, 5)
 COUNTER = BlockCounter(Secret(b"a secret of the tests"), SIZES)
 
 
-def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[bytes] | None = None) -> CountedRecords:
+def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[bytes] = ()) -> MaskedRecords:
     """Return records of two attributes, the second of which is masked by the next code."""
     column = Column(np.array(codes, np.int32))
     after = Column(np.array([(code + 1) % SIZES[0] for code in codes], np.int32))
     total = len(codes) + len(rejected)
-    return CountedRecords(
+    return MaskedRecords(
         Batch(len(codes), (column, column)),
         MaskedBatch((column, after), (Distortion(len(codes)), Distortion(len(codes), 1.5))),
         np.array([index for index in range(total) if index not in rejected]),
+        [b""] * total,
+        [None] * total,
         {index: Rejected(index, "missing") for index in rejected},
         [1, 0],
         [1, 0],
         [StyleCounts(codes=len(codes)), StyleCounts()],
-        keys,
+        noise_keys=keys,
     )
 
 
@@ -48,8 +50,8 @@ def inputs(size: int, first: int = 100) -> Inputs:
     return Inputs(offsets=range(first, first + size), values=[b""] * size, keys=[None] * size, timestamps=range(size))
 
 
-def made(records: CountedRecords, size: int) -> list[Block]:
-    return COUNTER.blocks(inputs(size), records, topic="discharges", partition=3, statistics_version=7)
+def made(records: MaskedRecords, size: int) -> list[Block]:
+    return COUNTER.blocks("discharges", 3, 7, inputs(size), records)
 
 
 def test_a_block_counts_a_run_before_and_after_masking() -> None:
@@ -91,7 +93,7 @@ def test_blocks_tell_how_many_noise_keys_a_value_has() -> None:
     assert block.original.values[0].units.tolist() == [2]
     assert block.masked.values[0].key_bits is None
     [other] = BlockCounter(Secret(b"another secret of theirs"), SIZES).blocks(
-        inputs(3), counted([0, 0, 0], keys=[b"a", b"a", b"b"]), topic="t", partition=0, statistics_version=1
+        "t", 0, 1, inputs(3), counted([0, 0, 0], keys=[b"a", b"a", b"b"])
     )
     bits = [each.original.values[0].key_bits for each in (block, other)]
     assert bits[0] is not None

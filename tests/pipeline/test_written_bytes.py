@@ -40,10 +40,6 @@ def coding(system: str, code: Any, display: Any) -> dict[str, Any]:
     return {"system": system, "code": code, "display": display}
 
 
-def flat(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
-    return {"id": 7, "code": draw(CODES), "text": draw(LABELS), "copy": draw(COPIES), "second": draw(CODES)}
-
-
 def icd9(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
     return {"code": draw(ICD9_CODES), "copy": draw(ICD9_CODES), "others": [draw(ICD9_CODES) for _ in range(sizes[0])]}
 
@@ -62,7 +58,6 @@ def fhir(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
 
 
 SHAPES: dict[str, tuple[Any, dict[str, dict[str, Any]]]] = {
-    "flat": (flat, {"first": {"path": "code", "label": "text", "copies": ["copy"]}, "second": {"path": "second"}}),
     "icd9": (icd9, {"first": {"path": "code", "copies": ["copy"]}, "other": {"path": "others[*]"}}),
     "nested": (
         nested,

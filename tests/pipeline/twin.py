@@ -13,12 +13,11 @@ from stream_masker.pipeline.paths import (
     IndexStep,
     NameStep,
     Path,
-    PathTrie,
     Step,
     first_values,
     selects,
 )
-from stream_masker.pipeline.plan import Action, policy_trie
+from stream_masker.pipeline.plan import Action, policy
 from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, key_text
 from tests.pipeline.conftest import SECRET
 
@@ -52,7 +51,7 @@ class Twin:
     def __init__(self, on_bench: Any, document: dict[str, Any]) -> None:
         self.plan, self.mechanism, self.document = on_bench.plan, on_bench.mechanism, document
         self.pseudonyms = Pseudonyms(SECRET)
-        self.actions = list(paths_of(policy_trie(self.plan)))
+        self.actions = policy(self.plan)
         self.causes: set[tuple[str, str | None]] = set()
         self.written: dict[Place, Any] = {}
         self.masked: Any = None
@@ -66,18 +65,23 @@ class Twin:
             )
 
     def mask_codes(self, number: int, attribute: Any) -> None:
-        for place in attribute.places:
-            try:
-                codes = dict(self.elements(place.path.steps))
-                others = [(path, dict(self.elements(path.steps))) for path in [*place.written][1:]]
-            except Misshapen:
-                self.causes.add(("wrong_shape", None))
-                return
-            masks = {element: self.mask_of(number, attribute, place.path, found) for element, found in codes.items()}
-            if attribute.is_array and not any(True for _ in self.lists(place.path.steps)):
-                self.reject_missing(attribute, place.path)
-            for path, found in [(place.path, codes), *others]:
-                for element, places in found.items():
+        try:
+            codes = [dict(self.elements(place.path.steps)) for place in attribute.places]
+            written = [
+                [(path, dict(self.elements(path.steps))) for path in place.written] for place in attribute.places
+            ]
+        except Misshapen:
+            self.causes.add(("wrong_shape", None))
+            return
+        if not attribute.is_array:  # the places have one code together
+            codes = [{(): [place for found in codes for place in found.get((), [])]}] * len(codes)
+        elif not any(True for place in attribute.places for _ in self.lists(place.path.steps)):
+            self.reject_missing(attribute, attribute.path)
+        for place, found, paths in zip(attribute.places, codes, written, strict=True):
+            of = place.path if attribute.is_array else attribute.path
+            masks = {element: self.mask_of(number, attribute, of, at) for element, at in found.items()}
+            for path, elements in paths:
+                for element, places in elements.items():
                     code, label = masks.get(element, (None, None))
                     for at in places:
                         text = label if path == place.label else code
@@ -86,7 +90,7 @@ class Twin:
     def mask_of(self, number: int, attribute: Any, path: Path, found: list[Place]) -> tuple[Any, Any]:
         """The masked code and label of the first code in an element."""
         values = [value_at(self.document, place) for place in found]
-        if attribute.missing == "keep":
+        if attribute.missing == "keep" or (attribute.also and not attribute.is_array):
             values = [value for value in values if value is not None]
         if not values:
             self.reject_missing(attribute, path)
@@ -178,20 +182,6 @@ class Twin:
         if action is Action.PSEUDONYMIZE:
             return self.pseudonyms.of_value(value)
         return value if action is Action.KEEP else DROPPED
-
-
-def paths_of(node: PathTrie[Action], steps: tuple[Step, ...] = ()) -> Iterator[tuple[Path, Action]]:
-    """All paths of a trie with their greatest actions."""
-    if node.items:
-        yield Path("", steps), max(node.items)
-    children = {
-        **{NameStep(name): child for name, child in node.members.items()},
-        **{IndexStep(position): child for position, child in node.indices.items()},
-        **({EachStep(): node.each} if node.each else {}),
-        **node.filters,
-    }
-    for step, child in children.items():
-        yield from paths_of(child, (*steps, step))
 
 
 def without_dropped(elements: list[Any], *, counted: bool) -> list[Any]:

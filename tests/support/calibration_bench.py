@@ -69,11 +69,13 @@ class CalibrationBench:
             block = topic_seal(configuration, configuration.topics.calibration).seal(key, raw)
         self.calibration.merge(offset, written, key, block)
 
-    def advance(self, now: float) -> int:
-        """Compute and publish all that is due at a time, in seconds; return the number of tasks, without
-        those of the risk."""
+    def advance(self, now: float, *, risk: bool = False) -> int:
+        """Compute and publish all that is due at a time, in seconds; return the number of tasks.
+
+        ``risk``: whether to compute also the risk of the last version, which is not counted.
+        """
         tasks = 0
-        while (task := self.calibration.next_task(now)) is not None:
+        while (task := self.calibration.next_task(now)) is not None and (risk or task != self.calibration.assess):
             task()
             tasks += task != self.calibration.assess
         return tasks

@@ -47,15 +47,12 @@ def at(*numbers: int) -> list[TopicPartition]:
     return [TopicPartition(TOPIC, number) for number in numbers]
 
 
-Event = FakeMessage | Callable[[], None]
-
-
 class FakeClient:
-    """A consumer that delivers scripted messages and calls scripted functions, such as rebalances, between them."""
+    """A consumer that delivers scripted messages; the test rebalances it."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.events: list[Event] = []
+        self.events: list[FakeMessage] = []
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.member = "one"
         self.paused: set[int] = set()
@@ -64,7 +61,6 @@ class FakeClient:
         self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
         self.seek_failures = 0
-        self.committed_failures = 0
 
     def subscribe(self, topics, **callbacks) -> None:
         self.callbacks = callbacks
@@ -80,13 +76,7 @@ class FakeClient:
 
     def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         self.now += 0.05
-        delivered: list[FakeMessage] = []
-        while self.events and len(delivered) < num_messages:
-            event = self.events.pop(0)
-            if not isinstance(event, FakeMessage):
-                event()
-                break
-            delivered.append(event)
+        delivered, self.events = self.events[:num_messages], self.events[num_messages:]
         return delivered
 
     def incremental_assign(self, partitions) -> None:
@@ -109,9 +99,6 @@ class FakeClient:
         self.seeks.append((partition.partition, partition.offset))
 
     def committed(self, partitions, timeout: float) -> list[TopicPartition]:
-        if self.committed_failures:
-            self.committed_failures -= 1
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
         return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
     def get_watermark_offsets(self, partition, timeout: float = 0.0, cached: bool = False) -> tuple[int, int]:

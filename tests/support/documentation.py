@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import signal
+import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -125,6 +130,38 @@ def generator():
 def filled(page: Path) -> str:
     """The page with its generated parts."""
     return generator().filled(page.read_text())
+
+
+def shell(script: str, folder: Path, *, others: Sequence[str] = (), timeout: float = 560, **variables: str) -> str:
+    """Run a script in a folder, in a session that ends with it; return its output. It must succeed.
+
+    ``stream-masker`` is this package; ``others`` are programs that do nothing. Windows are small, so that few events
+    are enough; ``variables`` are further ones of the environment.
+    """
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    commands = {"stream-masker": f"{shlex.quote(sys.executable)} -P -m stream_masker", **dict.fromkeys(others, "true")}
+    for name, command in commands.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "STREAM_MASKER__CALIBRATION__MIN_RECORDS": "100", **variables}
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        code = process.wait(timeout)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    said = (folder / "log").read_text(errors="replace")
+    assert code == 0, said[-6000:]
+    return said
+
+
+def fewer(script: str) -> str:
+    """Return a script whose commands generate fewer events, at full speed."""
+    return re.sub(r"--synthetic \d+( --rate \d+)?", "--synthetic 300", script)
 
 
 def configuration_text() -> str:

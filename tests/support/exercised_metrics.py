@@ -143,7 +143,7 @@ def publish_versions(bench: CalibrationBench) -> None:
     bench.advance(0.0)
     for offset in range(2, 7):
         bench.deliver(offset, block(offset))
-        bench.advance(100.0 * offset)
+        bench.advance(100.0 * offset, risk=offset == 6)
     bench.calibration.show(time.time())
 
 

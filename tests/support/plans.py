@@ -80,6 +80,7 @@ def _attribute(draw: st.DrawFn, some: _Paths) -> dict[str, Any]:
         "missing": draw(st.sampled_from(["keep", "keep", "keep", "reject"])),
         "unknown": draw(st.sampled_from(["suppress", "ancestor", "reject"])),
         "copies": some.masked(array=array, most=2) if one_in(draw, 2) else [],
+        "also": some.masked(array=array, most=2) if one_in(draw, 3) else [],
         **({"label": labels[0]} if labels else {}),
     }
 

@@ -68,14 +68,10 @@ def _set_figures(metrics: Metrics, verdict: Verdict, figures: Mapping[tuple[str,
 
 
 def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
-    """Set the metrics of the masked data's utility (2017: section 5)."""
+    """Set the metrics of the masked data's utility (2017: section 5); without a verdict, RMSE alone."""
     for attribute, own in utility.attributes.items():
         metrics.set("rmse", own.rmse_actual, attribute=attribute, kind="actual")
         metrics.set("rmse", own.rmse_target, attribute=attribute, kind="target")
-        metrics.set("utility_mean", own.mean_distance, attribute=attribute)
-        metrics.set("utility_variance", own.variance_error, attribute=attribute)
-    for (first, second), pair in utility.pairs.items():
-        metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
     if utility.verdict is not None:
         judged = {(name, kind): figure for name, each in utility.figures.items() for kind, figure in each.items()}
         _set_figures(metrics, utility.verdict, judged, "expected")

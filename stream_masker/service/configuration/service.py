@@ -162,7 +162,7 @@ class FormatSection(Section):
     pseudonymize` depends on it: it replaces the texts and numbers in a key."""
     write: Literal["input", "latest"] = "input"
     """The schema that masked records are written with: the one that they came with (`input`), or the latest one of the
-    output topic's subject (`latest`), for masked records that do not fit the former."""
+    subject `OUTPUT-value` (`latest`), for masked records that do not fit the former."""
     registry: RegistrySection = RegistrySection()
 
 

@@ -27,7 +27,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import DriftReport, decode_drift
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.demo.processes import START_SECONDS, ChildProcesses, embedded_broker
+from stream_masker.service.demo.processes import START_SECONDS, check, embedded_broker, last_lines, running
 from stream_masker.service.demo.view import DemoEvent, DemoView, Progress, print_plain, summary_lines
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.inputs import FileEvent
@@ -57,10 +57,8 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         print_plain(console, "Kafka: an in-memory broker in this process, for trials only")
         servers, (calibrator, worker) = stack.enter_context(embedded_broker()), free_ports(2)
         configuration = prepare_demo(folder, servers, records, mechanism, calibrator)
-        children = stack.enter_context(ChildProcesses(folder))
         config = ["--config", str(folder / "stream-masker.yaml")]
-        children.start("calibrator", config)
-        children.start("worker", [*config, "--http-port", str(worker)])
+        processes = stack.enter_context(running(folder, {"worker": [*config, "--http-port", str(worker)]}))
         for name, port in {"calibrator": calibrator, "worker": worker}.items():
             print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
         view, start = stack.enter_context(DemoView(console, records)), time.monotonic()
@@ -69,12 +67,15 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         view.update(stream.progress, "computing the statistics of earlier events")
         snapshot = FileMasking(configuration).snapshot(stream.earlier())
         publish_snapshot(configuration, snapshot.snapshot, styles=snapshot.styles)
+        # A calibrator that finds no version would take a sample of its own.
+        processes |= stack.enter_context(running(folder, {"calibrator": config}))
         while not stream.is_complete():
             stream.turn()
-            children.check()
+            check(folder, processes)
             view.update(stream.progress, stream.phase)
             if stream.quiet_seconds > STALL_SECONDS:
-                raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {children.last_words()}")
+                said = "; ".join(f"{name}: {last_lines(folder, name)}" for name in processes)
+                raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {said}")
         sentences, seconds = sentences_of(calibrator), time.monotonic() - start
     lines = summary_lines(stream.progress, stream.drift, seconds, sentences)
     counts = {"masked": stream.progress.masked, "rejected": stream.progress.rejected}

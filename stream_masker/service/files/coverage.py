@@ -18,7 +18,7 @@ from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, selected, selects
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, causes_text
 from stream_masker.service.files.inputs import FileEvent
 
 MAX_SUPPRESSED: Final = 0.01
@@ -33,7 +33,6 @@ _REVISIONS: Final = {
 }
 
 _TRANSFORM_WORDS: Final = {
-    "pseudonyms": "pseudonymized with a prefix",
     "references": "pseudonymized as a reference",
     "generalize": "generalized",
     "shift": "shifted by days",
@@ -223,8 +222,10 @@ def coverage_report(
     yield f"{causes.total():,} of {len(events):,} events would be rejected{more}"
     yield from (f"warning: {text}" for text in mixed_attributes(plan, documents))
     for attribute, count, codes in zip(plan.attributes, counted.counts.unknown, counted.counts.given, strict=True):
-        if count and attribute.concepts.unknown == "suppress":
+        policy = attribute.concepts.unknown
+        rejected = sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
+        if count and policy == "suppress":
             warning = "warning: " if count > MAX_SUPPRESSED * codes else ""
             yield warning + suppressed_text(attribute.name, count, codes)
-        elif count:
-            yield generalized_text(attribute.name, count, codes)
+        elif count > rejected and policy == "ancestor":
+            yield generalized_text(attribute.name, count - rejected, codes)

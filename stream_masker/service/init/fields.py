@@ -49,10 +49,10 @@ ICD9_TEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """How many of a field's values are concepts of an ontology, in [0, 1].
+    """How many of a field's values are codes of an ontology, in [0, 1].
 
-    share: of whole values; exact: of ids as they stand in the ontology; labels: of labels; prefixed: of values of which
-    only the beginning is a concept. is_icd9: whether they look like codes of ICD-9 that the ontology does not have.
+    share: of whole values; exact: of ids as they stand in the ontology; prefixed: of values of which only the beginning
+    is a code. is_icd9: whether they look like codes of ICD-9 that the ontology does not have.
     """
 
     field: SampledField
@@ -60,13 +60,7 @@ class Coding:
     is_icd9: bool
     share: float
     exact: float
-    labels: float
     prefixed: float
-
-    @property
-    def by_label(self) -> bool:
-        """Whether most concepts are found by their labels."""
-        return self.labels > self.share / 2
 
     @property
     def is_coded(self) -> bool:
@@ -113,8 +107,8 @@ def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Codi
         how = Counter[str]()
         for value, count in tested:
             how[known.find(value).how] += count
-        found = total - how["unknown"] - how["ancestor"] if tested else 0
-        shares = (number / total for number in (found, how["exact"], how["label"], how["ancestor"]))
+        found = how["exact"] + how["normalised"]
+        shares = (number / total for number in (found, how["exact"], how["ancestor"]))
         codings.append(Coding(field, name, _is_icd9(tested, known), *shares))
     return max(codings, key=lambda coding: coding.share)
 

@@ -62,7 +62,7 @@ def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -
         raise ServiceError(_no_codes(reasons, len(records), ontologies))
     person = None if is_fhir else person_id((found[path] for path in reasons), len(records))
     treated = _fhir_fields(codes, found.values()) if is_fhir else envelope.fields(person and person[0].path)
-    attributes = _attributes(codes, reasons, found, joined=is_fhir)
+    attributes = _attributes(codes, joined=is_fhir)
     why = {code.field.path: code.why for code in codes}
     comments = {name: why[attribute["path"]] for name, attribute in attributes.items()}
     comments["noise_key"] = person[1] if person else "" if is_fhir else "no field is a person's id in every event"
@@ -148,50 +148,37 @@ def _separator(column: SampledField, concepts: Mapping[str, ConceptMap]) -> str 
 def _codes(fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> tuple[dict[str, str], list[Coding]]:
     """Return why fields are no attributes, by path, and the codes of those that are.
 
-    A label beside a code belongs to it. Of two paths that may select the same value, the first one with a filter is the
-    attribute.
+    Of two paths that may select the same value, the first one with a filter is the attribute.
     """
     codings = [best_coding(field, concepts) for field in fields]
-    reasons = {coding.field.path: problem for coding in codings if (problem := coding.problem) is not None}
-    coded = [coding for coding in codings if coding.problem is None]
+    problems = {coding.field.path: coding.problem for coding in codings}
     codes: list[Coding] = []
-    for coding in sorted(coded, key=lambda one: (one.by_label, "?" not in one.field.path)):
-        place, path = coding.field.place, compile_path(coding.field.path)
+    for coding in sorted(codings, key=lambda one: "?" not in one.field.path):
+        path = compile_path(coding.field.path)
         clash = next((one.field.path for one in codes if path.may_meet(compile_path(one.field.path))), None)
-        if clash is not None:
-            reasons[place.path] = f"it may select the same value as {clash}"
-        elif coding.by_label and any(one.field.place.parent == place.parent for one in codes):
-            reasons[place.path] = "the label of a code"
-        else:
+        if problems[path.text] is None and clash is not None:
+            problems[path.text] = f"it may select the same value as {clash}"
+        elif problems[path.text] is None:
             codes.append(coding)
-    order = [coding.field.path for coding in codings]
-    return {path: reasons[path] for path in order if path in reasons}, sorted(codes, key=coded.index)
+    beside = {code.field.place.parent for code in codes} - {""}
+    reasons = {}
+    for coding in codings:
+        if (problem := problems[coding.field.path]) is not None:
+            tells = coding.field.place.parent in beside
+            reasons[coding.field.path] = "it stands beside a code and may tell it" if tells else problem
+    return reasons, sorted(codes, key=codings.index)
 
 
-def _attributes(
-    codes: Sequence[Coding], reasons: dict[str, str], fields: Mapping[str, SampledField], *, joined: bool
-) -> Attributes:
-    """Return an attribute for each code, with its label; joined: one for all codes of an ontology, as in FHIR.
-
-    The labels are removed from ``reasons``, and the fields beside a code get another reason.
-    """
-    labels = {fields[path].place.parent: path for path, why in reasons.items() if why == "the label of a code"}
-    for path in reasons:
-        if fields[path].place.parent in {code.field.place.parent for code in codes} - {""}:
-            reasons[path] = "it stands beside a code and may tell it"
-    groups: dict[Any, list[Coding]] = {}
+def _attributes(codes: Sequence[Coding], *, joined: bool) -> Attributes:
+    """Return an attribute for each code; joined: one for all codes of an ontology, as in FHIR."""
+    groups: dict[str, list[Coding]] = {}
     for code in codes:
         groups.setdefault(code.ontology if joined else code.field.path, []).append(code)
     attributes: Attributes = {}
     for own in groups.values():
         path, *others = (code.field.path for code in own)
-        beside = [labels[p] for code in own if (p := code.field.place.parent) and p in labels]
-        label = {"label": f".{fields[beside[0]].place.names[-1]}"} if beside else {}
         also = {"also": others} if others else {}
-        name = _attribute_name(own[0].field, attributes)
-        attributes[name] = {"path": path, **also, **label, "ontology": own[0].ontology}
-        for used in beside:
-            del reasons[used]
+        attributes[_attribute_name(own[0].field, attributes)] = {"path": path, **also, "ontology": own[0].ontology}
     return attributes
 
 

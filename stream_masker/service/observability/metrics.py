@@ -80,12 +80,7 @@ WORKER_METRICS = _declared(
     ("records_rejected_total", Counter, "reason", "Rejected records in committed transactions, by reason."),
     ("records_skipped_total", Counter, "cause", "Offsets of the input that retention deleted before they were read."),
     ("values_emptied_total", Counter, "", "Values that a treatment of `fields` removed because it does not fit them."),
-    (
-        "codes_unknown_total",
-        Counter,
-        "attribute outcome",
-        "Unknown codes by outcome: suppressed, or generalized to the concept that they begin with.",
-    ),
+    ("codes_unknown_total", Counter, "attribute outcome", "Unknown codes: suppressed, or generalized to a known one."),
     ("batch_duration_seconds", Histogram, "", "Time to mask, write and commit a batch, in seconds."),
     ("transactions_total", Counter, "outcome", "Transactions by outcome: committed, aborted or unknown."),
     ("blocks_left_out_total", Counter, "", "Calibration blocks not written: larger than the greatest message."),
@@ -100,105 +95,35 @@ SHARED_METRICS = _declared(
     ("statistics_version", Gauge, "", "Statistics version in use; 0 if there is none."),
     ("statistics_age_seconds", Gauge, "", "Age of the statistics in use since publication, in seconds."),
     ("statistics_refused_total", Counter, "", "Published statistics that the process could not use."),
-    (
-        "messages_refused_total",
-        Counter,
-        "topic cause",
-        "Messages of an internal topic that are not authentic: plain, unknown_key or forged.",
-    ),
+    ("messages_refused_total", Counter, "topic cause", "Messages of an internal topic that are not authentic."),
 )
 
-CALIBRATION_METRICS = _declared(
+CALIBRATOR_METRICS = _declared(
     ("calibrator",),
     ("window_records", Gauge, "", "Records in the calibration window."),
     ("blocks_read_total", Counter, "outcome", "Calibration blocks read, by outcome: merged or refused."),
     ("statistics_published_total", Counter, "source", "Statistics versions published, by source."),
-    (
-        "statistics_withheld_total",
-        Counter,
-        "",
-        "Statistics not published: their risk is too high, or computing failed.",
-    ),
+    ("statistics_withheld_total", Counter, "", "Statistics not published: too high a risk, or computing failed."),
     ("calibration_duration_seconds", Histogram, "", "Time to compute statistics, in seconds."),
-    (
-        "smean",
-        Gauge,
-        "attribute data concept label",
-        "1 for the concept that is the semantic mean (sMean), with its label; left out below publication.min_records.",
-    ),
+    ("smean", Gauge, "attribute data concept label", "1 for sMean; none below publication.min_records."),
     ("svar", Gauge, "attribute data", "Semantic variance (sVar), in [0, 1]."),
     ("sdcov", Gauge, "first second data", "Semantic distance covariance (sdCov), with sdVar as that of equal names."),
     ("sdcor", Gauge, "first second data", "Semantic distance correlation (sdCor), in [0, 1]."),
     ("novel_share", Gauge, "attribute", "Share of the window's values that no earlier window held, in [0, 1]."),
-)
-
-DRIFT_METRICS = _declared(
-    ("calibrator",),
-    (
-        "drift",
-        Gauge,
-        "attribute figure against",
-        "A figure of the drift from another version, or of masks from what was expected of them.",
-    ),
+    ("drift", Gauge, "attribute figure against", "A figure of drift, or of masks against the expected ones."),
     ("drift_limit", Gauge, "attribute figure against", "The value beyond which a figure of drift is not by chance."),
     ("drift_verdict", Gauge, "against", "The verdict on all figures of `drift`: 0 none, 1 watch, 2 act."),
-    (
-        "drift_moved",
-        Gauge,
-        "attribute level concept label",
-        "By how much the share of a block or code differs from the baseline, of those that differ most; shares below "
-        "publication.min_records count as 0.",
-    ),
-)
-
-UTILITY_METRICS = _declared(
-    ("calibrator",),
+    ("drift_moved", Gauge, "attribute level concept label", "Change of share since the baseline; few records count 0."),
     ("rmse", Gauge, "attribute kind", "Root mean square semantic distance between original and masked values."),
     ("unchanged_share", Gauge, "attribute", "Share of the window's values that masking did not change."),
-    ("utility_mean", Gauge, "attribute", "Semantic distance between the original and the masked sMean, in [0, 1]."),
-    (
-        "utility_variance",
-        Gauge,
-        "attribute",
-        "Absolute difference between the masked sVar and what masking is to make of it: (1 + alpha) sVar with noise, "
-        "otherwise sVar.",
-    ),
-    ("utility_correlation", Gauge, "first second", "Absolute difference between the masked and the original sdCor."),
-)
-
-RISK_METRICS = _declared(
-    ("calibrator",),
     ("risk_prior", Gauge, "attribute", "Chance of the best guess of a value without its mask, in [0, 1]."),
-    (
-        "risk_vulnerability",
-        Gauge,
-        "attribute given",
-        "Chance of the best guess of a value, given its own mask or all masks of its record, in [0, 1].",
-    ),
-    (
-        "risk_certainty",
-        Gauge,
-        "attribute given",
-        "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
-        "given all masks only where the mechanism promises something about every record.",
-    ),
-    (
-        "risk_certain_share",
-        Gauge,
-        "attribute given",
-        "Share of values that are guessed with a probability above 0.9, given their own mask or all masks.",
-    ),
+    ("risk_vulnerability", Gauge, "attribute given", "Chance of the best guess, given one or all masks, in [0, 1]."),
+    ("risk_certainty", Gauge, "attribute given", "Greatest probability of a value; given all masks if promised."),
+    ("risk_certain_share", Gauge, "attribute given", "Share of values guessed with a probability above 0.9."),
     ("risk_limits_crossed", Gauge, "", "Number of limits of the section risk that the last version crosses."),
 )
 
-METRIC_DEFINITIONS = (
-    *WORKER_METRICS,
-    *SHARED_METRICS,
-    *CALIBRATION_METRICS,
-    *DRIFT_METRICS,
-    *UTILITY_METRICS,
-    *RISK_METRICS,
-)
+METRIC_DEFINITIONS = (*WORKER_METRICS, *SHARED_METRICS, *CALIBRATOR_METRICS)
 """What the service records with ``Metrics``."""
 
 PROCESS_METRICS = _declared(

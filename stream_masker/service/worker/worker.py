@@ -192,11 +192,13 @@ class Session:
         self._batch = batch
         results = self._mask(batch) if batch.groups and parts.liveness.beat() else {}
         self._settle()
-        group = source.group() if results and parts.liveness.running() else None
-        if group is not None and not batch.revoked:
-            self._pending = _Pending(self._transactions.write(results, group), batch.next_offsets(), start)
-        elif results or batch.revoked:
+        if not parts.liveness.running() or not (results or batch.revoked):
+            return
+        group = None if batch.revoked else source.group()
+        if group is None:
             source.give_back(batch)
+        else:
+            self._pending = _Pending(self._transactions.write(results, group), batch.next_offsets(), start)
 
     def _mask(self, batch: Batch) -> dict[int, Result]:
         """Mask a batch. If the format of the records is not available, the batch is read again after a while."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.flooding import LEAVES, TREE
-from support.rare_pairs import RarePairs, attack_rare_pairs, rows_of_one_person
+from support.rare_pairs import RarePairs, attack_rare_pairs
 
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.errors import ParameterError
@@ -45,11 +45,6 @@ def test_a_pair_of_one_patient_is_not_written_where_two_are_needed():
     found = attacked(2, *window())
     assert found.named == found.named_before
     assert found.proven == 0.0
-
-
-def test_rows_of_one_person_are_found_by_value():
-    found = rows_of_one_person(np.array([5, 7, 5, 9, 7]), np.array([1, 2, 1, 3, 4]))
-    assert found.tolist() == [True, False, True, True, False]
 
 
 def test_units_are_counted_by_the_keys_of_records():

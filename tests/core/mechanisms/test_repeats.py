@@ -29,9 +29,7 @@ RNG = np.random.default_rng(8)
 METHODS = {
     "ceil": ("semantic_noise", {"preset": "paper", "alpha": 1.0}),
     "calibrated": ("semantic_noise", {"rounding": "calibrated"}),
-    "laplace": ("semantic_noise", {"distribution": "laplace", "rounding": "calibrated"}),
     "exponential": ("exponential", {"epsilon": 4.0}),
-    "naive distortion": ("naive_distortion", {}),
 }
 
 

@@ -60,6 +60,11 @@ def calibrated(batch, tau=TAU, **parameters):
     return made.with_statistics(made.compute(counts, version=1), counts)
 
 
+@pytest.fixture(scope="module")
+def lists():
+    return calibrated(listed())
+
+
 def masked(made, batch, repeat=0):
     return made.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % repeat, "t", 0, np.arange(batch.size)))
 
@@ -97,19 +102,10 @@ def test_the_real_pairs():
         assert surest <= CERTAINTY
 
 
-@pytest.mark.exhaustive
-def test_the_real_pairs_without_a_promise_tell_more_at_the_same_distance():
-    tau, batch = icd9cm().taxonomy(), as_batch(real_pairs()[:, :20_000])
-    promised, free = calibrated(batch, tau), calibrated(batch, tau, certainty=1.0)
-    assert free.promise is None
-    assert told(promised, 0)[1] <= CERTAINTY < 0.8 < told(free, 0)[1]
-    assert rmse_ratios(masked(free, batch)) == pytest.approx([1.0, 1.0], abs=0.02)
-
-
-@pytest.mark.parametrize("alpha", [0.3, 1.0])
-def test_pairs_keep_their_law_and_move_by_alpha(alpha):
+def test_pairs_keep_their_law_and_move_by_alpha():
     batch = as_batch(related())
-    made = calibrated(batch, alpha=alpha, certainty=1.0)
+    made = calibrated(batch, alpha=0.3, certainty=1.0)
+    assert made.promise is None
     found = [masked(made, batch, k) for k in range(10)]
     assert rmse_ratios(found[0]) == pytest.approx([1.0, 1.0], abs=0.02)
     after = [correlations(made, Batch(batch.size, each.columns))[0, 1] for each in found]
@@ -117,32 +113,6 @@ def test_pairs_keep_their_law_and_move_by_alpha(alpha):
     for j in (0, 1):
         shares = np.mean([np.bincount(each.columns[j].codes, minlength=60) for each in found], axis=0) / batch.size
         np.testing.assert_allclose(shares, np.bincount(batch.columns[j].codes, minlength=60) / batch.size, atol=0.005)
-
-
-@pytest.mark.parametrize(("size", "missing", "seed"), [(40, 0.4, 0), (150, 0.4, 1), (3000, 0.4, 2), (3000, 0.97, 3)])
-def test_no_group_of_records_by_what_is_present_tells_more_than_promised(size, missing, seed):
-    """The attacker counts how often each code led to each mask, among records that have, or lack, the second code."""
-    rng = np.random.default_rng(seed)
-    a, b = related(seed, size)
-    informative = np.where(a < 3, missing, missing / 2)
-    b = np.where(rng.random(size) < informative, -1, b).astype(np.int32)
-    batch = as_batch(np.array([a, b]))
-    made, repeats = calibrated(batch), 400
-    seen = Counter(), Counter()
-    for k in range(repeats):
-        masks = [each.codes.tolist() for each in masked(made, batch, k).columns]
-        assert [code < 0 for code in masks[1]] == (b < 0).tolist()
-        for counted, codes in zip(seen, (a, b), strict=True):
-            counted.update(zip(*masks, codes.tolist(), strict=True))
-    for counted, codes in zip(seen, (a, b), strict=True):
-        priors = {lacks: Counter(codes[(b < 0) == lacks].tolist()) for lacks in (False, True)}
-        totals = Counter()
-        for (first, second, _), count in counted.items():
-            totals[first, second] += count
-        for (first, second, code), count in counted.items():
-            prior = priors[second < 0]
-            limit, total = max(CERTAINTY, prior[code] / sum(prior.values())), totals[first, second]
-            assert count / total <= limit + 3.0 / np.sqrt(total) + 1.0 / total
 
 
 def test_a_pattern_of_few_patients_is_masked_independently_of_its_codes():
@@ -210,10 +180,9 @@ def test_a_sensitive_group_is_hidden_at_its_limit():
     assert surest[1] <= max(0.2, prior) * (1 + 1e-6) < surest[0]
 
 
-@pytest.mark.parametrize("alpha", [0.3, 1.0])
-def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise(alpha):
+def test_elements_of_arrays_keep_their_law_with_the_root_and_the_promise():
     batch = listed()
-    made = calibrated(batch, alpha=alpha)
+    made = calibrated(batch)
     after = [masked(made, batch, k) for k in range(5)]
     found = np.mean([correlations(made, Batch(batch.size, each.columns))[0, 1] for each in after])
     assert found == pytest.approx(made.statistics.correlation[0, 1], abs=0.03)
@@ -304,8 +273,6 @@ def test_wrong_contexts_are_refused():
     with pytest.raises(ParameterError, match="is masked"):
         SemanticTransport({"sex": TAU}, context=SEX, seed=SEED)
     made = with_context(people(1000))
-    with pytest.raises(ParameterError, match="no record has the context 'sex'"):
-        made.learn_many([{"x": "c9", "gender": "F"}] * 2)
     bare = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
     with pytest.raises(ParameterError, match="no context"):
         made.mask_batch(bare, FieldKeys(SEED, [b"1", b"2"]))
@@ -337,8 +304,7 @@ def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(monkeypatch
     assert told(made, 0)[1] <= CERTAINTY
 
 
-@pytest.mark.parametrize("j", [0, 1])
-@pytest.mark.parametrize("make", [lambda: as_batch(related()), listed])
+@pytest.mark.parametrize(("make", "j"), [(lambda: as_batch(related()), 0), (listed, 1)])
 def test_the_channel_is_what_masking_does(make, j):
     batch = make()
     made, chosen = calibrated(batch), batch.columns[j].codes
@@ -379,15 +345,12 @@ def test_a_restored_model_masks_alike(make):
 
 
 @pytest.mark.parametrize("damage", ["law", "phi", "kernels", "eta", "moved", "given", "attributes"])
-@pytest.mark.parametrize("value", [None, [], "AAAA", [[1]]])
-def test_a_damaged_model_is_rejected(damage, value):
-    made = calibrated(listed())
-    snapshot = json.loads(json.dumps(made.snapshot()))
-    if damage == "given" and value == []:
-        pytest.skip("records whose other attributes have maps of their own")
-    snapshot["statistics"]["model"]["strata"][0][-1][0][damage] = value
-    with pytest.raises(StatisticsError):
-        made.restore(snapshot)
+def test_a_damaged_model_is_rejected(lists, damage):
+    for value in (None, "AAAA", [[1]]):
+        snapshot = json.loads(json.dumps(lists.snapshot()))
+        snapshot["statistics"]["model"]["strata"][0][-1][0][damage] = value
+        with pytest.raises(StatisticsError):
+            lists.restore(snapshot)
 
 
 def test_lists_are_refused_where_pairs_of_scalars_were_calibrated():
@@ -408,8 +371,6 @@ def test_windows_that_cannot_be_masked_are_rejected():
     [
         ({"alpha": 0.001}, "alpha"),
         ({"alpha": {"y": 1.0}}, "alpha"),
-        ({"certainty": 0.0}, "certainty"),
-        ({"least": 0}, "least"),
         ({"sensitive": {"hiv": 0.3}}, "no attribute's ontology holds"),
         ({"sensitive": {"mine": 0.3}}, "give its limit and its roots"),
         ({"sensitive": ["hiv"]}, "give a limit"),

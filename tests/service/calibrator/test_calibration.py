@@ -47,7 +47,7 @@ def test_a_block_is_merged_once(bench: CalibrationBench) -> None:
 
 def test_every_attribute_pair_and_side_is_shown(bench: CalibrationBench) -> None:
     bench.deliver(0, block(0))
-    bench.advance(0.0)
+    bench.advance(0.0, risk=True)
     for data in ("original", "masked"):
         assert bench.metric("svar", attribute="one", data=data) is not None
         assert bench.metric("sdcor", first="one", second="two", data=data) is not None
@@ -120,7 +120,7 @@ def test_a_window_that_cannot_be_computed_is_left_out(
     assert bench.metric("statistics_withheld_total") == 1
     for offset in (1, 2):
         bench.deliver(offset, block(10 * offset))
-    bench.advance(100.0)
+    bench.advance(100.0, risk=True)
     assert [m.version for m in bench.messages] == [1]
     assert not bench.calibration.crossed
 
@@ -146,7 +146,7 @@ def test_a_window_that_is_due_goes_before_the_risk_of_the_version_before_it(benc
         task()
         assert len(bench.messages) == number + 1
     assert bench.metric("risk_vulnerability", attribute="one", given="value") is None
-    bench.advance(1e12)
+    bench.advance(1e12, risk=True)
     assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
 
 
@@ -180,7 +180,7 @@ def test_a_version_beyond_a_limit_is_published_and_reported(
     bench = new_bench(risk={"max_vulnerability": 0.01})
     bench.deliver(0, block(0))
     with caplog.at_level(logging.INFO):
-        bench.advance(0.0)
+        bench.advance(0.0, risk=True)
     assert [m.version for m in bench.messages] == [1]
     assert "published nevertheless" in caplog.text
     assert "statistics version 1: Nothing is promised about single records" in caplog.text

@@ -16,7 +16,7 @@ from rich.console import Console
 from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.demo.processes import ChildProcesses
+from stream_masker.service.demo.processes import check, running
 from stream_masker.service.demo.run import demo_configuration, free_ports
 from stream_masker.service.demo.view import Progress, event_table, summary_lines
 
@@ -41,11 +41,10 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
 
 
 def test_a_stopped_child_is_reported_with_its_log(tmp_path):
-    with ChildProcesses(tmp_path) as children:
-        children.start("worker", ["--config", str(tmp_path / "none.yaml")])
-        children.running["worker"].wait(60)
+    with running(tmp_path, {"worker": ["--config", str(tmp_path / "none.yaml")]}) as processes:
+        processes["worker"].wait(60)
         with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*none\.yaml"):
-            children.check()
+            check(tmp_path, processes)
 
 
 def test_children_import_this_package(tmp_path, monkeypatch):
@@ -53,16 +52,15 @@ def test_children_import_this_package(tmp_path, monkeypatch):
     (tmp_path / "stream_masker" / "__init__.py").write_text("raise SystemExit('another one')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with ChildProcesses(tmp_path) as children:
-        children.start("ontology", ["--help"])
-        assert children.running["ontology"].wait(60) == 0
+    with running(tmp_path, {"ontology": ["--help"]}) as processes:
+        assert processes["ontology"].wait(60) == 0
     assert "Usage" in (tmp_path / "ontology.log").read_text()
 
 
 STARTED = """
 import sys, time
 from pathlib import Path
-from stream_masker.service.demo.processes import ChildProcesses
+from stream_masker.service.demo.processes import check, running
 with ChildProcesses(Path(sys.argv[1])) as children:
     children.start("calibrator", ["--config", sys.argv[2]])
     time.sleep(600)

@@ -70,12 +70,14 @@ def test_files_are_recognised_whatever_their_name_and_compression(tmp_path, case
     [
         (b"PK\x03\x04....", "is no file of events that can be read: use JSON, JSON lines, CSV, Parquet or HL7 v2"),
         (b"<Bundle/>", "is no file of events that can be read"),
+        (b"Obj\x01\x04\x14avro.codec", "is no file of events that can be read"),
+        ('{"a": 1}\n'.encode("utf-16"), "is in UTF-16, which only tables may be"),
         (b"no event\nnor this\n", "is no file of events that can be read"),
         (gzip.compress(LINES)[:-10], "not a complete gzip file"),
         (orjson.dumps(EVENTS)[:-3], "is not one complete JSON document"),
         (b"", None),
     ],
-    ids=["zip", "xml", "text", "torn gzip", "torn array", "nothing"],
+    ids=["zip", "xml", "avro", "utf-16", "text", "torn gzip", "torn array", "nothing"],
 )
 def test_other_and_incomplete_files_are_refused(tmp_path, content, message):
     if message is None:
@@ -164,11 +166,3 @@ def test_a_message_key_is_read_at_its_path(event, key):
     assert key_getter(compile_path("a[0].b"))(event) == key
     with pytest.raises(ConfigurationError, match="selects several values"):
         key_getter(compile_path("a[*].b"))
-
-
-def test_the_share_that_is_read_reaches_1(tmp_path):
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * 20_000))
-    with open_events(str(tmp_path / "a.csv.gz"), ProduceSection()) as source:
-        assert source.file.share_read <= 1
-        assert len(list(source.events)) == 20_000
-        assert source.file.share_read == 1

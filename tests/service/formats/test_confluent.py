@@ -17,7 +17,6 @@ from confluent_kafka.schema_registry import (
     SchemaReference,
     SchemaRegistryClient,
 )
-from confluent_kafka.serialization import SerializationContext
 from schema_registry import (
     AVRO_EVENT,
     JSON_EVENT,
@@ -81,28 +80,11 @@ def test_a_record_is_decoded_and_written_with_the_schema_that_it_came_with(writt
     assert decoded(written.format, masked)[0] == {**found, "first": "C22"}
 
 
-@pytest.mark.parametrize("schema", ["string", {"type": "string"}], ids=str)
-def test_a_key_of_a_primitive_type_is_decoded_and_written(schema):
+def test_a_key_of_a_primitive_type_is_decoded_and_written():
     client = mock_client()
-    (key,) = avro_values(client, "in", schema, ["p7"], "key")
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True)
-    document, encode = wire.decode_key(key)
+    (key,) = avro_values(client, "in", {"type": "string"}, ["p7"], "key")
+    document, encode = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True).decode_key(key)
     assert (document, encode(document)) == ("p7", key)
-    number = register(client, "other-key", schema)
-    assert wire.decode_key(b"\x00" + number.to_bytes(4, "big") + key[5:])[1]("p8")[-2:] == b"p8"
-
-
-def test_the_clients_own_deserializer_reads_what_is_written(written):
-    from confluent_kafka.schema_registry.avro import AvroDeserializer
-    from confluent_kafka.schema_registry.json_schema import JSONDeserializer
-
-    document, encode = decoded(written.format, written.value)
-    read = (
-        JSONDeserializer(None, schema_registry_client=written.client)
-        if written.value[5:6] == b"{"
-        else AvroDeserializer(written.client)
-    )
-    assert read(encode(document), SerializationContext("in", "value"))["first"] == "C00"
 
 
 def test_a_masked_record_that_does_not_fit_is_rejected(written):
@@ -145,18 +127,6 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
         for _ in range(3):
             wire.decode(value)[1](wire.decode(value)[0])
         assert len(server.requests) == 3
-
-
-def test_a_schema_that_the_registry_knows_after_a_pause_rejects_nothing():
-    written = []
-    with registry_server() as server:
-        client = SchemaRegistryClient({"url": server.url})
-
-        def register_late(_: float) -> None:
-            written.extend(avro_values(server.client, "in", AVRO_EVENT, [EVENT]))
-
-        SchemaLookup(client, server.url, sleep=register_late).look_up([1])
-        assert ConfluentFormat(SchemaLookup(client, server.url)).decode(*written)[0]["first"] == "C00"
 
 
 def test_the_unknown_schemas_of_a_batch_share_one_pause():
@@ -261,11 +231,10 @@ def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():
     assert rejection(encode, deep) == ("too_deep", None)
 
 
-@pytest.mark.parametrize("levels", [1_500, 100_000])
-def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected(levels):
+def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected():
     below = {"name": "below", "type": ["null", "Tree"]}
     client = mock_client()
     schema = {"type": "record", "name": "Tree", "fields": [{"name": "text", "type": "string"}, below]}
     (value,) = avro_values(client, "in", schema, [{"text": "", "below": None}])
-    deep = value[:5] + b"\x00\x02" * levels + b"\x00\x00"
+    deep = value[:5] + b"\x00\x02" * 100_000 + b"\x00\x00"
     assert rejection(ConfluentFormat(SchemaLookup(client, "mock://")).decode, deep) == ("too_deep", None)

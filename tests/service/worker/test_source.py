@@ -53,13 +53,6 @@ def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_c
     assert source.lag() == {0: 10, 1: 12, 2: 4}
 
 
-def test_a_partition_without_a_committed_offset_is_read_from_its_end_if_so_configured(client: FakeClient) -> None:
-    source = source_of(client, from_end=True)
-    client.committed_offsets, client.watermarks = {0: 10}, {0: (0, 20), 1: (5, 9)}
-    client.assign(0, 1)
-    assert (client.starts, source.take_skipped()) == ({0: 10, 1: 9}, 0)
-
-
 def test_reading_goes_on_from_the_first_retained_offset_and_what_was_deleted_is_counted(
     client: FakeClient, source: Source
 ) -> None:
@@ -74,44 +67,11 @@ def test_reading_goes_on_from_the_first_retained_offset_and_what_was_deleted_is_
     assert (client.seeks, source.take_skipped()) == ([(0, 7)], 5)
 
 
-def test_every_partition_is_read_again_from_its_committed_offset(client: FakeClient, source: Source) -> None:
-    client.committed_offsets, client.watermarks = {0: 3}, {0: (0, 9), 1: (2, 9)}
-    client.assign(0, 1)
-    deliver(client, 0, 3, 4)
-    deliver(client, 1, 2)
-    assert read(source) == {0: [3, 4], 1: [2]}
-    source.roll_back()
-    assert sorted(client.seeks) == [(0, 3), (1, 2)]
-
-
-def test_revoked_partitions_are_forgotten_and_a_batch_is_given_back(client: FakeClient) -> None:
-    forgotten: list[set[object]] = []
-    source = source_of(client, forget=lambda partitions: forgotten.append(set(partitions)))
-    client.assign(0, 1)
-    deliver(client, 0, 0, 1)
-    deliver(client, 1, 5)
-    batch = source.read(lambda: False)
-    client.revoke(1)
-    batch.revoke(forgotten[0])
-    assert (batch.revoked, offsets_of(batch), source.assigned) == (True, {0: [0, 1]}, {0})
-    source.give_back(batch)
-    assert (client.seeks, forgotten) == ([(0, 0)], [{1}, {0}])
-
-
 def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeClient, source: Source) -> None:
     client.assign(0)
     deliver(client, 0, 0)
     deliver(client, 1, 0)
     assert read(source) == {0: [0]}
-
-
-def test_a_commit_is_settled_before_partitions_are_revoked_or_lost(client: FakeClient) -> None:
-    settled: list[frozenset[object]] = []
-    source = source_of(client, before_revoke=lambda: settled.append(source.assigned))
-    client.assign(0, 1)
-    client.revoke(0)
-    client.lose(1)
-    assert settled == [{0, 1}, {1}]
 
 
 def test_only_the_member_that_the_partitions_were_assigned_to_may_commit(client: FakeClient, source: Source) -> None:
@@ -154,16 +114,6 @@ def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_
     assert read(source) == {}
     client.assign(0)
     assert client.paused == set()
-
-
-def test_partitions_without_a_place_wait(client: FakeClient) -> None:
-    source = source_of(client, places=1)
-    client.assign(0, 1)
-    source.poll()
-    assert read(source) == {}
-    assert (client.paused, source.waiting) == ({1}, {1})
-    client.revoke(1)
-    assert source.waiting == set()
 
 
 def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
@@ -224,12 +174,3 @@ def test_a_batch_grows_to_its_limits_while_records_wait(client: FakeClient) -> N
     begun = client.now
     assert read(source) == {}
     assert client.now - begun == pytest.approx(IDLE_SECONDS, abs=0.06)
-
-
-def test_a_partition_that_is_revoked_while_a_batch_is_read_leaves_it(client: FakeClient) -> None:
-    source = reading(client)
-    client.assign(1)
-    deliver(client, 1, 0, 1)
-    client.events.append(lambda: client.revoke(1))
-    deliver(client, 0, 0)
-    assert read(source, committing=True) == {0: [0]}

@@ -27,13 +27,7 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.kernels import (
-    EVERY,
-    Situations,
-    add_transitions,
-    fill_situations,
-    pair_likelihoods,
-)
+from stream_masker.core.kernels import EQUAL, EVERY, Situations, pair_likelihoods
 from stream_masker.core.random import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.law import Channel, OutputClasses
@@ -44,14 +38,17 @@ SCALE_NODES = 40
 MAX_SCALE = 6.0
 """√W of Laplace noise beyond which it is neglected: e^−36."""
 
-MAX_CORRELATION = 1.0 - 1e-6
+MAX_CORRELATION = 0.9999
 """The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""
 
-NODES = 16
-"""Nodes of the quadrature in each step."""
+STEPS = 16
+"""The steps of the quadrature in each cell."""
 
 REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""
+
+AT_ONCE = 1024
+"""The number of situations of which all classes are seen at once."""
 
 LEAST_CELLS = 24
 """The least number of cells of distances, about."""
@@ -119,57 +116,33 @@ class NoiseLaw:
         return math.sqrt(2.0) / self.deviation
 
 
-@dataclass(frozen=True, slots=True)
-class NoisePair:
-    """The law of two noises: their own laws, their correlation, and whether one √W scales both."""
+def noise_cells(
+    laws: tuple[NoiseLaw, NoiseLaw], correlation: float, u: Float64Array, v: Float64Array, *, shared: bool
+) -> Float64Cube:
+    """Return (2, k, l): P(u_i < |x| ≤ u_i+1, v_j < |y| ≤ v_j+1) of two noises x > 0 and y.
 
-    first: NoiseLaw
-    second: NoiseLaw
-    correlation: float
-    shared: bool
+    Given x the noise y is normal, so x alone is integrated, by the midpoint rule. First index: 0 for equal signs of
+    both, 1 for opposite ones.
 
-    def cells(self, u: Float64Array, v: Float64Array) -> Float64Cube:
-        """Return (2, k, l) float64: P(u_i < |x| ≤ u_i+1, v_j < |y| ≤ v_j+1) of the noises x > 0 and y.
-
-        ``u``, ``v``: (k,) and (l,) ascending distances from 0 on, after which infinity follows. First index: 0 for
-        equal signs, 1 for opposite ones.
-        """
-        if self.correlation == 0.0 and not (self.shared and self.first.distribution.scaled):
-            half = 0.25 * np.outer(self.first.masses(u), self.second.masses(v))
-            return np.stack([half, half])
-        result = np.zeros((2, u.size, v.size))
-        for scale, weight in self.first.distribution.quadrature():
-            result += weight * self._normal_cells(u, v, scale)
-        return result
-
-    def _normal_cells(self, u: Float64Array, v: Float64Array, scale: float) -> Float64Cube:
-        """Return the cells if √W is ``scale``.
-
-        Given the first noise, the second one is normal. The first one is integrated by Gauss and Legendre, in steps
-        that are short against the deviation of the second.
-        """
-        rho = min(max(self.correlation, -MAX_CORRELATION), MAX_CORRELATION)
-        first, second = scale * self.first.deviation, scale * self.second.deviation
-        x, mass, level = _nodes(u / first, min(max(2.0 * math.sqrt(1.0 - rho**2) / max(abs(rho), 0.1), 0.002), 1.0))
-        spread, bounds = math.sqrt(1.0 - rho**2) * second, np.append(v, np.inf)
-        cells = np.zeros((2, u.size, v.size))
-        for opposite in (0, 1):
-            centre = ((-rho if opposite else rho) * second * x)[:, None]
-            np.add.at(cells[opposite], level, mass[:, None] * np.diff(_normal_below((bounds - centre) / spread)))
-        return cells
-
-
-def _nodes(u: Float64Array, step: float) -> tuple[Float64Array, Float64Array, Int64Array]:
-    """Return nodes of a standard normal variate, (n,), the mass of each, and the level of u that it is above."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    bounds = np.minimum(np.append(u, np.inf), REACH)
-    pieces = np.ceil(np.diff(bounds) / step).astype(np.int64)
-    level = np.repeat(np.arange(u.size), pieces)
-    width = (np.diff(bounds) / np.maximum(pieces, 1))[level]
-    low = bounds[level] + width * (np.arange(level.size) - np.repeat(np.cumsum(pieces) - pieces, pieces))
-    x = low[:, None] + width[:, None] * (0.5 * (nodes + 1.0))
-    mass = width[:, None] * (0.5 * weights) * np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
-    return x.ravel(), mass.ravel(), np.repeat(level, NODES)
+    * ``laws``: of both noises. ``shared``: whether one √W scales both; otherwise they are independent.
+    * ``u``, ``v``: (k,) and (l,) ascending distances from 0 on, after which infinity follows.
+    """
+    if not shared:
+        half = 0.25 * np.outer(laws[0].masses(u), laws[1].masses(v))
+        return np.stack([half, half])
+    rho = min(max(correlation, -MAX_CORRELATION), MAX_CORRELATION)
+    cells, bounds = np.zeros((2, u.size, v.size)), np.append(v, np.inf)
+    for scale, weight in laws[0].distribution.quadrature():
+        first, second = scale * laws[0].deviation, scale * laws[1].deviation
+        width = np.maximum(np.minimum(np.append(u[1:], np.inf), REACH * first) - u, 0.0)[:, None] / STEPS
+        x = (u[:, None] + width * (np.arange(STEPS) + 0.5)) / first
+        density = np.exp(-0.5 * x**2)
+        exact = 0.5 * NoiseLaw(first, Distribution.NORMAL).masses(u)
+        mass = density * ratio(exact, density.sum(axis=1))[:, None]
+        for k, sign in enumerate((1.0, -1.0)):
+            centred = (bounds - (sign * rho * second) * x[:, :, None]) / (second * math.sqrt(1.0 - rho**2))
+            cells[k] += weight * np.einsum("ui,uiv->uv", mass, np.diff(_normal_below(centred)))
+    return cells
 
 
 def _normal_below(z: Float64Array) -> Float64Array:
@@ -196,16 +169,16 @@ class References:
         return cls(values, np.full(values.size, reference, np.int32), np.ones(values.size))
 
     @classmethod
-    def paired(cls, values: Int32Array, counts: Counts, j: int, partner: int, size: int) -> References:
-        """Return the situations of values whose reference is the value of the paired attribute.
+    def paired(cls, values: Int32Array, counts: Counts, j: int, size: int) -> References:
+        """Return the situations of values of attribute j whose reference is the value of the other one.
 
         A value that the window does not have gets the partners of all other values.
 
         * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
         """
-        pair, column = counts.pairs[min(j, partner), max(j, partner)], counts.values[partner]
+        pair, column = counts.pairs[0, 1], counts.values[1 - j]
         first, second = np.divmod(pair.keys, size)
-        own, other = (first, second) if j < partner else (second, first)
+        own, other = (first, second) if j == 0 else (second, first)
         asked = np.isin(own, values)
         rows = np.zeros(size, np.int64)
         rows[counts.values[j].keys] = counts.values[j].counts
@@ -238,7 +211,15 @@ class MaskRule:
         chances = self._chances(situations)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
         rows, targets = np.zeros((values.size, some.size)), np.searchsorted(values, given.values)
-        add_transitions(situations, chances, given.shares, targets, some, rows)
+        for start in range(0, given.values.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            level, side = _seen(situations, part, some)
+            factors = _factors(situations, part, chances, given.shares)
+            found = factors[np.arange(len(level))[:, None], side, level] * situations.totals[some]
+            own = np.searchsorted(some, situations.classes[part])
+            found[np.arange(len(level)), own] += given.shares[part] * chances[part, :, 0].sum(axis=1)
+            firsts = np.flatnonzero(np.diff(targets[part], prepend=-1))
+            rows[targets[part][firsts]] += np.add.reduceat(found, firsts, axis=0)
         return Channel(values, rows, classes)
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
@@ -264,10 +245,25 @@ class MaskRule:
             none,
             np.zeros(shape),
         )
-        fill_situations(situations, some, self.replacer.weak)
+        for start in range(0, values.size, AT_ONCE):
+            self._weigh(situations, slice(start, start + AT_ONCE), some)
         stays = self.replacer.candidates.weights[values] > 0
         high, low, up = self._choices(grid, situations.weights > 0.0, stays[:, None, None])
         return situations._replace(high=high, low=low, up=up)
+
+    def _weigh(self, given: Situations, part: slice, some: Int64Array) -> None:
+        """Fill ``weights`` and ``sides`` of some situations; ``some``: the classes that have candidates."""
+        level, side = _seen(given, part, some)
+        place = (np.arange(len(level))[:, None] * 3 + side) * given.grid.size + level
+        weights = np.broadcast_to(given.totals[some], place.shape).ravel()
+        sums = np.bincount(place.ravel(), weights, len(level) * 3 * given.grid.size).reshape(len(level), 3, -1)
+        sums[:, :, 0] = 0.0
+        equal = (sums[:, :2] <= 0.0) & self.replacer.weak
+        found = np.where(equal, sums[:, 2:], sums[:, :2])
+        free = (given.references[part, None] < 0) | ~found.any(axis=2)
+        given.weights[part] = np.where(free[:, :, None], sums.sum(axis=1, keepdims=True), found)
+        given.sides[part, :, 1:] = np.where(equal, EQUAL, np.arange(2)[:, None])[:, :, 1:]
+        given.sides[part][free] = EVERY
 
     def grid(self, levels: Levels) -> tuple[Float64Array, Int32Array]:
         """Return ascending distances from 0 on, with those of some levels, and the index of each level among them.
@@ -304,6 +300,26 @@ class MaskRule:
         return chances[:, :, :-1]
 
 
+def _seen(given: Situations, part: slice, some: Int64Array) -> tuple[Int32Array, Int64Array]:
+    """Return (s, n) each: the distance and the side of n classes in s situations."""
+    values, references = given.values[part], given.references[part]
+    beside = np.where(references >= 0, references, values)
+    level, own = given.rows[np.ix_(beside, some)], given.rows[beside, given.classes[part]][:, None]
+    side = np.where(level == own, EQUAL, (level > own).astype(np.int64))
+    return given.compact[given.rows[np.ix_(values, some)]], side
+
+
+def _factors(given: Situations, part: slice, chances: Float64Cube, shares: Float64Array) -> Float64Cube:
+    """Return (s, 3, L) by which the weight of a class at a side and distance gives its probability.
+
+    ``chances``: (S, 2, L) the probability of each sign and distance. ``shares``: (S,) of each situation.
+    """
+    each = ratio(shares[part, None, None] * chances[part], given.weights[part])
+    sides = given.sides[part]
+    fits = ((sides == side) | (sides == EVERY) for side in range(3))
+    return np.stack([(each * fit).sum(axis=1) for fit in fits], axis=1)
+
+
 def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
     """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
 
@@ -329,7 +345,7 @@ class PairMasks:
 
     * ``rules``: of both attributes. ``situations``: of both.
     * ``indices``: (t,) int64 each, the situations of both values.
-    * ``cells``: the law of both noises (``NoisePair.cells``), which are taken as independent within a cell.
+    * ``cells``: the law of both noises (``noise_cells``), which are taken as independent within a cell.
     """
 
     rules: tuple[MaskRule, MaskRule]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,9 +42,6 @@ A smaller one means that the attribute depends linearly on those before it.
 
 ONE = np.ones(1)
 
-KEPT_FACTORS = 64
-"""How many combinations of present attributes have their triangular factor kept."""
-
 
 @dataclass(frozen=True)
 class NoiseSampler:
@@ -60,7 +57,6 @@ class NoiseSampler:
     alpha: Float64Array
     correlated: bool
     distribution: Distribution
-    _factors: dict[tuple[int, ...], Float64Array] = field(default_factory=dict, compare=False, repr=False)
 
     def draw(self, keys: Keys, batch: Batch, words: Sequence[UInt64Array]) -> list[Float64Array]:
         """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless.
@@ -75,7 +71,7 @@ class NoiseSampler:
         has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
         for rows, pattern in presence_patterns(has_value):
             present = [scalars[i] for i in pattern]
-            lower = self._factor((*present, *arrays))
+            lower = triangular_factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
             drawn = [variates[j][rows] for j in present]
             for i, j in enumerate(present):
                 result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
@@ -87,15 +83,6 @@ class NoiseSampler:
             result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
         scales = self._scales(keys, batch)
         return [scales[j] * np.sqrt(self.alpha[j]) * noise for j, noise in enumerate(result)]
-
-    def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
-        """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
-        factor = self._factors.get(attributes)
-        if factor is None:
-            factor = triangular_factor(self.sigma[np.ix_(attributes, attributes)])
-            if len(self._factors) < KEPT_FACTORS:
-                self._factors[attributes] = factor
-        return factor
 
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column; 1 for normal noise. Records of one key share it if ``correlated``."""
@@ -195,17 +182,16 @@ class NoiseModel:
             scale = np.sqrt(np.diag(before))
             if not (np.abs(after - before) <= TOLERANCE * np.outer(scale, scale)).all():
                 return False
-        measure, most = (total_variation, TOLERANCE) if drawn_by_frequency else (novel_share, MAX_NOVEL)
-        return all(measure(*a, *b) <= most for a, b in zip(self.frequencies, new.frequencies, strict=True))
+        return all(
+            _moved(*before, *after, drawn_by_frequency) <= (TOLERANCE if drawn_by_frequency else MAX_NOVEL)
+            for before, after in zip(self.frequencies, new.frequencies, strict=True)
+        )
 
 
-def total_variation(a: Int32Array, counts_a: Int64Array, b: Int32Array, counts_b: Int64Array) -> float:
-    """Return the total variation distance of two laws of concepts, in [0, 1]."""
+def _moved(a: Int32Array, counts_a: Int64Array, b: Int32Array, counts_b: Int64Array, by_frequency: bool) -> float:
+    """Return the total variation distance of two laws of concepts, or the share of b's values that a lacks."""
+    if not by_frequency:
+        return float(counts_b[~np.isin(b, a)].sum() / counts_b.sum())
     size = int(max(a[-1], b[-1])) + 1
     first = np.bincount(a, counts_a / counts_a.sum(), size)
     return float(np.abs(first - np.bincount(b, counts_b / counts_b.sum(), size)).sum()) / 2
-
-
-def novel_share(a: Int32Array, counts_a: Int64Array, b: Int32Array, counts_b: Int64Array) -> float:
-    """Return the share of b's values, in [0, 1], that a does not have."""
-    return float(counts_b[~np.isin(b, a)].sum() / counts_b.sum())

@@ -1,15 +1,13 @@
 """Semantic noise (2017: sections 4.4 and 4.5): replacement by a concept at a random semantic distance.
 
-The noise is that of ``noise_model``; its probabilities, for the risk, are those of ``noise_law``.
+The noise is that of ``model``; its probabilities, for the risk, are those of ``law``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,9 +19,9 @@ from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
     NoiseLaw,
-    NoisePair,
     PairMasks,
     References,
+    noise_cells,
 )
 from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, check_moments
 from stream_masker.core.mechanisms.parameters import (
@@ -79,13 +77,9 @@ class NoiseParameters(Parameters):
     )
     reference: Literal["mean", "pair", "root"] | None = parameter(
         None,
-        "The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired attribute "
-        "(`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy and with "
-        "`pairs`, otherwise `mean`.",
-    )
-    pairs: Sequence[tuple[str, str]] | None = parameter(
-        None,
-        "The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two attributes.",
+        "The reference of the noise's sign: the attribute's sMean (`mean`), the value of the other attribute "
+        "(`pair`, for two attributes of one taxonomy), or the root of its taxonomy (`root`). Default: `pair` where it "
+        "is possible, otherwise `mean`.",
     )
     distribution: Literal["normal", "laplace"] = parameter("normal", "The distribution of the noise.")
     rounding: Literal["ceil", "calibrated"] | None = parameter(
@@ -110,12 +104,6 @@ class NoiseParameters(Parameters):
                 "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
                 "candidates='all'"
             )
-        if self.pairs is not None and self.reference not in (None, "pair"):
-            raise ParameterError(f"pairs={list(self.pairs)!r} is only allowed with reference='pair': remove it")
-        if self.pairs is not None and any(isinstance(pair, str) for pair in self.pairs):
-            raise ParameterError(
-                f"pairs={self.pairs!r} is not allowed: use pairs of names, such as pairs=[('first', 'second')]"
-            )
 
 
 class SemanticNoise(Mechanism):
@@ -124,23 +112,22 @@ class SemanticNoise(Mechanism):
     Uncorrelated noise is ε ~ N(0, α·sVar) for each attribute (2017: section 4.4). Correlated noise is ε ~ N(0, α·Σ)
     jointly (section 4.5), which preserves the correlation of the attributes. The sign of ε determines whether the
     replacement is farther from a reference than the original value, or nearer. The reference is the attribute's sMean
-    (``mean``, Algorithm 1), the value of the paired attribute in the same record (``pair``, Algorithm 2), or the
+    (``mean``, Algorithm 1), the value of the other attribute in the same record (``pair``, Algorithm 2), or the
     taxonomy's root (``root``, Algorithm 3). ``core.replacement`` specifies the replacement, and where it goes beyond
     the papers.
 
     A record's present scalars get their noise jointly, and each element of its array gets it from Σ conditional on
-    them. With ``pair``, a value whose partner is absent has no sign condition. If the partner is an array, a scalar is
-    the reference of every element, and the first element is the scalar's reference.
+    them. With ``pair``, a value whose partner, the other one, is absent has no sign condition. If the partner is an
+    array, a scalar is the reference of every element, and the first element is the scalar's reference.
     """
 
     name: ClassVar[str] = "semantic_noise"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
-        attributes="any number of nominal ones; with reference pair, disjoint pairs",
-        taxonomies="any; with reference pair, one for both attributes of a pair",
+        attributes="any number of nominal ones; with reference pair, two",
+        taxonomies="any; with reference pair, one for both attributes",
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
-        latency="none: each record is masked alone",
         cost="a search among the distances of the window's values to classes of concepts",
     )
 
@@ -150,15 +137,17 @@ class SemanticNoise(Mechanism):
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        given = self.parameters
-        chosen = noise_defaults(taxonomies, (), vars(given))
+        chosen = noise_defaults(taxonomies, (), vars(self.parameters))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
         self._alpha = per_attribute("alpha", chosen["alpha"], self._attributes)
-        self._partners: tuple[int, ...] = ()
-        if self._reference == "pair":
-            self._partners = partner_indices(given.pairs, self._taxonomies, correlated=self._correlated)
-        self._distribution = Distribution(given.distribution)
+        self._distribution = Distribution(self.parameters.distribution)
+        self._is_paired = self._reference == "pair"
+        if self._is_paired and (len(taxonomies) != 2 or len(set(taxonomies.values())) != 1):
+            raise ParameterError(
+                "reference='pair' needs two attributes of one taxonomy: use reference='root', which keeps the sdCor "
+                "best, or reference='mean', which keeps the sMean (2017: Table 9)"
+            )
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -177,7 +166,7 @@ class SemanticNoise(Mechanism):
         noise = prepared.sampler.draw(keys, batch, words)
         columns, distortions = [], []
         for j, column in enumerate(batch.columns):
-            references = prepared.references(batch, j)
+            references = self._references(batch, j)
             replacer, rounding, ties = prepared.replacers[j], words[j][:, ROUNDING_WORD], words[j][:, TIES]
             replaced = replacer.replace(column.codes, references, noise[j], rounding, ties)
             columns.append(Column(replaced.codes, column.offsets))
@@ -188,7 +177,7 @@ class SemanticNoise(Mechanism):
         """Return the noise ε and the position of the reference of each value, by attribute, as ``mask_batch`` uses."""
         prepared = self._prepared_statistics()
         noise = prepared.sampler.draw(keys, batch, draw_words(keys, batch))
-        return [(noise[j], prepared.references(batch, j)) for j in range(len(batch.columns))]
+        return [(noise[j], self._references(batch, j)) for j in range(len(batch.columns))]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities for the configured α.
@@ -199,25 +188,31 @@ class SemanticNoise(Mechanism):
         return self._rule(j).channel(values, self._references_of(j, values, counts))
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
-        paired = self._reference == "pair"
-        if not (paired or self._correlated):
+        if not (self._is_paired or self._correlated):
             return super().mask_law(tuples, channels, counts)
-        i, j = tuples.attributes
-        if paired and self._partners[i] != j:
-            return None
+        (i, j), prepared = tuples.attributes, self._prepared_statistics()
         rules, indices, situations = (self._rule(i), self._rule(j)), [], []
-        prepared = self._prepared_statistics()
-        fixed_references = (prepared.fixed[i], prepared.fixed[j])
-        for rule, codes, other, fixed in zip(rules, tuples.codes, tuples.codes[::-1], fixed_references, strict=True):
-            values, index = (codes, np.arange(codes.size)) if paired else np.unique(codes, return_inverse=True)
-            situations.append(rule.situations(values, other if paired else np.full(values.size, fixed, np.int32)))
+        for rule, codes, other, k in zip(rules, tuples.codes, tuples.codes[::-1], (i, j), strict=True):
+            values, index, references = codes, np.arange(codes.size), other
+            if not self._is_paired:
+                values, index = np.unique(codes, return_inverse=True)
+                references = np.full(values.size, prepared.fixed[k], np.int32)
+            situations.append(rule.situations(values, references))
             indices.append(index)
         sigma = prepared.sampler.sigma
         correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
-        pair = NoisePair(rules[0].law, rules[1].law, correlation, shared=self._correlated)
-        cells = pair.cells(situations[0].grid, situations[1].grid)
+        grids = situations[0].grid, situations[1].grid
+        cells = noise_cells((rules[0].law, rules[1].law), correlation, *grids, shared=self._correlated)
         return PairMasks(rules, (situations[0], situations[1]), (indices[0], indices[1]), cells)
+
+    def _references(self, batch: Batch, j: int) -> Int32Array:
+        """Return the references of column j's values: with ``pair``, those of the other column, of an array the first
+        element."""
+        column = batch.columns[j]
+        if not self._is_paired:
+            return np.full(len(column.codes), self._prepared_statistics().fixed[j], np.int32)
+        first = batch.columns[1 - j].first_codes
+        return np.repeat(first, column.lengths) if column.is_array else first
 
     def _rule(self, j: int) -> MaskRule:
         prepared = self._prepared_statistics()
@@ -225,11 +220,11 @@ class SemanticNoise(Mechanism):
         return MaskRule(prepared.replacers[j], NoiseLaw(float(np.sqrt(variance)), self._distribution))
 
     def _references_of(self, j: int, values: Int32Array, counts: Counts | None) -> References:
-        if self._reference != "pair":
+        if not self._is_paired:
             return References.single(values, self._prepared_statistics().fixed[j])
         if counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
-        return References.paired(values, counts, j, self._partners[j], len(self._distances[j].taxonomy))
+        return References.paired(values, counts, j, len(self._distances[j].taxonomy))
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
@@ -245,7 +240,7 @@ class SemanticNoise(Mechanism):
             distribution=self._distribution,
         )
         fixed = means if self._reference == "mean" else (0,) * len(means)
-        return PreparedNoise(sampler, fixed, self._partners, self._replacers(model, means))
+        return PreparedNoise(sampler, fixed, self._replacers(model, means))
 
     def _replacers(self, model: NoiseModel, means: Sequence[int]) -> tuple[Replacer, ...]:
         """Return the replacer of each attribute; attributes of one taxonomy share a table."""
@@ -281,62 +276,17 @@ class SemanticNoise(Mechanism):
         if self._correlated and len(arrays) > 1:
             names = ", ".join(self._attributes[j] for j in arrays)
             raise ParameterError(f"correlated=True allows one array attribute, but {names} are arrays")
-        if any(self._partners[j] in arrays for j in arrays if self._partners):
+        if self._is_paired and len(arrays) > 1:
             raise ParameterError("reference='pair' does not allow a pair of two arrays")
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedNoise:
-    """What masking of p attributes needs from the statistics in force.
-
-    ``fixed``: the reference of each attribute's values, unless it is the partner's value. ``partners``: the partner of
-    each attribute; empty without pairs. ``replacers``: of each attribute.
-    """
+class PreparedNoise(NamedTuple):
+    """What masking needs from the statistics in force: the noise, the ``fixed`` reference of each attribute without
+    ``pair``, and its replacer."""
 
     sampler: NoiseSampler
     fixed: tuple[int, ...]
-    partners: tuple[int, ...]
     replacers: tuple[Replacer, ...]
-
-    def references(self, batch: Batch, j: int) -> Int32Array:
-        """Return the references of column j's values: with ``pair``, the partner's scalar, or the first element of its
-        array."""
-        if not self.partners:
-            return np.full(len(batch.columns[j].codes), self.fixed[j], np.int32)
-        first, column = batch.columns[self.partners[j]].first_codes, batch.columns[j]
-        return np.repeat(first, column.lengths) if column.is_array else first
-
-
-def partner_indices(
-    pairs: Sequence[tuple[str, str]] | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
-) -> tuple[int, ...]:
-    """Return the index of each attribute's partner, in order; ``pairs``: None for the pair of two attributes.
-
-    Raises ParameterError unless these are disjoint pairs of all attributes with one taxonomy per pair (2017: section
-    4.5). The message names the method that 2017's Table 9 suggests instead.
-    """
-    attributes = tuple(taxonomies)
-    groups: list[Any] = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
-    problem = ""
-    if {len(pair) for pair in groups} != {2} or Counter(chain.from_iterable(groups)) != Counter(attributes):
-        problem = f"every attribute in exactly one pair of two attributes, not pairs={pairs!r} of {attributes}"
-    elif any(taxonomies[first] != taxonomies[second] for first, second in groups):
-        problem = f"the same taxonomy for both attributes of a pair, but those of {groups!r} have different ones"
-    if problem:
-        raise ParameterError(f"reference='pair' needs {problem}: {_table_9_suggestion(attributes, correlated)}")
-    partner = {**dict(groups), **{second: first for first, second in groups}}
-    return tuple(attributes.index(partner[name]) for name in attributes)
-
-
-def _table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
-    if len(attributes) == 1:
-        return "2017's Table 9 suggests Uncorrelated-Algorithm1 for one attribute (correlated=False, reference='mean')"
-    kind = "two attributes of different taxonomies" if len(attributes) == 2 else "more than two attributes"
-    how = "" if correlated else "correlated=True, "
-    return (
-        f"for {kind} 2017's Table 9 suggests Correlated-Algorithm3 to keep the sdCor ({how}reference='root'), "
-        f"or Correlated-Algorithm1 to keep the sMean ({how}reference='mean')"
-    )
 
 
 def _check_leaves(model: NoiseModel, taxonomies: Mapping[str, Taxonomy]) -> None:
@@ -373,7 +323,7 @@ def noise_defaults(
     pair = len(taxonomies) == 2 and len(set(taxonomies.values())) == 1 and len(arrays) < 2
     best = {
         "correlated": len(taxonomies) > 1 and len(arrays) < 2,
-        "reference": "pair" if pair or given.get("pairs") is not None else "mean",
+        "reference": "pair" if pair else "mean",
     }
     chosen = {name: value if given.get(name) is None else given[name] for name, value in best.items()}
     return {**with_preset(given), **chosen}

@@ -64,7 +64,6 @@ EQUATIONS = (
         "2013",
         "algorithm 1",
     ),
-    Equation("sum of squared errors", "Σ dist(x, x′)²", code.sum_of_squared_errors, "2013", "section 3.3"),
     Equation("semantic rank swapping", "swap with one of the k nearest", code.RankSwapping, "2019", "4 to 11"),
     Equation("record linkage", "1/m for one of the m nearest records", code.record_linkage, "2019", "section 3.5"),
     Equation("similarity S", "c₁·S′ + c₂·S″", code.ValueGraph.similarities, "2012", "1"),

@@ -6,7 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stream_masker import Ontology, SemanticTransport, WuPalmer
+from stream_masker import (
+    Exponential,
+    LogTaxonomic,
+    Ontology,
+    Pram,
+    RandomTransitions,
+    RankSwapping,
+    SemanticTransport,
+    Statistics,
+    Taxonomy,
+    Vicus,
+    WuPalmer,
+    distance_correlation,
+    distance_covariance,
+    distance_variance,
+    semantic_mean,
+    semantic_variance,
+)
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import record_linkage
@@ -31,21 +48,9 @@ from stream_masker.core.risk.risk import disclosure
 from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.drift import jensen_shannon
 from stream_masker.core.statistics.utility import AttributeUtility, PairUtility
-from stream_masker.distances import LogTaxonomic
-from stream_masker.evaluation.dataset import sum_of_squared_errors
-from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
-from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
 from stream_masker.service.observability.metrics import metrics_table
-from stream_masker.statistics import (
-    Statistics,
-    distance_correlation,
-    distance_covariance,
-    distance_variance,
-    semantic_mean,
-    semantic_variance,
-)
 
 __all__ = [
     "COMMANDS",
@@ -93,7 +98,6 @@ __all__ = [
     "semantic_mean",
     "semantic_variance",
     "stay_probability",
-    "sum_of_squared_errors",
 ]
 
 

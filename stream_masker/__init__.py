@@ -1,8 +1,7 @@
 """stream-masker: semantic noise for nominal health data in Kafka.
 
-``__all__`` has the names that most people need. The rest of the public interface is in ``stream_masker.mechanisms``,
-``stream_masker.ontologies``, ``stream_masker.distances``, ``stream_masker.statistics`` and ``stream_masker.errors``.
-Modules are imported on first use, so that importing the package, which every command does, is cheap.
+The public interface is the names below and ``stream_masker.errors``. Modules are imported on first use, so that
+importing the package, which every command does, is cheap.
 """
 
 from __future__ import annotations
@@ -12,27 +11,54 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
+    from stream_masker.core.mechanisms.exponential import Exponential
+    from stream_masker.core.mechanisms.markov import (
+        NaiveDistortion,
+        Pram,
+        ProbabilisticDistortion,
+        RandomTransitions,
+        Vicus,
+    )
+    from stream_masker.core.mechanisms.microaggregation import Microaggregation
     from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+    from stream_masker.core.mechanisms.rank_swapping import RankSwapping
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
-    from stream_masker.core.ontology import Ontology
+    from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+    from stream_masker.core.ontology.concepts import read_mapping
     from stream_masker.core.statistics import (
+        Statistics,
         distance_correlation,
         distance_covariance,
         distance_variance,
         semantic_mean,
         semantic_variance,
     )
+    from stream_masker.core.statistics.utility import Utility
     from stream_masker.frames import FrameMasker, mask_frame
     from stream_masker.measures import measure_drift, measure_utility
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "UNKNOWN",
+    "ConceptMap",
+    "Exponential",
     "FrameMasker",
     "LogTaxonomic",
+    "Match",
+    "Microaggregation",
+    "NaiveDistortion",
     "Ontology",
+    "Pram",
+    "ProbabilisticDistortion",
+    "RandomTransitions",
+    "RankSwapping",
     "SemanticNoise",
     "SemanticTransport",
+    "Statistics",
+    "Taxonomy",
+    "Utility",
+    "Vicus",
     "WuPalmer",
     "distance_correlation",
     "distance_covariance",
@@ -40,38 +66,39 @@ __all__ = [
     "mask_frame",
     "measure_drift",
     "measure_utility",
+    "read_mapping",
     "semantic_mean",
     "semantic_variance",
 ]
 
 _MODULES = {
-    "FrameMasker": "frames",
-    "LogTaxonomic": "distances",
-    "Ontology": "ontologies",
-    "SemanticNoise": "mechanisms",
-    "SemanticTransport": "mechanisms",
-    "WuPalmer": "distances",
-    "distance_correlation": "statistics",
-    "distance_covariance": "statistics",
-    "distance_variance": "statistics",
-    "mask_frame": "frames",
-    "measure_drift": "measures",
-    "measure_utility": "measures",
-    "semantic_mean": "statistics",
-    "semantic_variance": "statistics",
+    "core.distance": ("LogTaxonomic", "WuPalmer"),
+    "core.mechanisms.exponential": ("Exponential",),
+    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion", "RandomTransitions", "Vicus"),
+    "core.mechanisms.microaggregation": ("Microaggregation",),
+    "core.mechanisms.noise.semantic": ("SemanticNoise",),
+    "core.mechanisms.rank_swapping": ("RankSwapping",),
+    "core.mechanisms.transport.mechanism": ("SemanticTransport",),
+    "core.ontology": ("ConceptMap", "Match", "Ontology", "Taxonomy", "UNKNOWN"),
+    "core.ontology.concepts": ("read_mapping",),
+    "core.statistics": (
+        "Statistics",
+        "distance_correlation",
+        "distance_covariance",
+        "distance_variance",
+        "semantic_mean",
+        "semantic_variance",
+    ),
+    "core.statistics.utility": ("Utility",),
+    "frames": ("FrameMasker", "mask_frame"),
+    "measures": ("measure_drift", "measure_utility"),
 }
-
-_NAMED_MODULES = ("distances", "mechanisms", "ontologies", "statistics")
-"""The modules whose names can be imported from here as well, as earlier releases had them."""
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-    for module in _NAMED_MODULES if name[:1] != "_" else ():
-        holder = importlib.import_module(f"{__name__}.{module}")
-        if name in holder.__all__:
-            return getattr(holder, name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
 
 

@@ -1,6 +1,6 @@
-"""The three sentences about masked records: what an attacker learns, what stays as it was, and what is kept.
+"""What is said about masked records: what an attacker learns, what stays, what is kept; and how data have drifted.
 
-Every place that reports masked records uses them: the commands, tables in Python, the page and the logs.
+Every place that reports masked records uses these sentences: the commands, tables in Python, the page and the logs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Any
 from stream_masker.core.risk.risk import Guess, Risk
 from stream_masker.core.statistics.summary import Statistics
 
-NEGLIGIBLE_PERCENT = 1e-4
-"""Percent by which a figure may exceed a whole number that it still counts as."""
-
-MAX_UNCHANGED = 0.5
-"""The share of records above which a warning says that masking leaves most of them as they were."""
+MAX_UNCHANGED, NOTABLE = 0.5, 0.05
+"""The share of records above which a warning says that masking leaves most of them as they were; and how much lower
+another mechanism's chance of the best guess is when it is named."""
 
 ATTACKER = "An attacker who knows all frequencies of codes and pairs, but not the secret,"
 """Whom the first sentence is about: he knows the law of the statistics, and no whole events."""
@@ -47,11 +45,14 @@ def three_sentences(
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged
         unchanged_records = risk.unchanged_records if unchanged_records is None else unchanged_records
-    return (
-        _learned(risk, promise),
-        _stays(unchanged or {}, unchanged_records),
-        _promised(preserves) if before is None or after is None else _kept(before, after),
-    )
+    shares = [f"{share:.0%} of the codes of {name}" for name, share in (unchanged or {}).items()]
+    shares += [] if unchanged_records is None else [f"{unchanged_records:.0%} of the records"]
+    stays = f"{_listed(shares)} stay as they were." if shares else "How many codes stay as they were is not known here."
+    if before is not None and after is not None:
+        kept = _kept(before, after)
+    else:
+        kept = f"Kept in expectation: {_listed(list(preserves))}." if preserves else "What is kept is not known."
+    return _learned(risk, promise), stays, kept
 
 
 def unchanged_warning(share: float, mechanism: str) -> str | None:
@@ -62,10 +63,6 @@ def unchanged_warning(share: float, mechanism: str) -> str | None:
         f"{mechanism} leaves {share:.0%} of the records as they were, with all their codes: use a greater alpha or "
         "another mechanism"
     )
-
-
-NOTABLE = 0.05
-"""How much lower another mechanism's chance of the best guess is when it is named."""
 
 
 def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
@@ -80,86 +77,54 @@ def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
     return "; ".join([f"Guessed right: {own:.0%}", *notable, *reason]) + "."
 
 
-def code_guesses(risk: Risk) -> dict[str, Guess]:
-    """Return the best guess of a code, by attribute, given all masks of the record if that is known."""
-    return dict(risk.strongest)
-
-
-def chapter_guesses(risk: Risk) -> dict[str, Guess]:
-    """Return the best guess of a code's chapter, by attribute."""
-    return {name: learned.levels["chapter"] for name, learned in risk.strongest.items()}
-
-
 def _learned(risk: Risk | None, promise: float | None) -> str:
-    if risk is None:
-        return _promised_of_codes(promise)
-    exact = all(learned.error == 0.0 for learned in risk.strongest.values())
-    code, chapter = _worst(code_guesses(risk), 0.0 if exact else promise or 0.0), _worst(chapter_guesses(risk), 0.0)
-    guesses = f"the best guess of a code is right in {code.cases}, and that of its chapter in {chapter.cases}."
-    if promise is None:
-        begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
-    else:
-        begin = f"{ATTACKER} can be at most {code.sureness} sure of a code"
-    return f"{begin} and {chapter.sureness} of its chapter; {guesses}"
-
-
-def _promised_of_codes(promise: float | None) -> str:
-    if promise is None:
+    if risk is None and promise is None:
         return "What an attacker learns from the masks is not known here; nothing is promised about single records."
-    return (
-        f"{ATTACKER} can be at most {_at_most(promise)} sure of a code, unless it is more frequent; how often guesses "
-        "are right is known where the statistics were computed."
-    )
+    if risk is None:
+        return (
+            f"{ATTACKER} can be at most {_at_most(promise or 0.0)} sure of a code, unless it is more frequent; how "
+            "often guesses are right is known where the statistics were computed."
+        )
+    exact = all(learned.error == 0.0 for learned in risk.strongest.values())
+    sure, cases = _worst(risk.strongest, 0.0 if exact else promise or 0.0)
+    chapters = {name: learned.levels["chapter"] for name, learned in risk.strongest.items()}
+    sure_of_chapter, cases_of_chapter = _worst(chapters, 0.0)
+    guesses = f"the best guess of a code is right in {cases}, and that of its chapter in {cases_of_chapter}."
+    if promise is None:
+        begin = f"Nothing is promised about single records: some masks make an attacker {sure} sure of a code"
+    else:
+        begin = f"{ATTACKER} can be at most {sure} sure of a code"
+    return f"{begin} and {sure_of_chapter} of its chapter; {guesses}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Worst:
-    """The highest figures of all attributes as text: how sure an attacker can be, and how often he is right."""
+def _worst(guesses: Mapping[str, Guess], promise: float) -> tuple[str, str]:
+    """Return how sure an attacker can be, and how often the best guess is right: the highest figures of all attributes.
 
-    sureness: str
-    cases: str
-
-
-def _worst(guesses: Mapping[str, Guess], promise: float) -> _Worst:
-    """Return the highest figures, with the attribute of the guess that is right most often, if there are several.
-
-    ``promise``: how sure an attacker can be in any case, where not all that can be written was drawn.
+    ``promise``: how sure he can be in any case, where not all that can be written was drawn.
     """
     name, guess = max(guesses.items(), key=lambda item: item[1].vulnerability)
     place = f" for {name}" if len(guesses) > 1 else ""
-    sureness = max(promise, *(each.greatest for each in guesses.values()))
     cases = f"{guess.vulnerability:.0%} of the cases{place} ({guess.prior:.0%} without masks)"
-    return _Worst(_at_most(sureness), cases)
+    return _at_most(max(promise, *(each.greatest for each in guesses.values()))), cases
 
 
 def _at_most(share: float) -> str:
     """Return a share in percent, rounded up; what is not representable does not count."""
-    return f"{ceil(share * 100 - NEGLIGIBLE_PERCENT):d}%"
-
-
-def _stays(unchanged: Mapping[str, float], records: float | None) -> str:
-    shares = [f"{share:.0%} of the codes of {name}" for name, share in unchanged.items()]
-    if records is not None:
-        shares.append(f"{records:.0%} of the records")
-    return f"{_listed(shares)} stay as they were." if shares else "How many codes stay as they were is not known here."
+    return f"{ceil(share * 100 - 1e-4):d}%"
 
 
 def _kept(before: Statistics, after: Statistics) -> str:
     """Return what is kept, from the statistics of the originals and of the masks."""
-    moved = [name for name in before.attributes if before.mean[name] != after.mean[name]]
+    names = before.attributes
+    moved = [name for name in names if before.mean[name] != after.mean[name]]
     means = _listed([f"the mean of {name} moves from {before.mean[name]} to {after.mean[name]}" for name in moved])
-    dispersion = max((abs(after.variance[name] - before.variance[name]) for name in before.attributes), default=0.0)
+    dispersion = max((abs(after.variance[name] - before.variance[name]) for name in names), default=0.0)
     parts = [means or "every mean stays the same concept", f"dispersions change by at most {dispersion:.3f}"]
-    pairs = list(combinations(range(len(before.attributes)), 2))
-    if pairs:
+    if pairs := list(combinations(range(len(names)), 2)):
         change = max(abs(float(after.correlation[pair] - before.correlation[pair])) for pair in pairs)
         parts.append(f"correlations by at most {change:.3f}")
     text = _listed(parts)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _promised(preserves: Collection[str]) -> str:
-    return f"Kept in expectation: {_listed(list(preserves))}." if preserves else "What is kept is not known."
 
 
 def _listed(parts: Sequence[str]) -> str:

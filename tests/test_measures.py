@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stream_masker import Ontology, SemanticNoise, measure_utility
-from stream_masker.statistics import Utility
+from stream_masker import Ontology, SemanticNoise, Utility, measure_utility
 
 EDGES = [(f"{c}{k}", c) for c in "abc" for k in range(4)] + [(c, "root") for c in "abc"]
 TAU = Ontology.from_edges(EDGES).taxonomy()

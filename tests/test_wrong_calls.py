@@ -6,10 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stream_masker import Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
+from stream_masker import (
+    ConceptMap,
+    Ontology,
+    SemanticNoise,
+    WuPalmer,
+    distance_correlation,
+    mask_frame,
+    measure_utility,
+    semantic_mean,
+    semantic_variance,
+)
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.ontologies import ConceptMap
-from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
 
 LINKS = [(f"{chapter}{i}", chapter) for chapter in "ABC" for i in range(6)] + [(chapter, "root") for chapter in "ABC"]
 ONTOLOGY = Ontology.from_edges(LINKS)

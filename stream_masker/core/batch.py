@@ -55,8 +55,9 @@ class Column:
     @property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
-        before = np.concatenate(([0], np.cumsum(self.codes >= 0)))
-        return np.diff(before if self.offsets is None else before[self.offsets])
+        if self.offsets is None:
+            return (self.codes >= 0).astype(np.int64)
+        return np.diff(np.concatenate(([0], np.cumsum(self.codes >= 0)))[self.offsets])
 
     @property
     def first_codes(self) -> NDArray[np.int32]:

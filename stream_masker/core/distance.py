@@ -106,10 +106,6 @@ class Distance:
         """Return (k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
         return self.between(concepts, concepts)
 
-    def to_all(self, position: int) -> Float64Array:
-        """Return (m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
-        return np.asarray(self.levels[self.level_matrix(np.array([position], np.int32))[0]])
-
     @property
     def levels(self) -> Float64Array:
         """(L,) float64: all distances that concepts of such a taxonomy can have, ascending. The first is 0.

@@ -637,10 +637,15 @@ def draw_given(
     """
     size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
     natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)
+    won, fits = np.empty(tree.parent.size, np.float32), np.empty(size, np.float32)
     for i in range(offsets.size - 1):
-        start, end = offsets[i], offsets[i + 1]
+        start, end, unlike = offsets[i], offsets[i + 1], True
         p, q, eta = tree.source[root[i]], tree.target[root_new[i]], tree.eta[root_new[i]]
-        won, unlike = np.maximum(q - p, np.float32(0.0)), np.unique(values[start:end]).size == end - start
+        for x in range(won.size):
+            won[x] = max(q[x] - p[x], np.float32(0.0))
+        for k in range(start, end):
+            for m in range(start, k):
+                unlike = unlike and values[m] != values[k]
         for k in range(start, end):
             word, node, gross = words[k], int64(values[k]), float(p[values[k]])
             place, mass = uniform(word) * gross, won if gross > 0.0 else q
@@ -660,15 +665,23 @@ def draw_given(
                     node, mass = top, q
                 word = mixed_word(word)
             if uniform(mixed_word(word ^ REDRAWN)) < eta[node]:
-                total = float((eta * q[:size]).sum())
+                total = 0.0
+                for x in range(size):
+                    total += np.float64(eta[x]) * np.float64(q[x])
                 node = draw_product(natural, eta, q, total, tree.salts, mixed_word(word ^ SECOND))
-            level = 1
-            while unlike and level < tree.lines.shape[0] and (result[start:k] == node).any():
-                fits = np.where(tree.lines[level] == tree.lines[level, node], q[:size], np.float32(0.0))
-                fits[result[start:k]] = np.float32(0.0)
-                total = float(fits.sum())
+            for level in range(1, tree.lines.shape[0] if unlike else 1):
+                repeated, total = False, 0.0
+                for m in range(start, k):
+                    repeated = repeated or result[m] == node
+                if not repeated:
+                    break
+                for x in range(size):
+                    fits[x] = q[x] if tree.lines[level, x] == tree.lines[level, node] else np.float32(0.0)
+                for m in range(start, k):
+                    fits[result[m]] = np.float32(0.0)
+                for x in range(size):
+                    total += np.float64(fits[x])
                 if total > 0.0:
                     node = draw_product(natural, ones, fits, total, tree.salts, mixed_word(word ^ AGAIN))
-                level += 1
             result[k] = node
     return result

@@ -40,13 +40,8 @@ class Linkage:
 
     @property
     def risk(self) -> float:
-        """The expected share of correctly linked records, in [0, 1]."""
+        """The expected share of correctly linked records, in [0, 1]; probabilistic k-anonymity bounds it by 1/k."""
         return float(self.probabilities.mean()) if self.probabilities.size else 0.0
-
-    @property
-    def anonymity(self) -> float:
-        """1 / risk: the k of probabilistic k-anonymity, which bounds the risk by 1/k; ∞ if the risk is 0."""
-        return 1.0 / self.risk if self.risk else float("inf")
 
 
 def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequence[Distance]) -> Linkage:

@@ -16,7 +16,6 @@ from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
 from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.core.window import joined
-from stream_masker.errors import ParameterError
 
 EVALUATION_SEED = 2017
 """The seed of samples: it is not secret, because a sample masks nothing."""
@@ -124,17 +123,6 @@ def utility_of(mechanism: Mechanism, data: DataSet, masked: MaskedBatch, after: 
     errors = zip(masked.distortions, semantic_errors(data.whole, masked, data.distances), strict=True)
     distortions = [replace(of_mechanism, squared_distance=error) for of_mechanism, error in errors]
     return utility(data.statistics, after, distortions, alpha, data.distances)
-
-
-def sum_of_squared_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
-    """SSE(X) = Σ dist(x, x')² for each attribute (2013: section 3.3).
-
-    ``distances``: the paper uses ``LogTaxonomic``. All elements of arrays are included; absent values have no error.
-    Raises ParameterError if the batches have different records.
-    """
-    if [c.codes.shape for c in original.columns] != [c.codes.shape for c in masked.columns]:
-        raise ParameterError("the masked batch does not have the records of the original one")
-    return semantic_errors(original, masked, distances)
 
 
 def semantic_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from operator import itemgetter
 from typing import Any, ClassVar, Final
@@ -42,46 +43,29 @@ _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
 _EXAMPLE: Final = "with records: hl7v2, a path is a segment, a field and a component, such as PID.3.1 or DG1[*].3.1"
 
 
-def is_segment(name: str) -> bool:
-    """Return whether a text is the name of a segment."""
-    return _SEGMENT.fullmatch(name) is not None
-
-
 def hl7_path(path: Path, *, first: bool = False, whole: bool = False) -> Path:
     """Return the path into the JSON of a message. Raises ConfigurationError for a path of another form.
 
-    ``first``: select the first segment and repetition. ``whole``: a path that ends at a field or a component selects
-    all of it; otherwise it is continued to the first subcomponent.
+    ``first``: select the first segment and repetition. ``whole``: a path that ends at a segment, a field or a component
+    selects all of it; otherwise it is continued to the first subcomponent.
     """
-    each: Step = IndexStep(0) if first else EachStep()
-    rest = list(path.steps)
-    segment = _name(path, rest)
-    if not is_segment(segment.key):
-        raise _problem(path)
-    steps: list[Step] = [segment, _selector(rest, each)]
-    if not rest and whole:
-        return Path(path.text, tuple(steps))
-    steps += [_number(path, rest), _selector(rest, each)]
-    numbers = [_number(path, rest) for _ in list(rest)]
-    if len(numbers) > 2:
-        raise _problem(path)
-    if not whole:
-        numbers += [NameStep("1")] * (2 - len(numbers))
-    elif not numbers:
-        del steps[-1:]
-    return Path(path.text, (*steps, *numbers))
+    rest, each = list(path.steps), IndexStep(0) if first else EachStep()
+    steps: list[Step] = [_named(path, rest, _SEGMENT), _selector(rest, each)]
+    if rest or not whole:
+        steps += [_named(path, rest, _NUMBER), _selector(rest, each)]
+        numbers = [_named(path, rest, _NUMBER) for _ in list(rest[:2])]
+        if rest:
+            raise _problem(path)
+        if whole and not numbers:
+            steps.pop()
+        steps += numbers if whole else (numbers + [NameStep("1")] * 2)[:2]
+    return Path(path.text, tuple(steps))
 
 
-def _name(path: Path, rest: list[Step]) -> NameStep:
+def _named(path: Path, rest: list[Step], pattern: re.Pattern[str]) -> NameStep:
+    """Take the name of a segment, or the number of a field, a component or a subcomponent."""
     step = rest.pop(0) if rest else None
-    if not isinstance(step, NameStep):
-        raise _problem(path)
-    return step
-
-
-def _number(path: Path, rest: list[Step]) -> NameStep:
-    step = _name(path, rest)
-    if not _NUMBER.fullmatch(step.key):
+    if not isinstance(step, NameStep) or not pattern.fullmatch(step.key):
         raise _problem(path)
     return step
 
@@ -91,9 +75,7 @@ def _selector(rest: list[Step], default: Step) -> Step:
     if not rest or isinstance(rest[0], NameStep):
         return default
     step = rest.pop(0)
-    if isinstance(step, FilterStep):
-        return FilterStep((*step.field, "1"), step.value, step.quoted, step.every)
-    return step
+    return replace(step, field=(*step.field, "1")) if isinstance(step, FilterStep) else step
 
 
 def _problem(path: Path) -> ConfigurationError:
@@ -223,7 +205,7 @@ class Hl7Format(ValueFormat):
         lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
         for place, line in enumerate(lines):
             name, _, rest = line.partition(by.field)
-            if not is_segment(name) or (name == HEADER and place):
+            if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
                 raise RecordRejectedError(Reason.NOT_IN_FORMAT)
             if self._is_whole or name in self._fields:
                 document.setdefault(name, []).append({PLACE: place, **self._parsed(name, rest.split(by.field), by)})

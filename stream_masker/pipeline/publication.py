@@ -46,10 +46,10 @@ class Publication:
         """Return statistics without counts of single concepts. Shares of too few unknown or novel values are 0."""
         if self.min_records == 1:
             return exact
-        rows = {name: exact.rows.get(name, exact.records) for name in exact.attributes}
+        rows = {name: sum(exact.values[name].values()) for name in exact.attributes}
         unknown = {name: self._share(exact.unknown[name], n) for name, n in rows.items()}
         novel = {name: self._share(exact.novel[name], n) for name, n in rows.items()}
-        return replace(exact, unknown=unknown, novel=novel, rollup={}, values={})
+        return replace(exact, unknown=unknown, novel=novel, values={})
 
     def means(self, exact: Statistics) -> dict[str, LabelledConcept]:
         """Return sMean of each attribute for which enough values are sMean itself or below it."""

@@ -13,7 +13,7 @@ from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.defaults import MOST_COMPARED, alternative
 from stream_masker.core.risk.law import value_law
-from stream_masker.core.risk.risk import CERTAIN, MIN_CHANGED, Risk, required_change
+from stream_masker.core.risk.risk import CERTAIN, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
@@ -40,20 +40,11 @@ class RiskLimits:
       estimated counts with its error.
     * ``max_certain``: the largest share of an attribute's values that are guessed from their masks with a probability
       above 0.9, unless a value is so frequent; in [0, 1].
-    * ``max_certainty``: the greatest posterior of a value given any masked record, unless its prior is greater; in
-      (0, 1]. None: no limit beyond what the mechanism promises itself.
-    * ``min_changed``: the least share of values that changes (``core.risk.risk``); in [0, 1].
-    * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
-      baseline's. Statistics below them are refused in any case.
     * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
     """
 
     max_vulnerability: float = 1.0
     max_certain: float = 0.15
-    max_certainty: float | None = None
-    min_changed: float = MIN_CHANGED
-    min_variance: float = 0.0
-    min_variance_share: float = 0.0
     hold: bool = False
 
 
@@ -125,18 +116,22 @@ def best_guess(risk: Risk) -> float:
     return max(guess.vulnerability for guess in risk.strongest.values())
 
 
-def check_floor(statistics: Statistics, baseline: Statistics | None, limits: RiskLimits) -> None:
+MIN_VARIANCE, MIN_VARIANCE_SHARE = 0.001, 0.25
+"""The least sVar of an attribute, and the least one as a share of the baseline's. Noise of a tiny variance leaves
+values as they are, and a window that is full of one event would take the noise from all others."""
+
+
+def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> None:
     """Raise StatisticsError if the variance sVar of an attribute is too small, or has collapsed since the baseline."""
     for name, variance in statistics.variance.items():
-        if variance < limits.min_variance:
+        if variance < MIN_VARIANCE:
             raise StatisticsError(
-                f"{name}: the window's variance is below risk.min_variance, {limits.min_variance:g}: its noise would "
-                "hide nothing"
+                f"{name}: the window's variance is below {MIN_VARIANCE:g}: its noise would hide nothing"
             )
-        if baseline is not None and variance < limits.min_variance_share * baseline.variance.get(name, 0.0):
+        if baseline is not None and variance < MIN_VARIANCE_SHARE * baseline.variance.get(name, 0.0):
             raise StatisticsError(
-                f"{name}: the window's variance is below {limits.min_variance_share:.0%} of the baseline's, version "
-                f"{baseline.version} (risk.min_variance_share): the window may be full of one event"
+                f"{name}: the window's variance is below {MIN_VARIANCE_SHARE:.0%} of the baseline's, version "
+                f"{baseline.version}: the window may be full of one event"
             )
 
 
@@ -158,15 +153,11 @@ def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) ->
                 f"{name}: {value.certain:.0%} of the values are guessed with a probability above {CERTAIN:g}, "
                 f"and risk.max_certain is {limits.max_certain:g}"
             )
-        allowed = max(limits.max_certainty or 1.0, value.prior)
-        if max(value.greatest, record.greatest) > allowed + ROUNDING_ERROR:
-            shown = math.ceil(max(value.greatest, record.greatest) * 100) / 100
-            yield f"{name}: a masked record tells a value with a probability of {shown:.2f}, above {allowed:g}"
-        required = required_change(value_law(counts.values[j])[1], limits.min_changed)
+        required = required_change(value_law(counts.values[j])[1])
         changed = 1.0 - risk.unchanged[name] - value.error
         if changed < required:
             shown = math.floor(changed * 100) / 100
-            yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f} (risk.min_changed)"
+            yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f}"
 
 
 def most_frequent(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) -> tuple[Counts, float]:

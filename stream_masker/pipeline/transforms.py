@@ -17,10 +17,11 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
+import numpy as np
 import orjson
 
-from stream_masker.core.ontology import ConceptMap
-from stream_masker.core.ontology.taxonomy import NO_POSITION, to_level
+from stream_masker.core.ontology import ConceptMap, Taxonomy
+from stream_masker.core.ontology.taxonomy import NO_POSITION
 from stream_masker.core.random import Secret
 from stream_masker.core.risk.risk import LEVELS
 from stream_masker.pipeline.paths import JsonValue, Path
@@ -355,5 +356,10 @@ class LevelAncestor(FieldTransform):
             value = str(value)
         concepts = self.load()
         position = concepts.find(value).position if isinstance(value, str) else NO_POSITION
-        ancestor = to_level(concepts.taxonomy, self.depth)[position] if position >= 0 else NO_POSITION
-        return DROPPED if ancestor == NO_POSITION else concepts.taxonomy.ids[ancestor]
+        return DROPPED if position < 0 else _ancestor(concepts.taxonomy, position, self.depth)
+
+
+@lru_cache(maxsize=1 << 16)
+def _ancestor(taxonomy: Taxonomy, position: int, depth: int) -> str:
+    """Return the id of the ancestor at a depth; in a graph, of several, the first one."""
+    return taxonomy.decode(taxonomy.ancestors_at(np.array([position]), depth)[1][:1])[0]

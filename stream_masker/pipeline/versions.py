@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stream_masker.core.anonymity import unique_share
 from stream_masker.core.context import NO_CONTEXT, Context
@@ -38,21 +38,6 @@ from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import CalibrationSettings, MaskingEffect, Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
-
-MAX_VERSION_JUMP: Final = 1_000_000
-"""The maximum distance of a version above the newest one.
-
-Without this limit, a wrong, very high number would make all later versions older, and the calibrator would remove the
-versions before it.
-"""
-
-
-def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
-    """Return whether a version is too far above the newest known one (0: none is known, and any number is allowed).
-
-    The baseline stays on the topic forever. A version may be far above it if nothing else is left.
-    """
-    return newest > 0 and version - newest > MAX_VERSION_JUMP and newest != baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +81,8 @@ class History:
     unauthentic: Counter[str] = field(default_factory=Counter)
 
     def add(self, message: StatisticsMessage) -> None:
-        """Add the next version. A version that is not newer than all others, or is a jump, changes nothing."""
+        """Add the next version. A version that is not newer than all others changes nothing."""
         if message.version <= self.newest:
-            return
-        if is_jump(message.version, self.newest, message.baseline):
-            self.refused += 1
             return
         if not message.fits(self.subject.mechanism, self.subject.taxonomies):
             self.refuse(message.version)
@@ -112,10 +94,9 @@ class History:
             self.baseline = message
 
     def refuse(self, version: int) -> None:
-        """Add the number of a version that cannot be used, unless it is a jump."""
+        """Add the number of a version that cannot be used."""
         self.refused += 1
-        if not is_jump(version, self.newest):
-            self._reserve(version)
+        self._reserve(version)
 
     def _reserve(self, version: int) -> None:
         self.versions.add(version)
@@ -318,7 +299,7 @@ class VersionPlanner:
         statistics = self._mechanism.compute(counts, version=self._next)
         if self._limits is not None:
             baseline = self.history.baseline
-            check_floor(statistics, None if baseline is None else baseline.statistics, self._limits)
+            check_floor(statistics, None if baseline is None else baseline.statistics)
         self._computed = statistics, counts, masked
         return statistics
 

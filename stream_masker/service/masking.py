@@ -12,7 +12,7 @@ from stream_masker.pipeline.messages import StatisticsMessage
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.risk import check_floor
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits
+from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import masking_secret, read_secret
 
 
@@ -46,6 +46,6 @@ class Masking:
 
         Raises StatisticsError if it is of another mechanism, or if its variances are below the configured floor.
         """
-        check_floor(message.statistics, None, build_risk_limits(self.configuration))
+        check_floor(message.statistics)
         self.mechanism.restore(message.snapshot)
         self.masker.set_styles(message.styles)

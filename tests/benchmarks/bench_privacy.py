@@ -27,7 +27,6 @@ from support.real_codes import as_batch, in_force, real_pairs, statistics_of
 
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.ontology.taxonomy import to_level
 from stream_masker.core.random import PositionKeys
 
 HEAD = ("", "RMSE", "ΔsdCor", "TV of one", "TV of two", "right: code", "right: block", "right: chapter", "k", "ε")
@@ -69,6 +68,12 @@ METHODS = (
         synthetic=True,
     ),
 )
+
+
+def to_level(tau, depth):
+    """Return (m,) the first ancestor of each concept at a depth; a concept above it is its own."""
+    owner, above = tau.ancestors_at(np.arange(len(tau)), depth)
+    return above[np.unique(owner, return_index=True)[1]]
 
 
 def main() -> None:

@@ -98,10 +98,10 @@ TABLES = {
         "DESYNPUF_ID",
     ),
     "an id that few share": (table("ward_id,dx", lambda k: f"w{k % 5},{ICD[k % 10]}"), ["dx"], "position"),
-    "ids like codes": (
-        table("visit_no,patient_id,dx", lambda k: f"V{k % 90:02}.{k // 90},p{k % 40},{ICD[k % 10]}"),
-        ["dx"],
-        "patient_id",
+    "a name that a path cannot express": (
+        table("pid,visit [main.code]", lambda k: f"{k % 40},{ICD[k % 10]}"),
+        ["['visit [main.code]']"],
+        "pid",
     ),
     "an id that is a code": (table("diagnosis_id,id", lambda k: f"{ICD[k % 10]},{k}"), ["diagnosis_id"], "position"),
     "another language": (
@@ -204,23 +204,19 @@ def test_codes_of_icd_9_are_recognised_and_the_file_that_is_needed_is_named(tmp_
 def test_codes_of_digits_with_a_dot_are_codes_of_their_ontology(tmp_path):
     edges = [f"{code},{parent}" for code, parent in {**ICD9, **dict.fromkeys(ICD9.values(), "ICD9")}.items()]
     (tmp_path / "icd9.csv").write_text("\n".join(["concept,parent", "ICD9,", *edges]) + "\n")
-    rows = table("pid,icd9,both", lambda k: f"{k % 40},{[*ICD9][k % 6]},{([*ICD9, *ICD])[k % 16]}")
-    config, content = proposed(tmp_path, rows, "--ontology", f"icd9={tmp_path / 'icd9.csv'}")
+    both = [*ICD9, *ICD]
+    events = [
+        {"pid": k % 40, "icd9": [*ICD9][k % 6], "both": both[k % 16], "number": [414.01, 250.01][k % 2]}
+        for k in range(200)
+    ]
+    config, content = proposed(tmp_path, events, "--ontology", f"icd9={tmp_path / 'icd9.csv'}")
     assert content["attributes"] == {"icd9": {"path": "icd9", "ontology": "icd9"}}
     told = "# dropped: both: two revisions are mixed (39% ICD-9, 61% ICD-10): write each revision in a field of its own"
     assert told in config.read_text()
-
-
-def test_numbers_that_are_codes_are_named_and_no_attribute(tmp_path):
-    write_configuration(tmp_path)
-    (tmp_path / "n.csv").write_text("concept,parent\nr,\n428,r\n428.1,428\n428.2,428\n")
-    events = [{"pid": k % 40, "dx": [428.1, 428.2][k % 2], "x": ICD[k % 10]} for k in range(60)]
-    config, _ = proposed(tmp_path, events, "--ontology", f"n={tmp_path / 'n.csv'}")
-    assert "# dropped: dx: numbers, which are codes: quote them, or read the column as text" in config.read_text()
+    assert "# dropped: number: numbers, which are codes: quote them, or read the column as text" in config.read_text()
 
 
 FHIR = {
-    "encounters": ([resource(k) for k in range(200)], ["Encounter.reasonCode[*]."]),
     "conditions of which some codings lack a system": (
         [resource(k, "Condition", SYSTEM if k % 3 else None) for k in range(200)],
         ["Condition.code."],
@@ -277,14 +273,6 @@ def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):
     assert content["attributes"]["main"] == {"path": "main", "ontology": "icd10cm", "unknown": "suppress"}
     assert "400 can be masked, rejected 0" in config.read_text()
     assert content["calibration"] == {"min_records": 400}
-
-
-@pytest.mark.parametrize("name", ["['visit.code']", "['visit [main]']"])
-def test_names_that_paths_cannot_express_are_quoted(tmp_path, name):
-    events = [{name[2:-2]: ICD[k % 10], "patient_id": f"p{k % 9}"} for k in range(60)]
-    _, content = proposed(tmp_path, events)
-    (attribute,) = content["attributes"].values()
-    assert attribute["path"] == name
 
 
 REFUSED = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.group_attack import undone_share
 
 from stream_masker.core.mechanisms import (
     MECHANISMS,
@@ -62,39 +61,7 @@ def test_naive_distortion_of_two_values_keeps_some():
     assert {record["a"] for record in masked} == {"positive", "negative"}
 
 
-CHAIN = Ontology.from_edges([(f"n{i + 1}", f"n{i}") for i in range(200)]).taxonomy()
 FEW = Ontology.from_edges([(f"v{i}", "root") for i in range(30)]).taxonomy()
-SWAPPING = {
-    "dynamic": lambda tau, k: RankSwapping({"a": tau}, k=k, seed=SEED),
-    "fixed": lambda tau, k: RankSwapping({"a": tau}, k=k, intervals="fixed", seed=SEED),
-}
-
-
-def calibrated_swapping(name, k):
-    made = SWAPPING[name](CHAIN, k)
-    made.learn_many([{"a": value} for value in CHAIN.ids])
-    made.calibrate()
-    return made
-
-
-def random_groups(made, size, number=12):
-    rng = np.random.default_rng(size)
-    return [rng.integers(0, len(CHAIN), max(size, made.group_minimum)).astype(np.int32) for _ in range(number)]
-
-
-@pytest.mark.parametrize("size", [2, 3, 8])
-@pytest.mark.parametrize("name", sorted(SWAPPING))
-def test_the_masks_of_a_group_do_not_determine_its_values(name, size):
-    """In a chain, all distances of a value differ, so that the values of a group decide most about its swaps."""
-    made = calibrated_swapping(name, 2)
-    assert undone_share(made, random_groups(made, size)) < 0.02
-
-
-@pytest.mark.parametrize("name", ["rank_swapping"])
-@pytest.mark.parametrize("parameters", [{"k": 1}, {"k": 0}])
-def test_an_interval_of_one_value_is_refused(name, parameters):
-    with pytest.raises(ParameterError, match="of 2 or more"):
-        mechanism(name)({"a": CHAIN}, seed=SEED, **parameters)
 
 
 @pytest.mark.parametrize("hybrid", [False, True])

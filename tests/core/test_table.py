@@ -8,8 +8,8 @@ from support.data import discharges, icd9cm
 from support.graphs import dags, taxonomies
 from support.large import phenotypes, snomed_shaped
 
+from stream_masker import LogTaxonomic, WuPalmer
 from stream_masker.core.table import DistanceTable
-from stream_masker.distances import LogTaxonomic, WuPalmer
 
 MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 

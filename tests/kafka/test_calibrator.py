@@ -138,18 +138,6 @@ def test_garbage_and_forged_blocks_are_counted_and_change_nothing(stream: Servic
         count_window(calibrator, 800)
 
 
-def test_missing_topics_end_it_with_a_remedy(service: Service) -> None:
-    done = service.command("calibrator", code=1)
-    assert "stream-masker topics" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_broker_that_does_not_answer_is_waited_for(service: Service) -> None:
-    with service.running("calibrator", kafka={"bootstrap_servers": "127.0.0.1:9"}) as calibrator:
-        calibrator.wait(lambda: calibrator.says("no broker answers"), "the reason")
-    assert "Traceback" not in calibrator.log
-
-
 def test_a_version_that_its_topic_does_not_accept_is_an_error_that_says_so(service: Service) -> None:
     service.create(1)
     service.alter("statistics", max_message_bytes="500")

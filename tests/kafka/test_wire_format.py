@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import pytest
 from kafka_records import read_all, write
 from schema_registry import (
@@ -153,24 +152,6 @@ def test_masked_records_that_need_another_schema_are_written_with_the_outputs(
         worker.reaches(EVENTS)
     assert {record.value[:5] for record in here.read("output")} == {b"\x00" + number.to_bytes(4, "big")}
     assert [one["id"] for one in read(here, registry)] == list(range(EVENTS))
-
-
-def test_produced_events_are_encoded_with_the_schema_of_the_input(here: Service, registry: RegistryServer) -> None:
-    topic, source = here.topics["input"], here.folder / "events.jsonl"
-    here.data["produce"] = {"key": "patient.id"}
-    events = [event(number) for number in range(EVENTS)]
-    source.write_bytes(b"\n".join(map(orjson.dumps, [*events, {"id": CANARY}])))
-    refused = here.command("produce", str(source), code=1)
-    assert f"no usable schema of the subject {topic}-" in refused.output
-    register(registry.client, f"{topic}-value", AVRO_EVENT)
-    register(registry.client, f"{topic}-key", "string")
-    done = here.command("produce", str(source), code=1)
-    assert f"produced {EVENTS} records" in done.output
-    assert "schema_mismatch" in done.output
-    assert CANARY not in done.output + refused.output
-    assert [one["id"] for one in read(here, registry, "input")] == list(range(EVENTS))
-    keys = [record.key for record in here.read("input")]
-    assert documents(registry.client, keys, "key") == [one["patient"]["id"] for one in events]
 
 
 def test_the_calibrator_samples_the_input_and_waits_for_the_registry(

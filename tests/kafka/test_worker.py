@@ -206,35 +206,18 @@ def test_a_topic_that_is_made_anew_is_masked_from_its_beginning(service: Service
     assert ids(service.read("output")) == [*range(100), *range(60)]
 
 
-def test_a_message_that_is_too_large_for_the_client_is_rejected(service: Service) -> None:
+def test_too_large_messages_are_rejected_and_removed_codes_counted(service: Service) -> None:
     service.data = merged(service.data, {"kafka": {"properties": {"message.max.bytes": 1000}}})
     service.data["fields"] = {"keep": ["id", "note"], "unlisted": "drop"}
-    service.create()
-    service.publish()
-    large = orjson.dumps({**event(1), "note": "n" * 950})
-    records = [{"value": v, "partition": 0} for v in (value(0), large, value(2))]
-    write(service.bootstrap, service.topics["input"], records)
-    with service.running() as worker:
-        worker.reaches(3)
-    assert ids(service.read("output")) == [0, 2]
-    assert [record.json["reason"] for record in service.read("rejected")] == ["too_large"]
-
-
-def test_missing_topics_and_the_command_that_creates_them_are_named(service: Service) -> None:
-    done = service.command("worker", code=1)
-    assert service.topics["input"] in done.stderr
-    assert "stream-masker topics" in done.stderr
-
-
-def test_codes_that_are_removed_are_counted(service: Service) -> None:
     service.data["attributes"]["first"]["unknown"] = "suppress"
     service.create()
     service.publish()
-    unknown = orjson.dumps({**event(7), "first": "Z99"})
-    write(
-        service.bootstrap, service.topics["input"], [{"value": v, "partition": 0} for v in [value(1), *[unknown] * 9]]
-    )
+    large, unknown = {**event(1), "note": "n" * 950}, {**event(3), "first": "Z99"}
+    values = [value(0), orjson.dumps(large), value(2), orjson.dumps(unknown)]
+    write(service.bootstrap, service.topics["input"], [{"value": v, "partition": 0} for v in values])
     with service.running() as worker:
-        worker.reaches(10)
-        assert worker.metric("codes_unknown_total", attribute="first", outcome="suppressed") == 9
-    assert [record.json["first"] for record in service.read("output")][1:] == [None] * 9
+        worker.reaches(4)
+        assert worker.metric("codes_unknown_total", attribute="first", outcome="suppressed") == 1
+    masked = service.read("output")
+    assert (ids(masked), masked[-1].json["first"]) == ([0, 2, 3], None)
+    assert [record.json["reason"] for record in service.read("rejected")] == ["too_large"]

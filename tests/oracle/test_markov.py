@@ -7,8 +7,8 @@ import pytest
 from support.chi_squares import assert_drawn_from
 from support.nominal import flat
 
+from stream_masker import NaiveDistortion, Pram, ProbabilisticDistortion
 from stream_masker.errors import ParameterError
-from stream_masker.mechanisms import NaiveDistortion, Pram, ProbabilisticDistortion
 
 SEED = b"a seed.........."
 TAU = flat(["u", "v", "w", "x", "new"])

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import snomed
-from support.graphs import edges, taxonomies
+from support.graphs import edges
 
-from stream_masker.core.ontology.taxonomy import to_level
-from stream_masker.ontologies import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+from stream_masker import UNKNOWN, ConceptMap, Match, Ontology
 
 
 def literal_order(parents):
@@ -46,19 +45,6 @@ def test_concepts_are_ordered_by_depth_first_parent_and_id(given_links, random):
     assert all(set(tau.children_of(p)) == {c for c in ids if p in parents[c]} for p in ids)
     for offsets, indices in [(tau.parent_offsets, tau.parents), (tau.child_offsets, tau.children)]:
         assert all((np.diff(indices[a:b]) > 0).all() for a, b in pairwise(offsets))
-
-
-def literal_line(tau: Taxonomy, concept: str) -> list[str]:
-    """The concept and its line of ancestors up to the root."""
-    above = [p for p in tau.parents_of(concept) if tau.depth_of(p) == tau.depth_of(concept) - 1]
-    return [concept, *(literal_line(tau, min(above, key=tau.position)) if above else [])]
-
-
-@given(tau=taxonomies(), depth=st.integers(1, 8))
-def test_the_ancestor_at_a_level(tau: Taxonomy, depth: int) -> None:
-    found = tau.decode(to_level(tau, depth))
-    for concept, ancestor in zip(tau.ids, found, strict=True):
-        assert ancestor == next(one for one in literal_line(tau, concept) if tau.depth_of(one) <= depth)
 
 
 class LiteralMap:

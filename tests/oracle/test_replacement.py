@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from support.data import discharges, icd9cm
-from support.graphs import dags, trees
+from support.graphs import dags, to_all, trees
 from support.large import TAXONOMIES, snomed_shaped
 
+from stream_masker import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.replacement import (
     SIGN_DROPPED,
@@ -23,7 +24,6 @@ from stream_masker.core.replacement import (
     Replacer,
 )
 from stream_masker.core.table import DistanceTable
-from stream_masker.distances import LogTaxonomic, WuPalmer
 
 TOP = 1 << 64
 RULES = [
@@ -114,13 +114,13 @@ def some_values(d, positions, rng, size) -> Values:
 def check(replacer, values, rounding):
     """Every draw is in the set of the literal rule."""
     d, result = replacer.table.distance, replacer.replace(*values)
-    to_all = cache(d.to_all)
+    of = cache(partial(to_all, d))
     for i, (a, r, noise, word, _) in enumerate(zip(*(each.tolist() for each in values), strict=True)):
         if a < 0:
             assert (result.codes[i], result.distances[i], result.flags[i]) == (a, 0.0, 0)
             continue
         weights = replacer.candidates.weights
-        outcome = literal(to_all(a), to_all(max(r, 0)), a, r, noise, weights, rounding, weak=replacer.weak)
+        outcome = literal(of(a), of(max(r, 0)), a, r, noise, weights, rounding, weak=replacer.weak)
         distance, candidates = outcome.high if (word >> 11) * 2.0**-53 < outcome.p else outcome.low
         assert (result.distances[i], result.flags[i]) == (distance, outcome.flags)
         assert result.codes[i] in candidates
@@ -174,8 +174,8 @@ def test_candidates_of_a_level_are_drawn_by_their_weight(rounding, candidates):
             if a < 0 or result.distances[0] == 0.0:
                 continue
             outcome = literal(
-                d.to_all(a),
-                d.to_all(max(r, 0)),
+                to_all(d, a),
+                to_all(d, max(r, 0)),
                 a,
                 r,
                 values.noise[0],
@@ -204,7 +204,7 @@ def test_the_probability_of_the_upper_level(strategy, data):
     if a < 0:
         return
     weights = replacer.candidates.weights
-    outcome = literal(d.to_all(a), d.to_all(max(r, 0)), a, r, noise, weights, "calibrated", weak=False)
+    outcome = literal(to_all(d, a), to_all(d, max(r, 0)), a, r, noise, weights, "calibrated", weak=False)
     at = int(outcome.p * TOP)
     for word, (distance, _) in ((max(at - (1 << 24), 0), outcome.high), (min(at + (1 << 24), TOP - 1), outcome.low)):
         if word > at and outcome.p > 1 - 1e-9:

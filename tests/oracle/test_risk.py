@@ -12,8 +12,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream_masker import Ontology, SemanticNoise
-from stream_masker.mechanisms import Exponential, Pram
+from stream_masker import Exponential, Ontology, Pram, SemanticNoise
 
 SEED = b"the seed of the twin"
 TREE = [

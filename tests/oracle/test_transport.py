@@ -216,7 +216,9 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
         own = found[np.searchsorted(law.positions, positions)][:, order]
         np.testing.assert_allclose(own, literal, atol=2e-3 * literal.sum())
         limits = np.maximum(0.3, literal.sum(axis=1) / literal.sum())
-        assert (literal / literal.sum(axis=0) <= limits[:, None] + 1e-6).all()
+        posterior = literal / literal.sum(axis=0)
+        assert (posterior <= limits[:, None] + 1e-6).all()
+        assert posterior.max() <= law.greatest + 1e-6
 
 
 def test_elements_are_masked_by_the_literal_law(lists):

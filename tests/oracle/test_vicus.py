@@ -9,8 +9,8 @@ import pytest
 from support.chi_squares import assert_drawn_from
 from support.nominal import BANK, flat_taxonomies
 
+from stream_masker import RandomTransitions, Vicus
 from stream_masker.core.mechanisms.cooccurrence import divided
-from stream_masker.mechanisms import RandomTransitions, Vicus
 
 SEED = b"a seed.........."
 TAXONOMIES = flat_taxonomies(BANK)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.ontology import Ontology, Taxonomy
 
 Edges = list[tuple[str, str]]
+
+
+def to_all(d: Distance, position: int) -> Float64Array:
+    """Return (m,) float64: the distance of the concept at a position to every concept."""
+    return d.between(np.array([position]), np.arange(len(d.taxonomy)))[0]
 
 
 def names(size: int) -> list[str]:

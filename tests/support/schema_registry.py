@@ -16,8 +16,6 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import SerializationContext
 
-PATIENT = {"type": "record", "name": "Patient", "fields": [{"name": "id", "type": "string"}]}
-
 AVRO_EVENT = {
     "type": "record",
     "name": "Discharge",

@@ -206,9 +206,8 @@ class Mechanism(ABC):
         ``Statistics.observed`` includes the concepts observed in the statistics in force. Raises StatisticsError if an
         attribute has no value, or if masking with these statistics would change too little.
         """
-        depth, before = self.parameters.rollup_depth, self._statistics
         statistics = compute_statistics(
-            counts, self._attributes, self._distances, version=version, rollup_depth=depth, previous=before
+            counts, self._attributes, self._distances, version=version, previous=self._statistics
         )
         return self.completed(statistics, counts)
 

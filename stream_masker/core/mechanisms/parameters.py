@@ -32,7 +32,6 @@ class Parameters:
     distance: DistanceChoice = parameter("wu_palmer", "The semantic distance.")
     window: int = parameter(10_000, "The number of records of the calibration window.", ge=1)
     window_age: float | None = parameter(None, "The age limit of the window in seconds; None for no limit.", ge=1e-3)
-    rollup_depth: int = parameter(2, "The depth of the statistics' roll-up; 1 is the root.", ge=1)
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))

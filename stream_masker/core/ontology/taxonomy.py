@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -278,20 +278,3 @@ def fold_code(code: str) -> str:
 
 NO_POSITION = -1
 """The position of what does not exist."""
-
-
-@lru_cache(maxsize=16)
-def to_level(taxonomy: Taxonomy, depth: int) -> Int32Array:
-    """Return (m,) int32: the ancestor of each concept at a depth from 1 on; a concept above it is its own.
-
-    Of several parents, the one one level above a concept is followed, of several such the one of least position.
-    """
-    children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
-    above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
-    linked, first = np.unique(children[above], return_index=True)
-    parent = np.arange(len(taxonomy), dtype=np.int32)
-    parent[linked] = taxonomy.parents[above][first]
-    ancestors = np.arange(len(taxonomy), dtype=np.int32)
-    for _ in range(int(taxonomy.depth.max()) - depth):
-        ancestors = np.where(taxonomy.depth[ancestors] > depth, parent[ancestors], ancestors)
-    return ancestors

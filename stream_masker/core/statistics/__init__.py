@@ -15,7 +15,6 @@ from stream_masker.core.statistics.statistics import (
     distance_variance,
     is_positive_semidefinite,
     nearest_psd,
-    roll_up,
     semantic_mean,
     semantic_variance,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "is_positive_semidefinite",
     "merge",
     "nearest_psd",
-    "roll_up",
     "semantic_mean",
     "semantic_variance",
     "unpack_observed",

@@ -21,10 +21,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
@@ -229,7 +227,6 @@ def compute_statistics(
     distances: Sequence[Distance],
     *,
     version: int,
-    rollup_depth: int = 2,
     previous: Statistics | None = None,
 ) -> Statistics:
     """Compute the statistics of the counted events.
@@ -238,7 +235,6 @@ def compute_statistics(
     attribute. Covariances and correlations cover the rows that have both attributes; they are 0 if there are none.
 
     * ``attributes``, ``distances``: (p,) in the order of the counts.
-    * ``rollup_depth``: the depth of ``Statistics.rollup``, at least 1 (the root).
     * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
       them; without ``previous``, ``novel`` is 0.
 
@@ -246,7 +242,7 @@ def compute_statistics(
     other attributes or taxonomies, and ParameterError if the arguments have different lengths.
     """
     names = tuple(attributes)
-    _check(counts, names, distances, rollup_depth)
+    _check(counts, names, distances)
     parts = list(zip(counts.values, distances, strict=True))
     keys = {d: [column.keys for column, other in parts if other == d] for d in distances}
     tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}
@@ -266,11 +262,9 @@ def compute_statistics(
         covariance=covariance,
         correlation=correlation,
         projection=projection,
-        rollup={name: roll_up(m.counts, m.d.taxonomy, rollup_depth) for name, m in of.items()},
         unknown={name: min(1.0, unknown / max(given, 1)) for name, unknown, given in shares},
         observed={name: pack_observed(mask | before[name]) for name, mask in observed.items()},
         novel={name: 0.0 if previous is None else _novel_share(m.counts, before[name]) for name, m in of.items()},
-        rows={name: m.counts.rows for name, m in of.items()},
         values={name: _by_concept(counts, j, m.d) for j, (name, m) in enumerate(of.items())},
     )
 
@@ -281,30 +275,11 @@ def _by_concept(counts: Counts, j: int, d: Distance) -> dict[str, int]:
     return dict(zip(d.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
 
 
-def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, float]:
-    """Return the share, in (0, 1], of the values that each concept of the given depth subsumes; the shares sum to 1.
-
-    Depth is that of the longest path from the root. A value below several concepts of that depth is divided equally
-    among them. A value above that depth counts for itself. Concepts without a value are omitted. Empty if there are no
-    values.
-    """
-    closure, starts = taxonomy.closure, taxonomy.closure.offsets[counts.keys]
-    lengths = closure.offsets[counts.keys + 1] - starts
-    owner, concept = np.repeat(np.arange(lengths.size), lengths), closure.ancestors[ranges(starts, lengths)]
-    level = taxonomy.depth[concept] == np.minimum(taxonomy.depth[counts.keys], depth)[owner]
-    owner, concept = owner[level], concept[level]
-    mass = counts.counts / np.bincount(owner, minlength=lengths.size) / max(counts.rows, 1)
-    shares = np.bincount(concept, mass[owner], minlength=len(taxonomy))
-    return {taxonomy.ids[c]: float(shares[c]) for c in np.flatnonzero(shares)}
-
-
-def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance], rollup_depth: int) -> None:
+def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance]) -> None:
     if not len(names) == len(distances) == len(counts.values):
         raise ParameterError(
             f"there are counts of {len(counts.values)} attributes, {len(names)} names and {len(distances)} distances"
         )
-    if rollup_depth < 1:
-        raise ParameterError(f"rollup_depth={rollup_depth} is not allowed: use 1 (the root) or more")
     _require_values(names, [column.keys.size for column in counts.values])
 
 

@@ -24,14 +24,12 @@ class Statistics:
       nearest positive semidefinite matrix. ``projection``: the Frobenius norm of that change; 0 if none was needed.
     * ``correlation``: (p, p) float64, sdCor over the rows that have both attributes; 1 on the diagonal, or 0 for a
       constant attribute.
-    * ``rollup[a][concept]``: the share in [0, 1] of a's values below that concept of the roll-up depth.
     * ``unknown[a]``: the share in [0, 1] of a's values that were not known concepts, under any policy for unknown
       codes.
     * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
     * ``novel[a]``: the share in [0, 1] of the rows whose concept had not been observed before.
     * ``values[a]``: how often each concept of a occurs; for a scalar, in how many events. Empty for statistics that
       people may see.
-    * ``rows[a]``: the number of a's values in the window. Empty for statistics of earlier releases.
     * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
     """
 
@@ -43,11 +41,9 @@ class Statistics:
     covariance: Float64Array
     correlation: Float64Array
     projection: float
-    rollup: Mapping[str, Mapping[str, float]]
     unknown: Mapping[str, float]
     observed: Mapping[str, str]
     novel: Mapping[str, float]
-    rows: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,11 +78,9 @@ class Statistics:
             "covariance": self.covariance.tolist(),
             "correlation": self.correlation.tolist(),
             "projection": self.projection,
-            "rollup": {a: dict(shares) for a, shares in self.rollup.items()},
             "unknown": dict(self.unknown),
             "seen": dict(self.observed),
             "novel": dict(self.novel),
-            **({"rows": dict(self.rows)} if self.rows else {}),
             **({"values": {a: dict(counts) for a, counts in self.values.items()}} if self.values else {}),
             **({"model": dict(self.model)} if self.model else {}),
         }
@@ -112,11 +106,9 @@ class Statistics:
             covariance=np.array(data["covariance"], dtype=np.float64).reshape(p, p),
             correlation=np.array(data["correlation"], dtype=np.float64).reshape(p, p),
             projection=float(data["projection"]),
-            rollup={a: dict(data["rollup"][a]) for a in attributes},
             unknown={a: float(data["unknown"][a]) for a in attributes},
             observed={a: str(data["seen"][a]) for a in attributes},
             novel={a: float(data["novel"][a]) for a in attributes},
-            rows={a: int(data["rows"][a]) for a in attributes} if "rows" in data else {},
             values={a: _counts(data["values"][a]) for a in attributes} if "values" in data else {},
             model=dict(data.get("model", {})),
         )

@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from stream_masker.pipeline.risk import RiskLimits
 
 
-MIN_VARIANCE, MIN_VARIANCE_SHARE = 0.001, 0.25
-"""The least sVar of an attribute, and the least one as a share of the baseline's. Statistics below them are never
-published, and no process masks with them: noise of a tiny variance leaves values as they are, and a window that is full
-of one event would take the noise from all others."""
-
-
 def build_plan(configuration: Configuration) -> Plan:
     """Build the record masker's plan; loads the ontologies.
 
@@ -193,7 +187,5 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
     return RiskLimits(
         max_vulnerability=section.max_vulnerability,
         max_certain=section.max_certain,
-        min_variance=MIN_VARIANCE,
-        min_variance_share=MIN_VARIANCE_SHARE,
         hold=section.action == "hold",
     )

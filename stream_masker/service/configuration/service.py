@@ -209,11 +209,7 @@ class FormatSection(Section):
     write: Literal["input", "latest"] = Field(
         default="input",
         description="The schema that masked records are written with: the one that they came with (`input`), or the "
-        "latest one of the output topic's subject (`latest`), for masked records that do not fit the former.",
-    )
-    subject: Literal["topic", "record", "topic_record"] = Field(
-        default="topic",
-        description="The name strategy of the client for the subject of `write: latest`.",
+        "latest one of the subject `OUTPUT-value` (`latest`), for masked records that do not fit the former.",
     )
     registry: RegistrySection = Field(default=RegistrySection())
 

@@ -23,7 +23,6 @@ from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischa
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
-from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import confluent_properties, connect_producer
 from stream_masker.service.kafka.errors import check_topics, explained, require_broker
 from stream_masker.service.kafka.reader import BROKER_PROBE_SECONDS
@@ -157,12 +156,12 @@ def publish(
 ) -> PublishingSummary:
     """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
 
-    Malformed events, and those that do not fit the schema of the topic, are counted. Raises ServiceError if there is no
-    broker or the topic does not exist, ConfigurationError if the settings of the schema registry cannot be used,
-    FormatUnavailableError if the registry does not have the schema.
+    Malformed events are counted. Raises ServiceError if there is no broker or the topic does not exist,
+    ConfigurationError if the records of the topic have schemas.
     """
+    if configuration.format.value != "json":
+        raise ConfigurationError("format.value: produce writes no records of schemas: use a producer of your own")
     topic, properties = configuration.topics.input, confluent_properties(configuration)
-    encoder = event_encoder(configuration)
     require_broker(properties)
     producer = connect_producer({**PRODUCER_DEFAULTS, **properties})
     summary = PublishingSummary(topic)
@@ -176,7 +175,7 @@ def publish(
                 summary.malformed += 1
                 continue
             summary.sent += 1
-            _send(producer, event, encoder, summary)
+            _send(producer, event, summary)
             show(f"producing, {summary.sent:,} records so far")
         while producer.flush(DELIVERY_WAIT_SECONDS):
             pass
@@ -186,21 +185,16 @@ def publish(
     return summary
 
 
-def _send(producer: Producer, event: Event, encoder: EventEncoder | None, summary: PublishingSummary) -> None:
+def _send(producer: Producer, event: Event, summary: PublishingSummary) -> None:
     """Send an event; waits while the producer's queue is full."""
-    value, key = event.value, event.key
     try:
-        if encoder is not None:
-            value, key = encoder.value(value), None if key is None else encoder.key(key)
         while True:
             try:
-                producer.produce(summary.topic, value, key, on_delivery=summary.count)
+                producer.produce(summary.topic, event.value, event.key, on_delivery=summary.count)
             except BufferError:
                 producer.poll(DELIVERY_WAIT_SECONDS)
             else:
                 break
-    except RecordRejectedError as error:
-        summary.failed[error.reason.value] += 1
     except KafkaException as failure:
         summary.count(failure.args[0])
     producer.poll(0)

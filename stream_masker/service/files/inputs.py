@@ -54,8 +54,7 @@ class FileEvent(NamedTuple):
 class InputFile:
     """An open file: its name for messages, its kind, its bytes without compression, and their first text.
 
-    encoding: of the text, whose byte order mark the stream still has; raw, size: the file on disk and its size in
-    bytes, 0 for a pipe.
+    encoding: of the text, whose byte order mark the stream still has.
     """
 
     name: str
@@ -63,13 +62,6 @@ class InputFile:
     stream: io.BufferedReader
     head: str
     encoding: str
-    raw: BinaryIO
-    size: int
-
-    @property
-    def share_read(self) -> float:
-        """The share of the file on disk that has been read; 0 for a pipe."""
-        return self.raw.tell() / self.size if self.size else 0.0
 
 
 @contextmanager
@@ -92,8 +84,7 @@ def open_input(name: str, encoding: str = "") -> Iterator[InputFile]:
         kind = "parquet" if head.startswith(_PARQUET) else _kind_of(text, shown)
         if kind in ("json", "hl7") and encoding == "utf-16":
             raise ServiceError(f"{shown} is in UTF-16, which only tables may be: save it as UTF-8")
-        size = 0 if name == STANDARD_STREAM else Path(name).stat().st_size
-        yield InputFile(shown, kind, stream, text, encoding, raw, size)
+        yield InputFile(shown, kind, stream, text, encoding)
 
 
 @contextmanager

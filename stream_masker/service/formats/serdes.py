@@ -95,10 +95,6 @@ def _header(number: int) -> bytes:
 class Serde(Protocol):
     """The serde of one schema. Its functions raise RecordRejectedError."""
 
-    @property
-    def record_name(self) -> str | None:
-        """The full name of the schema's record, which subject name strategies use; None if it has none."""
-
     def decode(self, value: bytes) -> tuple[bytes | JsonValue, EncodeRecord]:
         """Return a record as JSON or as a document, and the function that encodes another one like it."""
 
@@ -115,7 +111,6 @@ class AvroSerde:
 
         self._number, self._schema = number, _parse_avro(client, schema, {})
         self._read, self._write = _read_py.schemaless_reader, _write_py.schemaless_writer
-        self.record_name = self._schema.get("name") if isinstance(self._schema, dict) else None
 
     def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
         with _rejecting(Reason.NOT_IN_FORMAT):
@@ -144,8 +139,6 @@ class JsonSchemaSerde:
     def __init__(self, client: Any, number: int, schema: Any) -> None:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-        definition = json.loads(schema.schema_str)
-        self.record_name = definition.get("title") if isinstance(definition, dict) else None
         conf = {
             "subject.name.strategy": lambda *_: None,
             "auto.register.schemas": False,
@@ -172,7 +165,6 @@ class ProtobufSerde:
         pool, name = DescriptorPool(), f"schema-{number}.proto"
         _add_file(pool, client, name, client.get_schema(number, None, "serialized"))
         self._file = pool.FindFileByName(name)
-        self.record_name = str(self._type((0,)).DESCRIPTOR.full_name)
 
     def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
         from confluent_kafka.schema_registry.serde import SchemaId

@@ -11,9 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
-
-import orjson
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from stream_masker.errors import ConfigurationError, ParameterError, installation_of
 from stream_masker.pipeline.formats import EncodeRecord, FormatUnavailableError, RecordFormat
@@ -66,7 +64,6 @@ def connect_registry(configuration: Configuration) -> Any:
         "max.retries": 0,
         "cache.capacity": CACHED_SCHEMAS,
         "cache.latest.ttl.sec": LATEST_SECONDS,
-        "bearer.auth.logical.cluster": "",
         **section.properties,
     }
     if section.credentials is not None:
@@ -78,6 +75,7 @@ def connect_registry(configuration: Configuration) -> Any:
         token = read_source(configuration, section.token, "format.registry.token", least=0)
         properties["bearer.auth.credentials.source"] = "STATIC_TOKEN"
         properties["bearer.auth.token"] = token.decode(errors="replace")
+        properties.setdefault("bearer.auth.logical.cluster", "")
     try:
         return SchemaRegistryClient.new_client(properties)
     except (OSError, ValueError) as error:
@@ -182,27 +180,11 @@ class SchemaLookup:
         raise FormatUnavailableError(f"the schema registry at {self._url} {text}")
 
 
-class OutputSubject(NamedTuple):
-    """The subject that masked records are written with. strategy: of the client, such as ``topic_record``."""
-
-    strategy: str
-    topic: str
-
-    def name(self, part: MessagePart, record_name: str | None) -> str:
-        """Return the subject of a record. Raises RecordRejectedError if the strategy needs a name that the schema
-        lacks."""
-        if self.strategy == "topic":
-            return f"{self.topic}-{part}"
-        if record_name is None:
-            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
-        return record_name if self.strategy == "record" else f"{self.topic}-{record_name}"
-
-
 class ConfluentFormat:
     """Values, and with ``keys`` also message keys, in the Confluent wire format.
 
-    subject: what masked records are written with; None for the schema that they came with. limit: the maximum size of
-    a record in bytes (≥ 1).
+    output: the topic with whose latest schemas masked records are written; empty for the schemas that they came with.
+    limit: the maximum size of a record in bytes (≥ 1).
     """
 
     records: ClassVar[str] = "records in the Confluent wire format"
@@ -211,13 +193,13 @@ class ConfluentFormat:
         self,
         schemas: SchemaLookup,
         *,
-        subject: OutputSubject | None = None,
+        output: str = "",
         keys: bool = False,
         limit: int = DEFAULT_LIMIT_BYTES,
     ) -> None:
         if limit < 1:
             raise ParameterError(f"limit must be at least 1 byte, not {limit}")
-        self._schemas, self._subject, self._keys, self._limit = schemas, subject, keys, limit
+        self._schemas, self._output, self._keys, self._limit = schemas, output, keys, limit
 
     @property
     def decodes_keys(self) -> bool:
@@ -244,9 +226,7 @@ class ConfluentFormat:
         if len(data) > self._limit:
             raise RecordRejectedError(Reason.TOO_LARGE)
         document, encode = serde.decode(data)
-        if self._subject is None:
-            return document, encode
-        return document, self._schemas.latest(self._subject.name(part, serde.record_name)).encode
+        return document, self._schemas.latest(f"{self._output}-{part}").encode if self._output else encode
 
 
 def wire_format(configuration: Configuration) -> RecordFormat | None:
@@ -258,39 +238,11 @@ def wire_format(configuration: Configuration) -> RecordFormat | None:
     if section.value == "json":
         return file_format(configuration)
     schemas = SchemaLookup(connect_registry(configuration), section.registry.url)
-    subject = OutputSubject(section.subject, configuration.topics.output) if section.write == "latest" else None
+    output = configuration.topics.output if section.write == "latest" else ""
     limit = configuration.limits.record_bytes
-    return ConfluentFormat(schemas, subject=subject, keys=section.key == "confluent", limit=limit)
+    return ConfluentFormat(schemas, output=output, keys=section.key == "confluent", limit=limit)
 
 
 def file_format(configuration: Configuration) -> RecordFormat | None:
     """Return the format of the records in files; None for JSON, also that of the rows of tables."""
     return Hl7Format() if configuration.records == "hl7v2" else None
-
-
-class EventEncoder(NamedTuple):
-    """Encodes events for the input topic, with the latest schemas of the subjects ``TOPIC-value`` and ``TOPIC-key``."""
-
-    schemas: SchemaLookup
-    topic: str
-    keys: bool
-
-    def value(self, document: bytes) -> bytes:
-        """Encode the JSON of an event.
-
-        Raises RecordRejectedError if it does not fit the schema, FormatUnavailableError if there is none.
-        """
-        return self.schemas.latest(f"{self.topic}-value").encode(orjson.loads(document))
-
-    def key(self, text: bytes) -> bytes:
-        """Encode a key, which is a text, if keys are in the format too. Raises like ``value``."""
-        return self.schemas.latest(f"{self.topic}-key").encode(text.decode()) if self.keys else text
-
-
-def event_encoder(configuration: Configuration) -> EventEncoder | None:
-    """Return the encoder of events for the input topic; None for JSON. Raises like ``wire_format``."""
-    section = configuration.format
-    if section.value == "json":
-        return None
-    schemas = SchemaLookup(connect_registry(configuration), section.registry.url)
-    return EventEncoder(schemas, configuration.topics.input, section.key == "confluent")

@@ -9,13 +9,12 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.errors import did_you_mean
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.events import open_events
@@ -78,12 +77,6 @@ def topic_sample(
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:
         metadata = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
-        if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            topics = consumer.list_topics(timeout=SILENT_SECONDS).topics
-            there = [name for name in sorted(topics) if name != topic and not name.startswith("__")]
-            raise ServiceError(
-                f"the broker shows no topic {topic!r}{did_you_mean(topic, there)}; it has {', '.join(there) or 'none'}"
-            )
         check_topics({topic: metadata.error}, str(properties.get("sasl.username", "")))
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in metadata.partitions])
         values = _consumed(consumer, topic, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.graphs import to_all
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
@@ -32,7 +33,7 @@ def words(size):
 
 def probabilities(distance, a, epsilon, candidates="all"):
     """The definition: exp(-ε·sd/2), normalised over all candidates."""
-    weights = np.exp(-epsilon * distance.to_all(a) / 2)
+    weights = np.exp(-epsilon * to_all(distance, a) / 2)
     if candidates == "leaves":
         weights *= distance.taxonomy.leaf
     return weights / weights.sum()

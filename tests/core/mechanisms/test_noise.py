@@ -11,11 +11,10 @@ from flooding import changed_of_others, flooded
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs
 
-from stream_masker import Ontology, SemanticNoise
+from stream_masker import Ontology, SemanticNoise, WuPalmer
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
-from stream_masker.distances import WuPalmer
 from stream_masker.errors import ParameterError, StatisticsError
 
 SEED = b"sixteen bytes or more"
@@ -69,7 +68,6 @@ def references(noise, records):
         ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
         ({"window": 0}, r"window=0 is not allowed: use a whole number of 1 or more"),
         ({"window_age": -1.0}, r"window_age=-1.0"),
-        ({"rollup_depth": 0}, r"rollup_depth=0"),
         ({"names": "abc", "reference": "pair"}, r"reference='pair' needs two attributes of one taxonomy: use"),
     ],
 )

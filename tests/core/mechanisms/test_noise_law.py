@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
@@ -20,17 +18,10 @@ DRAWS = 8000
 KEYS = [b"%d" % k for k in range(DRAWS)]
 
 
-def taxonomy(parents: int):
-    rng = np.random.default_rng(8)
-    links = {(f"c{k}", f"c{p}") for k in range(1, SIZE) for p in rng.integers(0, k, parents)}
-    return Ontology.from_edges(sorted(links)).taxonomy()
-
-
-TAXONOMIES = [taxonomy(1), taxonomy(2)]
-OPTIONS = [
-    *product(("pair", "mean", "root"), ("ceil", "calibrated"), ("all", "leaves"), ("normal", "laplace")),
-    *product(("pair", "mean"), ("calibrated",), ("observed",), ("normal",)),
-]
+RNG = np.random.default_rng(8)
+LINKS = {(f"c{k}", f"c{p}") for k in range(1, SIZE) for p in RNG.integers(0, k, 2)}
+TAU = Ontology.from_edges(sorted(LINKS)).taxonomy()
+RULES = [("ceil", "all", "normal"), ("calibrated", "leaves", "laplace"), ("calibrated", "observed", "normal")]
 
 
 def mechanism(tau, reference="pair", rounding="calibrated", candidates="all", distribution="normal", **parameters):
@@ -52,9 +43,10 @@ def mechanism(tau, reference="pair", rounding="calibrated", candidates="all", di
     return noise
 
 
-@pytest.mark.parametrize(("reference", "rounding", "candidates", "distribution"), OPTIONS)
-@pytest.mark.parametrize("tau", TAXONOMIES, ids=["tree", "dag"])
-def test_every_rule_agrees_with_what_is_drawn(tau, reference, rounding, candidates, distribution):
+@pytest.mark.parametrize("reference", ["pair", "mean", "root"])
+@pytest.mark.parametrize(("rounding", "candidates", "distribution"), RULES)
+def test_every_rule_agrees_with_what_is_drawn(reference, rounding, candidates, distribution):
+    tau = TAU
     noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=False)
     value = tau.ids[9]
     partners = [b for a, b in rows_of(noise, tau) if a == value]
@@ -73,16 +65,17 @@ def tuples_of(noise, tau) -> Tuples:
     return Tuples.of(noise._counts, (0, 1), (len(tau), len(tau)))
 
 
-@pytest.mark.parametrize("distribution", ["normal", "laplace"])
-@pytest.mark.parametrize("rounding", ["ceil", "calibrated"])
 @pytest.mark.parametrize(
-    ("correlated", "reference", "candidates"),
-    [(True, "pair", "all"), (True, "mean", "all"), (False, "pair", "all"), (True, "pair", "observed")],
+    ("correlated", "reference", "rounding", "candidates", "distribution"),
+    [
+        (True, "pair", "calibrated", "observed", "normal"),
+        (True, "pair", "ceil", "all", "normal"),
+        (True, "mean", "ceil", "all", "laplace"),
+        (False, "pair", "calibrated", "all", "laplace"),
+    ],
 )
-def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, candidates, rounding, distribution):
-    tau = TAXONOMIES[0]
-    if (rounding, candidates) == ("ceil", "observed"):
-        return
+def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rounding, candidates, distribution):
+    tau = TAU
     noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=correlated)
     tuples = tuples_of(noise, tau)
     channels = [noise.attribute_channel(j, value_law(noise._counts.values[j])[0], noise._counts) for j in (0, 1)]
@@ -101,15 +94,15 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, can
 
 
 @pytest.mark.parametrize("distribution", Distribution)
-@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.4, 0.99])
+@pytest.mark.parametrize("correlation", [-0.5, 0.4, 0.99])
 def test_cells_of_two_noises_have_the_right_margins_and_covariance(correlation, distribution):
     laws = NoiseLaw(0.3, distribution), NoiseLaw(0.2, distribution)
-    u, v = np.linspace(0.0, 3.0, 61), np.linspace(0.0, 2.0, 61)
+    u, v = np.linspace(0.0, 3.0, 41), np.linspace(0.0, 2.0, 41)
     cells = 2.0 * noise_cells(laws, correlation, u, v, shared=True)
     np.testing.assert_allclose(cells.sum(axis=(0, 2)), laws[0].masses(u), atol=2e-4)
     np.testing.assert_allclose(cells.sum(axis=(0, 1)), laws[1].masses(v), atol=2e-4)
-    products = np.outer(u + 0.025, v + 0.0167)
-    assert ((cells[0] - cells[1]) * products).sum() == pytest.approx(0.06 * correlation, abs=2e-3)
+    products = np.outer(u + 0.0375, v + 0.025)
+    assert ((cells[0] - cells[1]) * products).sum() == pytest.approx(0.06 * correlation, abs=3e-3)
 
 
 @pytest.mark.parametrize("distribution", Distribution)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.graphs import taxonomies
+from support.graphs import taxonomies, to_all
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
@@ -118,7 +118,7 @@ def test_ranks_of_swapped_values_differ_by_at_most_k_in_algorithm_1(tau):
     codes = (np.random.default_rng(1).random(200) ** 2 * len(tau)).astype(np.int32)
     mechanism = calibrated(VARIANTS["algorithm 1"]({"a": tau, "b": tau}, k=3), two_scalars(tau, 5))
     values = np.unique(codes)
-    scores = WuPalmer(tau).to_all(int(values[WuPalmer(tau).between(values, codes).sum(axis=1).argmax()]))
+    scores = to_all(WuPalmer(tau), int(values[WuPalmer(tau).between(values, codes).sum(axis=1).argmax()]))
     after = masked(mechanism, Batch(codes.size, (Column(codes), Column(codes)))).columns[0].codes
     ordered = np.sort(scores[codes])
     lowest, highest = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.data import discharges, icd9cm
 
+from stream_masker import UNKNOWN, ConceptMap, Ontology, read_mapping
 from stream_masker.errors import OntologyError
-from stream_masker.ontologies import UNKNOWN, ConceptMap, Ontology, read_mapping
 
 ICD = Ontology.from_edges(
     [

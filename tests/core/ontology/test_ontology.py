@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.data import icd9cm
 from support.graphs import edges
 
+from stream_masker import Ontology
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
@@ -17,7 +18,6 @@ from stream_masker.errors import (
     ParameterError,
     UnknownConceptError,
 )
-from stream_masker.ontologies import Ontology
 
 LINKS = [("a", "r"), ("b", "a"), ("c", "a"), ("c", "r"), ("d", "r")]
 

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 from support import snomed
 
+from stream_masker import Ontology
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
@@ -16,7 +17,6 @@ from stream_masker.errors import (
     SourceFormatError,
     UnknownParentError,
 )
-from stream_masker.ontologies import Ontology
 
 ROOT, DISEASE, EAR, MENIERE, OLD = 138875005, 64572001, 25906001, 13445001, 99999003
 FSN, SYNONYM, DEFINITION = snomed.FULLY_SPECIFIED_NAME, snomed.SYNONYM, 900000000000550004

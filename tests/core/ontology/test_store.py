@@ -7,7 +7,7 @@ import shutil
 import pytest
 from support.small_ontology import OBO, load
 
-from stream_masker.ontologies import ConceptMap, Ontology
+from stream_masker import ConceptMap, Ontology
 
 SOURCES = {"small.obo": OBO, "tree.csv": "concept,parent,label\nr,,Root\na,r,Alpha\nb,a,\n"}
 

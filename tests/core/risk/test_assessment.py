@@ -10,11 +10,10 @@ import pytest
 from support.data import icd9cm
 from support.real_codes import real_codes
 
-from stream_masker import Ontology, SemanticNoise
+from stream_masker import Ontology, Pram, RankSwapping, SemanticNoise
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.statistics.counts import SparseCounts, count_batch
-from stream_masker.mechanisms import Pram, RankSwapping
 
 TAU = Ontology.from_edges([("c1", "c0"), ("c2", "c0"), ("c3", "c1"), ("c4", "c1"), ("c5", "c2")]).taxonomy()
 SIZE = len(TAU)
@@ -34,11 +33,10 @@ def ready(lengths, **parameters):
     return made.with_statistics(made.compute(counts, version=1), counts), counts
 
 
-@pytest.mark.parametrize("reference", ["root", "mean", "pair"])
-@pytest.mark.parametrize("correlated", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(("reference", "correlated"), [("root", True), ("mean", False), ("pair", True)])
 def test_an_attacker_who_has_counted_the_masks_of_events_does_as_well(reference, correlated):
-    """The attacker has masked 200,000 events with three elements and counted which scalars had the same masks."""
-    n, size = 3, 200_000
+    """The attacker has masked 60,000 events with three elements and counted which scalars had the same masks."""
+    n, size = 3, 60_000
     made, counts = ready({n: 1}, reference=reference, correlated=correlated)
     rng, law = np.random.default_rng(4), np.zeros((SIZE, SIZE))
     law[np.divmod(counts.pairs[0, 1].keys, SIZE)] = counts.pairs[0, 1].counts / counts.pairs[0, 1].rows
@@ -53,8 +51,8 @@ def test_an_attacker_who_has_counted_the_masks_of_events_does_as_well(reference,
     seen = np.ravel_multi_index((masked.columns[0].codes, others[:, 0], *np.sort(others[:, 1:]).T), (SIZE,) * (n + 1))
     table = np.zeros((SIZE ** (n + 1), SIZE))
     np.add.at(table, (seen, scalars), 1.0 / size)
-    learned = made.risk(draws=4_000).record["a"]
-    assert learned.vulnerability == pytest.approx(table.max(axis=1).sum(), abs=0.01 + learned.error)
+    learned = made.risk(draws=1_000).record["a"]
+    assert learned.vulnerability == pytest.approx(table.max(axis=1).sum(), abs=0.015 + learned.error)
 
 
 def test_more_elements_disclose_more_of_their_scalar():
@@ -73,23 +71,16 @@ def test_without_known_lengths_each_row_is_a_record(reference):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "shares",
-    [{1: 0.76, 8: 0.89}, pytest.param({2: 0.78, 5: 0.86}, marks=pytest.mark.scheduled)],
-    ids=["ends", "between"],
-)
-def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
-    """To three standard errors of 500 draws.
-
-    Scheduled: the lengths between the shortest and the longest.
-    """
+@pytest.mark.scheduled
+def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often():
+    """To three standard errors of 500 draws."""
     tau = icd9cm().taxonomy()
     first, *others = real_codes(("diag_1", "diag_2", "diag_3"))
     columns = Column(first.copy()), Column(np.stack(others, axis=1).ravel(), np.arange(0, 2 * first.size + 1, 2))
     counts = count_batch(Batch(first.size, columns), [len(tau)] * 2)
     made = SemanticNoise({"a": tau, "b": tau}, alpha=0.3, reference="root", candidates="all", seed=SEED)
     made = made.with_statistics(made.compute(counts, version=1), counts)
-    for n, right in shares.items():
+    for n, right in {1: 0.76, 2: 0.78, 5: 0.86, 8: 0.89}.items():
         events = SparseCounts(np.array([n]), np.array([first.size]))
         risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk(draws=500)
         assert risk.record["a"].vulnerability == pytest.approx(right, abs=0.04)

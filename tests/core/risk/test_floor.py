@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from stream_masker import Ontology
+from stream_masker import Exponential, Ontology, Pram
 from stream_masker.core.mechanisms.markov import TransitionMatrix
 from stream_masker.errors import StatisticsError
-from stream_masker.mechanisms import Exponential, Pram
 
 CODES = [f"c{k}" for k in range(300)]
 TAU = Ontology.from_edges([(code, "root") for code in CODES]).taxonomy()

@@ -70,8 +70,6 @@ def test_shares_of_unknown_and_of_rolled_up_values():
     assert s.unknown == {"p": 0.25}
     assert statistics(["a1", "a2", "b1", "b1"], unknown=[3]).unknown == {"p": 0.75}
     assert statistics(["a1", "a2"]).unknown == {"p": 0}
-    assert s.rollup["p"] == pytest.approx({"a": 2 / 3, "b": 1 / 3})
-    assert statistics(["a1", "a2", "b1"], rollup_depth=1).rollup["p"] == pytest.approx({"r": 1.0})
 
 
 def test_observed_concepts_stay_observed_and_are_not_novel():

@@ -138,27 +138,6 @@ def test_counts_equal_those_of_the_literal_rows(batch):
         assert sparse.rows == sum(as_dict(sparse).values())
 
 
-def test_an_event_has_one_row_per_array_element():
-    batch = Batch(3, (scalar(1, 2, 3), array([0, 5], [], [4])))
-    counts = count_batch(batch, SIZES[:2], unknown=[0, 7])
-    assert plain(counts) == (
-        3,
-        [{1: 2, 2: 1, 3: 1}, {0: 1, 4: 1, 5: 1}],
-        {(0, 1): {1 * 6 + 0: 1, 1 * 6 + 5: 1, 3 * 6 + 4: 1}},
-        (0, 7),
-        {1: {0: 1, 1: 1, 2: 1}},
-    )
-
-
-def test_two_arrays_share_no_row_and_each_repeats_the_scalars():
-    batch = Batch(2, (scalar(1, 2), array([0, 5], []), array([4], [])))
-    counts = count_batch(batch, SIZES)
-    assert as_dict(counts.values[0]) == {1: 3, 2: 1}
-    assert as_dict(counts.pairs[1, 2]) == {}
-    assert as_dict(counts.pairs[0, 2]) == {1 * 5 + 4: 1}
-    assert {j: as_dict(column) for j, column in counts.lengths.items()} == {1: {0: 1, 2: 1}, 2: {0: 1, 1: 1}}
-
-
 @given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))
 def test_merged_parts_equal_the_whole(parts):
     counts = [count_batch(part, SIZES, unknown=[1, 0, 2]) for part in parts]

@@ -1,7 +1,6 @@
-"""The concepts that have occurred, and the shares of those of one depth."""
+"""The concepts that have occurred, and those above them of one depth."""
 
 import base64
-import math
 import zlib
 
 import numpy as np
@@ -10,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics import roll_up, unpack_observed
-from stream_masker.core.statistics.counts import count_keys
+from stream_masker.core.statistics import unpack_observed
 from stream_masker.core.statistics.packing import pack_observed
 from stream_masker.errors import StatisticsError
 
@@ -38,35 +35,9 @@ def test_other_texts_are_rejected(text):
         unpack_observed(text, 40)
 
 
-def counted(tau, values):
-    return count_keys(tau.encode(values).astype(np.int64))
-
-
-def literal_roll_up(tau, values, depth):
-    shares = dict.fromkeys(tau.ids, 0.0)
-    for value in values:
-        above = [s for s in tau.ancestors_of(value) if tau.depth_of(s) == depth] or [value]
-        for s in above:
-            shares[s] += 1 / len(above) / len(values)
-    return {s: share for s, share in shares.items() if share}
-
-
-@st.composite
-def samples(draw):
-    tau = draw(taxonomies())
-    return tau, draw(st.lists(st.sampled_from(tau.ids), min_size=1, max_size=30)), draw(st.integers(1, 5))
-
-
-@given(sample=samples())
-def test_shares_equal_the_literal_roll_up(sample):
-    tau, values, depth = sample
-    shares = roll_up(counted(tau, values), tau, depth)
-    assert shares == pytest.approx(literal_roll_up(tau, values, depth))
-    assert math.fsum(shares.values()) == pytest.approx(1.0)
-
-
-def test_a_value_below_two_concepts_is_divided_between_them():
-    tau = Ontology.from_edges([("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")]).taxonomy()
-    assert roll_up(counted(tau, ["c", "c", "r", "a"]), tau, 2) == {"r": 0.25, "a": 0.5, "b": 0.25}
-    assert roll_up(counted(tau, ["c", "a"]), tau, 1) == {"r": 1.0}
-    assert roll_up(counted(tau, []), tau, 2) == {}
+@given(tau=taxonomies(), depth=st.integers(1, 5))
+def test_ancestors_at_a_depth_are_those_that_have_it(tau, depth):
+    found = [set() for _ in tau.ids]
+    for owner, concept in zip(*tau.ancestors_at(np.arange(len(tau)), depth), strict=True):
+        found[owner].add(tau.ids[concept])
+    assert found == [{s for s in tau.ancestors_of(c) if tau.depth_of(s) == depth} or {c} for c in tau.ids]

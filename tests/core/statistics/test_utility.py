@@ -2,11 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from stream_masker import SemanticNoise
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.random import PositionKeys
+from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import (
     compute_statistics,
     count_batch,
@@ -75,3 +79,36 @@ def test_invalid_arguments_are_refused():
         utility(ORIGINAL, MASKED, DISTORTIONS, {"p": 0.3}, [D, D])
     with pytest.raises(StatisticsError, match="same attributes"):
         utility(ORIGINAL, statistics(A, B, names=("p", "s")), DISTORTIONS, 0.3, [D, D])
+
+
+LEAVES = [f"{c}{k}" for c in "abc" for k in range(4)]
+WIDE = Ontology.from_edges([(leaf, leaf[0]) for leaf in LEAVES] + [(c, "r") for c in "abc"]).taxonomy()
+
+
+def record(rng):
+    """One event: a scalar, one that may be missing, a list that may be empty, and another scalar."""
+    first = LEAVES[int(rng.integers(12)) if rng.random() < 0.3 else int(rng.integers(4))]
+    near = LEAVES[(LEAVES.index(first) + int(rng.integers(3))) % 12]
+    some = [LEAVES[(LEAVES.index(first) + int(k)) % 12] for k in rng.integers(0, 5, rng.integers(0, 4))]
+    return {"one": first, "missing": near if rng.random() < 0.7 else None, "list": some, "other": near}
+
+
+@pytest.mark.parametrize(
+    "names", [("one",), ("one", "missing"), ("one", "list"), ("list",), ("one", "other", "missing")]
+)
+def test_masks_are_as_expected_with_lists_and_missing_values(names):
+    """The masks of a window are those that the statistics of the window make of random records of its law."""
+    rng = np.random.default_rng(3)
+    noise = SemanticNoise(dict.fromkeys(names, WIDE), seed=b"sixteen bytes or more")
+    batch = noise.encode([record(rng) for _ in range(3_000)])
+    sizes = [len(WIDE)] * len(names)
+    counts = count_batch(batch, sizes)
+    noise = noise.with_statistics(noise.compute(counts, version=1), counts)
+    masked = noise.mask_batch(batch, PositionKeys(b"a secret of a worker", "t", 0, np.arange(batch.size)))
+    masks, expected = count_batch(Batch(batch.size, masked.columns), sizes), expected_masks(noise, counts, sizes)
+    after, made = (compute_statistics(each, names, noise.distances, version=2) for each in (masks, expected))
+    found = utility(noise.statistics, after, masked.distortions, 1.0, noise.distances, expected=made, counts=masks)
+    assert found.verdict == "none"
+    assert set(found.figures) >= set(names)
+    for name in names:
+        assert made.variance[name] == pytest.approx(after.variance[name], abs=0.02)

@@ -11,8 +11,8 @@ import pytest
 from calibration_bench import CalibrationBench
 from prometheus_client import CollectorRegistry
 
-from stream_masker.errors import ConfigurationError, ServiceError
-from stream_masker.service.calibrator import application, driver
+from stream_masker.errors import ServiceError
+from stream_masker.service.calibrator import driver
 from stream_masker.service.calibrator.application import build_app
 from stream_masker.service.calibrator.driver import STANDBY, Driver
 from stream_masker.service.calibrator.metrics import initialise_counters
@@ -178,11 +178,3 @@ def test_the_application_acknowledges_nothing_and_serves_nothing(bench: Calibrat
     assert not app.conf.web_enabled
     [agent] = app.agents.values()
     assert agent.channel.acks is False
-
-
-@pytest.mark.parametrize(
-    "properties", [{"security.protocol": "KERBEROS"}, {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}]
-)
-def test_credentials_that_faust_cannot_use_are_a_configuration_error(properties: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match="; supported are "):
-        application.faust_credentials(properties)

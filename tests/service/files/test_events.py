@@ -166,11 +166,3 @@ def test_a_message_key_is_read_at_its_path(event, key):
     assert key_getter(compile_path("a[0].b"))(event) == key
     with pytest.raises(ConfigurationError, match="selects several values"):
         key_getter(compile_path("a[*].b"))
-
-
-def test_the_share_that_is_read_reaches_1(tmp_path):
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * 20_000))
-    with open_events(str(tmp_path / "a.csv.gz"), ProduceSection()) as source:
-        assert source.file.share_read <= 1
-        assert len(list(source.events)) == 20_000
-        assert source.file.share_read == 1

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import signal
 import stat
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -109,30 +105,3 @@ def test_different_files_and_devices_are_accepted(tmp_path, monkeypatch):
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(ServiceError, match="IN and OUT are the same file"):
         refuse_same_file({"IN": "a", "--statistics": ""}, {"OUT": "b", "--rejected": ""})
-
-
-SLOW_WRITER = """
-import signal, sys, time
-from stream_masker.service.files.outputs import open_output
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-with open_output(sys.argv[1]) as stream:
-    stream.write(b"half")
-    stream.flush()
-    print("ready", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_ctrl_c_leaves_nothing_behind(tmp_path):
-    target = tmp_path / "out.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", SLOW_WRITER, str(target)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        assert len(names(tmp_path)) == 1
-        process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + 30
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert names(tmp_path) == []

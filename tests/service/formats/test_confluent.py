@@ -34,7 +34,6 @@ from stream_masker.service.formats.wire_format import (
     CONFIRM_SECONDS,
     UNKNOWN_SECONDS,
     ConfluentFormat,
-    OutputSubject,
     SchemaLookup,
 )
 
@@ -130,18 +129,6 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
         assert len(server.requests) == 3
 
 
-def test_a_schema_that_the_registry_knows_after_a_pause_rejects_nothing():
-    written = []
-    with registry_server() as server:
-        client = SchemaRegistryClient({"url": server.url})
-
-        def register_late(_: float) -> None:
-            written.extend(avro_values(server.client, "in", AVRO_EVENT, [EVENT]))
-
-        SchemaLookup(client, server.url, sleep=register_late).look_up([1])
-        assert ConfluentFormat(SchemaLookup(client, server.url)).decode(*written)[0]["first"] == "C00"
-
-
 def test_the_unknown_schemas_of_a_batch_share_one_pause():
     pauses = []
     with registry_server() as server:
@@ -222,7 +209,7 @@ def test_schemas_with_rules_cannot_be_used():
 def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     client = mock_client()
     (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), subject=OutputSubject("topic", "out"))
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"), output="out")
     message = "the schema registry at mock:// has no usable schema of the subject out-value: register it"
     assert unavailable(wire.decode, value) == message
     first = {**AVRO_EVENT, "name": "Masked", "fields": [{"name": "first", "type": "string"}]}
@@ -231,18 +218,6 @@ def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     masked = encode(document)
     assert int.from_bytes(masked[1:5], "big") == number
     assert ConfluentFormat(SchemaLookup(client, "mock://")).decode(masked)[0] == {"first": "C00"}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "subject"),
-    [("topic", "out-value"), ("record", "org.example.Discharge"), ("topic_record", "out-org.example.Discharge")],
-)
-def test_the_subject_is_named_by_the_clients_strategies(strategy, subject):
-    assert OutputSubject(strategy, "out").name("value", "org.example.Discharge") == subject
-
-
-def test_a_strategy_by_record_needs_a_name():
-    assert rejection(OutputSubject("record", "out").name, "value", None) == ("unknown_schema", None)
 
 
 def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():

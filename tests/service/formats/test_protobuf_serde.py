@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from schema_registry import mock_client
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject, SchemaLookup
+from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
 
 CONTEXT = SerializationContext("in", "value")
 TIMESTAMP = timestamp_pb2.DESCRIPTOR.serialized_pb
@@ -97,7 +97,7 @@ def test_the_latest_schema_of_the_output_is_written_in_its_first_type():
     client = mock_client()
     value = written(client, DISCHARGE, EVENT)
     ProtobufSerializer(OTHER, client, {"use.deprecated.format": False})(OTHER(), SerializationContext("out", "value"))
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), subject=OutputSubject("topic", "out"))
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"), output="out")
     document, encode = wire.decode(value)
     read = ProtobufDeserializer(OTHER, {"use.deprecated.format": False}, client)
     assert read(encode(document), CONTEXT).first == "C00"

@@ -18,10 +18,10 @@ pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from kafka_broker import KafkaUnavailableError, cache_folder, find
-from schema_registry import AVRO_EVENT, JSON_EVENT, avro_values, json_values, register
+from schema_registry import AVRO_EVENT, JSON_EVENT, avro_values, json_values
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.wire_format import ConfluentFormat, OutputSubject, SchemaLookup
+from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
 
 pytestmark = pytest.mark.scheduled
 
@@ -94,17 +94,6 @@ def test_records_are_decoded_and_written_with_the_registrys_schemas(registry, wr
     found = orjson.loads(document) if isinstance(document, bytes) else document
     assert {name: found[name] for name in EVENT} == EVENT
     assert encode(found) == value
-
-
-def test_the_latest_schema_of_the_output_is_found(registry):
-    client = SchemaRegistryClient({"url": registry})
-    unique = time.time_ns()
-    (value,) = avro_values(client, f"in-{unique}", AVRO_EVENT, [EVENT])
-    fields = [field for field in AVRO_EVENT["fields"] if field["name"] != "patient"]
-    number = register(client, f"out-{unique}-value", {**AVRO_EVENT, "fields": fields})
-    wire = ConfluentFormat(SchemaLookup(client, registry), subject=OutputSubject("topic", f"out-{unique}"))
-    document, encode = wire.decode(value)
-    assert encode(document)[:5] == b"\x00" + number.to_bytes(4, "big")
 
 
 def test_an_unknown_id_is_rejected(registry):

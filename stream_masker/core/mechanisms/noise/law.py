@@ -41,7 +41,7 @@ MAX_SCALE = 6.0
 MAX_CORRELATION = 0.9999
 """The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""
 
-STEPS = 64
+STEPS = 16
 """The steps of the quadrature in each cell."""
 
 REACH = 9.0

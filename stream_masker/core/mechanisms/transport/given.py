@@ -142,7 +142,7 @@ class Given:
             told = Told.of(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
             found = Redraw.least([told], floor)
             eta[new, each.masks] = found.eta
-            greatest = max(greatest, min(found.greatest[0] + each.neglected, float(bounds.greatest.max())))
+            greatest = max(greatest, min(found.greatest[0] + each.neglected, float(limits.greatest.max())))
             between = self.values.squares[np.ix_(each.rows, each.masks)]
             kept = (each.joint * between).sum(axis=0) @ (1.0 - found.eta)
             moved += float(chances[new] * (kept + found.means[0] @ between @ found.weights))

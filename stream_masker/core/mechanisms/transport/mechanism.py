@@ -149,7 +149,7 @@ class SemanticTransport(Mechanism):
         maps: Maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return maps.mask(batch if self.context else replace(batch, context=None), words)
+        return maps.mask(batch, words)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -202,20 +202,6 @@ class SemanticTransport(Mechanism):
     def _prepare(self, statistics: Statistics) -> Maps:
         noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
         return Maps.read(statistics.model, self.context.to_list(), self._distances, noise)
-
-    def learn_many(
-        self,
-        records: Iterable[Record] | DataFrame,
-        *,
-        keys: Sequence[bytes] | None = None,
-        time: float | None = None,
-    ) -> None:
-        """Add records to the window. Raises ParameterError, too, if none of several records has a context field."""
-        given = self._as_records(records)
-        for name in self.context.names if len(given) > 1 else ():
-            if not any(name in record for record in given):
-                raise ParameterError(f"no record has the context {name!r}")
-        super().learn_many(given, keys=keys, time=time)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distortion_of
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, UInt16Matrix, UInt64Array
 from stream_masker.core.kernels import Draws, draw_pairs
@@ -298,14 +299,16 @@ class Maps:
         """Mask encoded records; ``words``: one random word for each value of each column."""
         columns, masks = batch.columns, [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
         truncated, p = [0] * len(columns), len(columns)
-        context = np.full(batch.size, EVERY) if batch.context is None else batch.context
+        context = np.full(batch.size, EVERY) if batch.context is None or not self.contexts else batch.context
         lengths = [column.present_lengths for column in columns]
-        absent = np.sum([(each == 0).astype(np.int64) << j for j, each in enumerate(lengths)], axis=0)
-        keys, which = np.unique(context << p | absent, return_inverse=True)
-        for k, key in enumerate(keys.tolist()):
-            places = [np.flatnonzero(column.of_records(which == k) & (column.codes >= 0)) for column in columns]
+        strata = context << p
+        for j, present in enumerate(lengths):
+            strata |= (present == 0).astype(np.int64) << j
+        for key in set(strata.tolist()):
+            records = strata == key
+            places = [np.flatnonzero(column.of_records(records) & (column.codes >= 0)) for column in columns]
             codes = [column.codes[some] for column, some in zip(columns, places, strict=True)]
-            own = [each[some] for each, some in zip(words, places, strict=True)]
+            own = [word[some] for word, some in zip(words, places, strict=True)]
             hidden = [self.hidden[j] for j in range(p) if places[j].size]
             for each in self.maps(key >> p, key & ((1 << p) - 1)) or hidden:
                 drawn = each.draw([codes[j] for j in each.attributes], [own[j] for j in each.attributes])
@@ -314,14 +317,14 @@ class Maps:
                     truncated[j] += new.size if wanted < self.noise[j] * (1.0 - 1e-9) else 0
                 for given in each.given:
                     j, root = given.attribute, codes[each.attributes[0]]
-                    masks[j][places[j]] = given.draw(root, drawn[0], codes[j], own[j], lengths[j][which == k])
+                    masks[j][places[j]] = given.draw(root, drawn[0], codes[j], own[j], lengths[j][records])
         parts = zip(columns, masks, self.distances, truncated, strict=True)
         found = [distortion_of(old.codes, new, d, truncated=n) for old, new, d, n in parts]
-        noise = zip(found, self.noise.tolist(), strict=True)
-        distortions = tuple(replace(one, squared_noise=one.values * each) for one, each in noise)
-        return MaskedBatch(
-            tuple(Column(new, old.offsets) for old, new in zip(columns, masks, strict=True)), distortions
-        )
+        noise = [
+            Distortion(squared_noise=one.values * own) for one, own in zip(found, self.noise.tolist(), strict=True)
+        ]
+        masked = tuple(Column(new, old.offsets) for old, new in zip(columns, masks, strict=True))
+        return MaskedBatch(masked, tuple(map(add, found, noise)))
 
     def law(self, j: int) -> AttributeLaw:
         """Return the law of attribute j and its masks."""

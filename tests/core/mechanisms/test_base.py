@@ -1,0 +1,81 @@
+"""What all mechanisms share: parameters, records, keys and the window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms import Pram
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.random import FieldKeys
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+SEED = b"the seed of the base"
+TAU = Ontology.from_edges([(f"c{k}", "root") for k in range(9)]).taxonomy()
+RECORDS = [{"one": f"c{k % 9}", "more": [f"c{k % 5}"] * (k % 3)} for k in range(30)]
+KEYS = [b"%d" % k for k in range(30)]
+
+
+def made(**options):
+    return Pram({"one": TAU, "more": TAU}, **{"seed": SEED, **options})
+
+
+@pytest.fixture
+def calibrated():
+    mechanism = made()
+    mechanism.learn_many(RECORDS)
+    mechanism.calibrate()
+    return mechanism
+
+
+@pytest.mark.parametrize("seed", [b"", "text", None])
+def test_a_seed_is_bytes(seed):
+    with pytest.raises(ParameterError, match="secret"):
+        made(seed=seed)
+
+
+def test_parameters_are_known_and_attributes_keep_their_order():
+    with pytest.raises(ParameterError, match="the mechanism has no parameter 'distence': did you mean 'distance'"):
+        made(distence="wu_palmer")
+    with pytest.raises(ParameterError, match="there is no attribute to mask"):
+        Pram({}, seed=SEED)
+    assert Pram(dict.fromkeys("bac", TAU), seed=SEED).attributes == ("b", "a", "c")
+
+
+def test_learning_one_by_one_equals_learning_many_and_keeps_the_statistics(calibrated):
+    single, before = made(), calibrated.snapshot()
+    for record in RECORDS:
+        assert single.learn_one(record) is None
+    assert single.calibrate().to_dict() == calibrated.statistics.to_dict()
+    assert calibrated.learn_many(RECORDS) is None
+    assert calibrated.snapshot() == before
+    assert (calibrated.statistics.version, calibrated.statistics.records) == (1, 30)
+    assert (calibrated.calibrate().version, calibrated.statistics.records) == (2, 60)
+
+
+@pytest.mark.parametrize("bad", [{"one": "a secret"}, {"more": ["c0", "a secret"]}])
+def test_errors_name_the_record_of_an_unknown_value_but_not_the_value(calibrated, bad):
+    for attempt in (
+        lambda: calibrated.mask_many([*RECORDS[:2], bad], keys=KEYS[:3]),
+        lambda: calibrated.learn_many([*RECORDS[:2], bad]),
+    ):
+        with pytest.raises(UnknownConceptError) as caught:
+            attempt()
+        assert caught.value.position == 2
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [7, 1.5, {"code": "c0"}, ["c0", None], [["c0"]], b"c0"])
+def test_a_value_of_another_type_is_rejected(calibrated, bad):
+    with pytest.raises(ParameterError, match="record 0"):
+        calibrated.encode([{"more": bad}])
+
+
+def test_what_does_not_fit_together_is_rejected(calibrated):
+    with pytest.raises(ParameterError, match="record 1"):
+        calibrated.encode([{"more": ["c0"]}, {"more": "c0"}])
+    with pytest.raises(ParameterError, match="keys"):
+        calibrated.mask_many(RECORDS, keys=KEYS[1:])
+    with pytest.raises(ParameterError, match="columns"):
+        calibrated.mask_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), FieldKeys(SEED, [b"k"]))

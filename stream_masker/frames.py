@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from stream_masker.core.context import texts_of
 from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
 from stream_masker.core.mechanisms import Mechanism, SemanticNoise, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
-from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
+from stream_masker.core.mechanisms.defaults import noise_defaults
 from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
@@ -35,43 +35,9 @@ Vocabulary: TypeAlias = Taxonomy | Ontology | str
 """The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
 
 
-@overload
 def mask_frame(
-    frame: AnyFrame,
-    attributes: Mapping[str, Vocabulary],
-    *,
-    keep: Sequence[str],
-    report: Literal[False] = False,
-    seed: bytes,
-    **parameters: Any,
-) -> AnyFrame: ...
-
-
-@overload
-def mask_frame(
-    frame: AnyFrame,
-    attributes: Mapping[str, Vocabulary],
-    *,
-    keep: Sequence[str],
-    report: Literal[True],
-    seed: bytes,
-    **parameters: Any,
-) -> tuple[AnyFrame, MaskingReport]: ...
-
-
-def mask_frame(
-    frame: AnyFrame,
-    attributes: Mapping[str, Vocabulary],
-    *,
-    keep: Sequence[str],
-    mechanism: str | None = None,
-    key: str | None = None,
-    context: FrameContext = (),
-    unknown: UnknownPolicy = "reject",
-    report: bool = False,
-    seed: bytes,
-    **options: Any,
-) -> AnyFrame | tuple[AnyFrame, MaskingReport]:
+    frame: AnyFrame, attributes: Mapping[str, Vocabulary], *, keep: Sequence[str], seed: bytes, **options: Any
+) -> AnyFrame:
     """Mask the named columns of a table; return a new table of the same kind, with the rows in the same order.
 
     The statistics are those of the table itself. The result has the masked columns and those of ``keep``, in the order
@@ -84,9 +50,8 @@ def mask_frame(
     * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident. The index of a pandas
       DataFrame stays if it consists of numbers and has no name, or if its name is in ``keep`` (``index`` for an index
       without a name); otherwise the result has row numbers, with IndexWarning.
-    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``alpha``. By
-      default the same mechanism as in a configuration: semantic noise with the reference that the columns allow, and
-      semantic transport for parameters that only it has.
+    * ``mechanism``: its name; by default semantic noise, with the reference that the columns allow. Further ``options``
+      are parameters of its constructor, such as ``alpha``.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
       one key count as one where rare values and pairs are counted.
     * ``context``: columns of ``keep`` whose relation to the codes is preserved, and which the promise takes as known,
@@ -94,8 +59,6 @@ def mask_frame(
       ascending bounds of bands of numbers: ``{"sex": ["F", "M"], "age": [18, 45, 65]}``.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
       error if there is none), or becomes a missing value (``suppress``).
-    * ``report``: whether to return, with the table, what masking did to it: the risk, what stays as it was, and what is
-      kept. Its ``repr`` is three sentences; ``to_dict`` has all figures.
     * ``seed``: the secret from which the noise derives, of at least 16 bytes.
 
     Warns with UnchangedWarning if masking leaves most rows as they were.
@@ -104,18 +67,7 @@ def mask_frame(
     mechanism. Raises UnknownConceptError with column and row (from 0), but without the code. Raises StatisticsError if
     the statistics of the table cannot be used for masking.
     """
-    masker = FrameMasker(
-        attributes,
-        keep=keep,
-        mechanism=mechanism,
-        key=key,
-        context=context,
-        unknown=unknown,
-        seed=seed,
-        **options,
-    )
-    masked = masker.fit_transform(frame)
-    return (masked, masker.report(cast(DataFrame, frame), cast(DataFrame, masked))) if report else masked
+    return FrameMasker(attributes, keep=keep, seed=seed, **options).fit_transform(frame)
 
 
 class FrameMasker:
@@ -135,7 +87,7 @@ class FrameMasker:
         attributes: Mapping[str, Vocabulary],
         *,
         keep: Sequence[str],
-        mechanism: str | None = None,
+        mechanism: str = SemanticNoise.name,
         key: str | None = None,
         context: FrameContext = (),
         unknown: UnknownPolicy = "reject",
@@ -143,21 +95,11 @@ class FrameMasker:
         **options: Any,
     ) -> None:
         """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
-        _check_arguments(attributes, keep, key)
-        _check_context(context, keep)
-        checked_seed(seed)
-        self._given = {
-            "attributes": attributes,
-            "keep": keep,
-            "mechanism": mechanism,
-            "key": key,
-            **({"context": context} if context else {}),
-            "unknown": unknown,
-            "seed": seed,
-            **options,
-        }
-        self._attributes, self._keep, self._key = attributes, keep, key
-        self._mechanism, self._seed, self._options, self._context = mechanism, seed, options, context
+        _check_arguments(attributes, keep, key, context)
+        self._seed = checked_seed(seed)
+        named = {"attributes": attributes, "keep": keep, "mechanism": mechanism, "key": key, "context": context}
+        self._given = {**named, "unknown": unknown, "seed": seed, **options}
+        self._keep, self._key, self._context, self._mechanism, self._options = keep, key, context, mechanism, options
         self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -176,8 +118,7 @@ class FrameMasker:
 
     def transform(self, frame: AnyFrame) -> AnyFrame:
         """Mask a table with the statistics of the fitted one. Raises StatisticsError before ``fit``."""
-        if not self._is_fitted:
-            raise StatisticsError("this FrameMasker has no statistics: call fit first")
+        self._require_statistics()
         return cast(AnyFrame, self._masked(self._rows(WrappedTable.of(frame))))
 
     def fit_transform(self, frame: AnyFrame, y: object = None) -> AnyFrame:
@@ -189,34 +130,32 @@ class FrameMasker:
     def report(self, frame: DataFrame, masked: DataFrame) -> MaskingReport:
         """Return what masking did to a table: risk, unchanged shares and what is kept.
 
-        ``frame``, ``masked``: the table before and after ``transform``. Raises StatisticsError before ``fit``, and
-        ParameterError for different numbers of rows.
+        Its ``repr`` is three sentences; ``to_dict`` has all figures. ``frame``, ``masked``: the table before and after
+        ``transform``. Raises StatisticsError before ``fit``, and ParameterError for different numbers of rows.
         """
-        if not self._is_fitted:
-            raise StatisticsError("this FrameMasker has no statistics: call fit first")
+        self._require_statistics()
         before = self._rows(WrappedTable.of(frame), keyed=False).records
-        return masking_report(self.mechanism_, before, as_records(masked, [*self._columns, *self._context]))
+        return masking_report(self.mechanism_, before, as_records(masked, [*self._concepts, *self._context]))
 
     def __repr__(self) -> str:
         """Return the parameters without the seed, and the statistics in force."""
-        given = {k: v for k, v in self._given.items() if v is not None and k not in ("attributes", "seed")}
-        shown = [repr(list(self._attributes)), *(f"{name}={reprlib.repr(value)}" for name, value in given.items())]
+        hidden = ("attributes", "seed")
+        given = {name: value for name, value in self._given.items() if name not in hidden and value not in (None, ())}
+        shown = [repr(list(self._concepts)), *(f"{name}={reprlib.repr(value)}" for name, value in given.items())]
         state = "not fitted"
-        if self._is_fitted:
+        if hasattr(self, "mechanism_"):
             state = f"{self.mechanism_.name}, statistics of {self.mechanism_.statistics.records:,} rows"
         return f"<FrameMasker({', '.join(shown)}), {state}>"
 
-    @property
-    def _is_fitted(self) -> bool:
-        return hasattr(self, "mechanism_")
-
-    @property
-    def _columns(self) -> list[str]:
-        return list(self._attributes)
+    def _require_statistics(self) -> None:
+        if not hasattr(self, "mechanism_"):
+            raise StatisticsError("this FrameMasker has no statistics: call fit first")
 
     def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
         """Return the rows of a table as records, with their keys if they are needed."""
-        _check_columns(table.columns, self._columns, [name for name in self._keep if name not in table.index_names])
+        _check_columns(
+            table.columns, list(self._concepts), [name for name in self._keep if name not in table.index_names]
+        )
         columns = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
         given = {**columns, **{name: table.values(name) for name in self._context}}
         records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
@@ -226,19 +165,12 @@ class FrameMasker:
         """Choose the mechanism, and let it learn the rows."""
         taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
-        options = {**self._options, **self._contexts(rows)}
-        mechanism = self._mechanism or default_mechanism(options).name
-        kind = mechanism_type(mechanism)
-        completed = _completed(mechanism, options, taxonomies, arrays)
-        require_known(
-            completed, [each.name for each in own_first(kind.parameters_type) if each.name != "window"], mechanism
-        )
-        masker = kind(
-            taxonomies,
-            **completed,
-            window=max(1, rows.table.size),
-            seed=self._seed,
-        )
+        options, kind = {**self._options, **self._contexts(rows)}, mechanism_type(self._mechanism)
+        if kind is SemanticNoise:
+            options |= noise_defaults(taxonomies, arrays, options)
+        known = [each.name for each in own_first(kind.parameters_type) if each.name != "window"]
+        require_known(options, known, self._mechanism)
+        masker = kind(taxonomies, **options, window=max(1, rows.table.size), seed=self._seed)
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
         self.mechanism_ = masker
@@ -253,7 +185,7 @@ class FrameMasker:
     def _masked(self, rows: _Rows) -> Any:
         masked = self.mechanism_.mask_many(rows.records, keys=rows.keys)
         _warn_of_unchanged(rows.records, masked, self.mechanism_.name)
-        return rows.table.replaced(self._keep, {name: [row[name] for row in masked] for name in self._columns})
+        return rows.table.replaced(self._keep, {name: [row[name] for row in masked] for name in self._concepts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,32 +213,17 @@ def _warn_of_unchanged(
         warn_caller(warning, UnchangedWarning)
 
 
-def _completed(
-    mechanism: str,
-    options: Mapping[str, Any],
-    taxonomies: Mapping[str, Taxonomy],
-    arrays: list[str],
-) -> Mapping[str, Any]:
-    """Return the options with the parameters that depend on the columns."""
-    return {**options, **noise_defaults(taxonomies, arrays, options)} if mechanism == SemanticNoise.name else options
-
-
-def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], key: str | None) -> None:
-    """Raise ParameterError for arguments of another kind; the message says what is allowed."""
+def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], key: object, context: object) -> None:
+    """Raise ParameterError for arguments of another kind, and for a context of columns that are not kept."""
     require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
     if key is not None:
         require_type("key", key, str)
     if isinstance(keep, str):
         raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
     require_texts("keep", keep)
-
-
-def _check_context(context: object, keep: Sequence[str]) -> None:
-    """Raise ParameterError unless a context names kept columns."""
     if isinstance(context, str) or not isinstance(context, Mapping | Sequence):
         raise ParameterError(f"context={context!r} is not allowed: use a list of columns, such as context=['sex']")
-    dropped = [name for name in context if name not in keep]
-    if dropped:
+    if dropped := [name for name in context if name not in keep]:
         raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")
 
 

@@ -77,21 +77,6 @@ def test_the_masks_are_those_of_the_mechanism(kind):
     assert masked == {name: [row[name] for row in expected] for name in BOTH}
 
 
-@pytest.mark.parametrize(
-    ("attributes", "options", "name"),
-    [
-        (BOTH, {}, "semantic_noise"),
-        ({"principal": TAU}, {"certainty": 0.4}, "semantic_transport"),
-        (BOTH, {"alpha": 0.5}, "semantic_noise"),
-        ({"principal": TAU}, {"candidates": "leaves"}, "semantic_noise"),
-    ],
-)
-def test_the_default_is_that_of_a_configuration(attributes, options, name):
-    frame = pl.DataFrame(DATA)
-    masked = mask_frame(frame, attributes, keep=[], seed=SEED, **options)
-    assert masked.equals(mask_frame(frame, attributes, keep=[], seed=SEED, mechanism=name, **options))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("context", [["ward", "age"], {"ward": ["A", "B"], "age": ["old", "young"]}])
 def test_codes_of_a_context_stay_in_it(kind, context):
@@ -104,7 +89,9 @@ def test_codes_of_a_context_stay_in_it(kind, context):
         "age": rng.choice(["young", "old"], 600).tolist(),
     }
     frame = KINDS[kind](data) if kind != "pandas" else pd.DataFrame(data)
-    masker = FrameMasker({"principal": TAU}, keep=["ward", "age"], context=context, seed=SEED)
+    masker = FrameMasker(
+        {"principal": TAU}, keep=["ward", "age"], context=context, mechanism="semantic_transport", seed=SEED
+    )
     masked = masker.fit_transform(frame)
     found = contents(masked)
     assert found["ward"] == wards
@@ -116,7 +103,9 @@ def test_codes_of_a_context_stay_in_it(kind, context):
 
 def test_equal_keys_have_equal_masks():
     frame = pl.DataFrame({"code": ["A1"] * 20 + ["B1"] * 20, "patient": [*["p"] * 20, *range(20)]}, strict=False)
-    masked = mask_frame(frame, {"code": TAU}, keep=[], key="patient", least=1, seed=SEED)["code"].to_list()
+    masked = mask_frame(
+        frame, {"code": TAU}, keep=[], key="patient", mechanism="semantic_transport", least=1, seed=SEED
+    )["code"].to_list()
     assert len(set(masked[:20])) == 1
     assert len(set(masked[20:])) > 1
 
@@ -158,11 +147,11 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
         [(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]
     ).taxonomy()
     frame = pl.DataFrame({"code": [f"c{k % 9}" for k in range(90)]})
-    with pytest.warns(UnchangedWarning, match=r"semantic_transport leaves \d+% of the records as they were"):
-        mask_frame(frame, {"code": tau}, keep=[], alpha=0.02, certainty=1.0, seed=b"a seed of sixteen")
+    with pytest.warns(UnchangedWarning, match=r"semantic_noise leaves \d+% of the records as they were"):
+        mask_frame(frame, {"code": tau}, keep=[], alpha=0.2, seed=b"a seed of sixteen")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mask_frame(frame, {"code": tau}, keep=[], alpha=1.0, certainty=1.0, seed=b"a seed of sixteen")
+        mask_frame(frame, {"code": tau}, keep=[], alpha=1.0, seed=b"a seed of sixteen")
 
 
 TYPED = {
@@ -219,7 +208,7 @@ def test_a_masker_masks_as_the_function_does_and_other_tables_with_the_same_stat
 
 
 def test_a_masker_has_the_parameters_of_scikit_learn():
-    given = masker(alpha=0.7, certainty=1.0)
+    given = masker(alpha=0.7, candidates="leaves")
     copied = FrameMasker(**given.get_params())
     assert copied.get_params() == given.get_params()
     assert copied.fit(pl.DataFrame(DATA)).set_params(key=None).get_params()["key"] is None
@@ -230,7 +219,8 @@ def test_a_masker_has_the_parameters_of_scikit_learn():
 def test_what_a_masker_shows_has_the_statistics_and_never_the_seed():
     one = masker()
     assert repr(one) == (
-        "<FrameMasker(['principal', 'secondary'], keep=['age'], key='patient', unknown='reject'), not fitted>"
+        "<FrameMasker(['principal', 'secondary'], keep=['age'], mechanism='semantic_noise', key='patient', "
+        "unknown='reject'), not fitted>"
     )
     one.fit(pl.DataFrame(DATA))
     assert repr(one).endswith("semantic_noise, statistics of 60 rows>")
@@ -250,13 +240,3 @@ def test_a_report_has_three_sentences():
     assert "correlations by at most" in kept
     assert report._repr_html_().count("<br>") == 3
     assert report.to_dict()["unchanged"]["principal"] == same
-
-
-def test_mask_frame_returns_the_figures_with_the_table():
-    frame = pl.DataFrame(DATA)
-    parameters = {"keep": ["age"], "key": "patient", "seed": b"sixteen bytes or more"}
-    masked, report = mask_frame(frame, {"principal": TAU}, report=True, **parameters)
-    assert masked.equals(mask_frame(frame, {"principal": TAU}, **parameters))
-    assert report.unchanged["principal"] == (masked["principal"] == frame["principal"]).mean()
-    assert report.risk.record["principal"].greatest <= 0.5
-    assert report.sentences == tuple(repr(report).splitlines()[1:])

@@ -6,8 +6,10 @@ holds the options that several commands share.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
+import os
 import sys
 from typing import Any, cast
 
@@ -79,6 +81,7 @@ class CommandGroup(Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line. An error ends it with its message and its exit code."""
         try:
+            require_standard_output()
             return super().main(*args, **kwargs)
         except Exception as error:  # noqa: BLE001
             message, code = failure_of(error)
@@ -89,13 +92,20 @@ class CommandGroup(Group):
             sys.exit(code)
 
 
+def require_standard_output() -> None:
+    """Raise OSError if standard output is closed, for which Python has None."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+
 def failure_of(error: Exception) -> tuple[str, int]:
     """Return the message and the exit code of an error, without the text of unexpected ones: it may quote a record."""
     if isinstance(error, StreamMaskerError):
         silent, usage = isinstance(error, ClosedOutputError), isinstance(error, USAGE_ERRORS)
         return "" if silent else str(error), 2 if usage else 1
     if isinstance(error, OSError):
-        return f"{error.filename or 'standard output'} cannot be read or written: {error.strerror}", 1
+        what = f"{error.filename} cannot be read or written" if error.filename else "standard output cannot be written"
+        return f"{what}: {error.strerror}", 1
     if type(error).__module__.partition(".")[0] == "kafka":
         return f"Kafka: {type(error).__name__}: {error}", 1
     from stream_masker.service.observability.logs import describe

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,27 +15,20 @@ from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
 from stream_masker.evaluation.candidates import Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet, sampled
-from stream_masker.evaluation.evaluation import Evaluation, evaluate
-from stream_masker.evaluation.limits import Limits, Recommendation, recommend
-from stream_masker.evaluation.measurement import REPEATS
+from stream_masker.evaluation.limits import Limits, recommend
+from stream_masker.evaluation.measurement import evaluate
 from stream_masker.evaluation.report import report_data, report_html
-from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.build import (
-    build_mechanism,
-    build_plan,
-    build_taxonomies,
-    mechanism_parameters,
-)
+from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.configuration.secret import read_secret
-from stream_masker.service.files import outputs
 from stream_masker.service.files.events import open_events
+from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
 from stream_masker.service.formats.wire_format import file_format
+from stream_masker.service.masking import Masking
 from stream_masker.service.observability.progress import shown_activity
 
 ALL_NAMES = "all"
 NOT_MET_EXIT_CODE = 3
-FRACTION = click.FloatRange(0, 1)
 
 
 def numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[float, ...]:
@@ -58,59 +52,24 @@ def names_of_mechanisms(_: click.Context, option: click.Parameter, text: str) ->
     return names
 
 
+SHOWN: dict[str, Any] = {"show_default": True}
+NAMES: dict[str, Any] = {"default": ALL_NAMES, "callback": names_of_mechanisms, "metavar": "NAMES"}
+LEVELS: dict[str, Any] = {"default": "0.1,0.3,0.5,1", "callback": numbers, "metavar": "NUMBERS"}
+FRACTION: dict[str, Any] = {"type": click.FloatRange(0, 1)}
+CORES = os.cpu_count() or 1
+
+
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "--mechanisms",
-    default=ALL_NAMES,
-    show_default=True,
-    callback=names_of_mechanisms,
-    metavar="NAMES",
-    help="Methods to measure, by their names in the configuration, separated by commas.",
-)
-@click.option(
-    "--alpha",
-    "alphas",
-    default="0.1,0.3,0.5,1",
-    show_default=True,
-    callback=numbers,
-    metavar="NUMBERS",
-    help="Noise levels, separated by commas.",
-)
-@click.option("--max-vulnerability", type=FRACTION, help="Limit: the greatest share of codes that are guessed right.")
-@click.option("--max-rmse", type=FRACTION, help="Limit: the greatest RMSE, the root mean square distance of masks.")
-@click.option("--min-correlation", type=FRACTION, help="Limit: the least share of every pair's sdCor that is kept.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("evaluation.html"),
-    show_default=True,
-    metavar="FILE",
-    help="File for the report.",
-)
-@click.option(
-    "--records",
-    type=click.IntRange(0),
-    default=2_000,
-    show_default=True,
-    help="Size of the random sample that is measured; 0 for the whole file.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1),
-    default=REPEATS,
-    show_default=True,
-    help="How often the attacker masks the sample to learn which original becomes which masked value.",
-)
-@click.option(
-    "--processes",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    show_default="one per core",
-    help="Number of processes.",
-)
-@click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
+@click.option("--mechanisms", **NAMES, **SHOWN, help="Methods to measure, separated by commas.")
+@click.option("--alpha", "alphas", **LEVELS, **SHOWN, help="Noise levels, separated by commas.")
+@click.option("--max-vulnerability", **FRACTION, help="Limit: the greatest share of codes that are guessed right.")
+@click.option("--max-rmse", **FRACTION, help="Limit: the greatest RMSE, the root mean square distance of masks.")
+@click.option("--min-correlation", **FRACTION, help="Limit: the least share of every pair's sdCor that is kept.")
+@click.option("-o", "--output", default="evaluation.html", **SHOWN, metavar="FILE", help="File for the report.")
+@click.option("--records", type=click.IntRange(0), default=2_000, **SHOWN, help="Size of the sample; 0 for all.")
+@click.option("--processes", type=click.IntRange(1), default=CORES, show_default="one per core", help="How many.")
+@click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 @click.pass_context
 def command(
     context: click.Context,
@@ -120,9 +79,8 @@ def command(
     max_vulnerability: float | None,
     max_rmse: float | None,
     min_correlation: float | None,
-    output: Path,
+    output: str,
     records: int,
-    repeats: int,
     processes: int,
     source: str,
 ) -> None:
@@ -142,66 +100,48 @@ def command(
       stream-masker evaluate --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
     """
     configuration = load_configuration(config)
-    read = {"FILE": source, "--config": str(config)}
-    outputs.refuse_same_file(read, {"--output": str(output)})
-    data = read_dataset(configuration, source, records)
-    compared = [configured_candidate(configuration), *candidates(mechanisms, alphas)]
-    measured = count(1)
+    refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
+    own = Candidate(configuration.mechanism.name, "as configured", "", mechanism_parameters(configuration))
+    compared, measured = [own, *candidates(mechanisms, alphas)], count(1)
+    tell_if_waiting(source)
     with shown_activity(information()) as show:
-        show(f"measuring {len(compared)} settings")
+        show(f"reading {Path(source).name}")
+        data = read_dataset(configuration, source, records)
         evaluation = evaluate(
             data,
             compared,
             processes=min(processes, len(compared)),
-            repeats=repeats,
             done=lambda: show(f"measuring, {next(measured)} of {len(compared)} settings are done"),
         )
-    limits = Limits(max_vulnerability, max_rmse, min_correlation)
-    best = recommend(evaluation.measurements, limits, data) if limits and evaluation.measurements else None
-    outputs.write_text(str(output), report_html(evaluation, best))
-    _summarise(evaluation, best, output)
+    limits, found = Limits(max_vulnerability, max_rmse, min_correlation), evaluation.measurements
+    best = recommend(found, limits, data) if limits and found else None
+    write_text(output, report_html(evaluation, best))
+    rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
+    text, figures = f"measured {len(found)} settings{rejected}; the report is {output}", report_data(evaluation)
+    if best is not None:
+        text = f"{best.text(data)}\n{text}"
+        figures["recommendation"] = {"met": best.met, "best": best.best.candidate.label}
+    summarise(text, figures, beside=output)
     if best is not None and not best.met:
         context.exit(NOT_MET_EXIT_CODE)
 
 
-def _summarise(evaluation: Evaluation, best: Recommendation | None, output: Path) -> None:
-    rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
-    text = f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}"
-    figures = report_data(evaluation)
-    if best is not None:
-        text = f"{best.text(evaluation.data)}\n{text}"
-        figures["recommendation"] = {"met": best.met, "best": best.best.candidate.label}
-    summarise(text, figures, beside=str(output))
-
-
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
-    secret = read_secret(configuration)
-    tell_if_waiting(source)
-    opened = open_events(source, configuration.produce, configuration.records)
-    with shown_activity(information()) as show, opened as file:
-        show("loading the ontologies")
-        mechanism, plan = build_mechanism(configuration, secret), build_plan(configuration)
-        masker = RecordMasker(plan, mechanism, secret, record_format=file_format(configuration))
-        show(f"reading {Path(source).name}")
-        numbers_read = count()
-        whole = joined(list(masker.encode(event.value for event, _ in zip(file.events, numbers_read, strict=False))))
-        events = next(numbers_read)
+    masking = Masking(configuration, format_of=file_format)
+    with open_events(source, configuration.produce, configuration.records) as file:
+        events = [event.value for event in file.events]
+    whole = joined(list(masking.masker.encode(events)))
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")
-    left_out = events - whole.size
+    left_out = len(events) - whole.size
     if left_out:
-        click.echo(f"{left_out:,} of {events:,} events cannot be masked as configured and are left out", err=True)
+        click.echo(f"{left_out:,} of {len(events):,} events cannot be masked as configured and are left out", err=True)
     return DataSet(
         sampled(whole, records, configuration.groups.records),
-        build_taxonomies(configuration),
-        secret,
+        masking.taxonomies,
+        read_secret(configuration),
         distance=getattr(configuration.mechanism, "distance", "wu_palmer"),
         available=whole.size if 0 < records < whole.size else None,
         left_out=left_out,
     )
-
-
-def configured_candidate(configuration: Configuration) -> Candidate:
-    """Return the configured mechanism as a candidate."""
-    return Candidate(configuration.mechanism.name, "as configured", "", mechanism_parameters(configuration))

@@ -1,7 +1,5 @@
-"""What masking preserves and what it discloses, measured for many methods on a data set.
+"""What masking preserves and what it discloses, measured for many methods on a data set. It needs an extra.
 
-* ``dataset``: the records. ``candidates``: the mechanisms with their parameters.
-* ``measurement``: the measures of one candidate, by an attack for mechanisms that mask groups.
-* ``evaluation``: all of them, in several processes. ``limits``: the choice of a candidate within limits.
-* ``report``: the HTML page, JSON and CSV. It needs the extra ``evaluate``.
+``dataset`` holds the records, ``candidates`` the mechanisms with their parameters, ``measurement`` measures them,
+``limits`` chooses one within limits, and ``report`` writes the page.
 """

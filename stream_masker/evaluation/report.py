@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.limits import Recommendation
-from stream_masker.evaluation.measurement import Measurement
+from stream_masker.evaluation.measurement import Evaluation, Measurement
 from stream_masker.summary import three_sentences
 
 if TYPE_CHECKING:
@@ -75,10 +73,6 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], str]]] = {
         "The number of records in the smallest set of equal masked records",
         lambda m: str(m.anonymity),
     ),
-    "risk": (
-        "Exact: computed from the transition probabilities. Attack: the success of an attack, which is a lower bound",
-        lambda m: "exact" if isinstance(m.risk, Risk) else "attack",
-    ),
 }
 """The columns of the table: what each means, and its text. Figures are those of the worst attribute or pair."""
 
@@ -90,7 +84,7 @@ FIGURES: Mapping[str, tuple[str, str, Callable[[Measurement], float | None]]] = 
     ),
     "What all masks of a record tell": (
         "right guesses from all masks",
-        "The same for an attacker who sees all masks of a record; only methods whose risk is exact.",
+        "The same for an attacker who sees all masks of a record; not of methods that mask groups.",
         lambda m: m.vulnerability_of_record,
     ),
     "Utility against correlation": (
@@ -179,21 +173,12 @@ def verdict(evaluation: Evaluation) -> list[str]:
 
 
 def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
-    exact = ours.risk if isinstance(ours.risk, Risk) else None
-    learned, stays, _ = three_sentences(
-        exact,
+    yield from three_sentences(
+        ours.risk,
         promise=ours.promise,
         unchanged=ours.risk.unchanged,
         unchanged_records=ours.unchanged_records,
-    )
-    if exact is None:
-        is_promised = ours.promise is not None
-        promised = learned.partition(";")[0] if is_promised else "Nothing is promised about single records"
-        learned = (
-            f"{promised}; the best guess of a code was right in {ours.vulnerability:.0%} of the cases of an attack."
-        )
-    yield learned
-    yield stays
+    )[:2]
     moved = [name for name, mean in ours.means.items() if mean != before.mean[name]]
     means = f"The means of {', '.join(moved)} move" if moved else "Every mean stays the same concept"
     change = max(abs(ours.utility.attributes[a].variance - before.variance[a]) for a in before.attributes)

@@ -7,7 +7,7 @@ import json
 import pytest
 from support.file_commands import LINES, run, write
 
-FEW = ["--repeats", "2", "--processes", "1"]
+FEW = ["--processes", "1"]
 PRAM = ["--mechanisms", "pram", *FEW]
 
 pytestmark = pytest.mark.usefixtures("few_groups")

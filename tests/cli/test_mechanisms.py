@@ -88,8 +88,7 @@ def test_check_calibrate_and_mask(name, folder):
             "groups.records: 50 is too small: microaggregation needs at least 60",
         ),
         ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
-        ({"name": "vicus", "c1": 0.9}, "mechanism: c1=0.9 and c2=0.4 are not allowed: use two numbers"),
-        ({"name": "vicus", "threshold": 1.5}, "mechanism.threshold: 1.5 is not allowed: use a number of at most 1"),
+        ({"name": "vicus", "k1": 0.5}, "mechanism.k1: 0.5 is not allowed: use a number of at least 1"),
         ({"name": "rank_swapping", "k": {"smell": 2, "taste": 3}}, "mechanism.k: a mapping of 2 is not allowed"),
     ],
 )

@@ -9,22 +9,23 @@ import pytest
 from support.evaluating import dataset
 
 from stream_masker.evaluation.candidates import Candidate, candidates
-from stream_masker.evaluation.evaluation import evaluate
 from stream_masker.evaluation.limits import Limits, kept_correlation, recommend
-from stream_masker.evaluation.measurement import MeasuredGuess, MeasuredRisk
+from stream_masker.evaluation.measurement import evaluate
 from stream_masker.evaluation.report import COLUMNS, FIGURES, report_data, report_html, verdict
-from stream_masker.summary import ATTACKER
 
 COMPARED = [
     Candidate("exponential", "as configured", "", {"epsilon": 5.0}),
-    *candidates(["pram", "microaggregation"], [0.3]),
+    *candidates(["pram"], [0.3]),
+    Candidate("rank_swapping", "Rank swapping", "k = 2", {"k": 2}),
     Candidate("semantic_noise", "wrong <b>", "", {"alpha": {"z": 1.0}}),
 ]
 
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return evaluate(dataset(150), COMPARED, repeats=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stream_masker.core.risk.law.MAX_GROUPS", 100)
+        return evaluate(dataset(150), COMPARED)
 
 
 def test_the_verdict_is_in_plain_sentences(evaluation):
@@ -38,16 +39,6 @@ def test_the_verdict_is_in_plain_sentences(evaluation):
         "Warning: 150 records are too few to rank methods. Shares have a standard error of up to 4.1%: "
         "smaller differences are chance."
     )
-
-
-@pytest.mark.parametrize(("promise", "begin"), [(0.5, f"{ATTACKER} can be at most 50% sure"), (None, "Nothing is")])
-def test_the_promise_is_stated_where_the_risk_is_measured(evaluation, promise, begin):
-    guesses = {"a": MeasuredGuess(0.4, 0.0), "b": MeasuredGuess(0.3, 0.0)}
-    risk = MeasuredRisk(guesses, {"a": 0.1, "b": 0.1}, {"a": 0.5, "b": 0.5})
-    measured = (replace(evaluation.measurements[0], promise=promise, risk=risk),)
-    learned = verdict(replace(evaluation, measurements=measured))[1]
-    assert learned.startswith(begin)
-    assert learned.endswith("; the best guess of a code was right in 40% of the cases of an attack.")
 
 
 def test_the_page_needs_no_other_file_and_escapes_texts(evaluation):
@@ -70,9 +61,10 @@ def test_all_forms_have_the_same_figures(evaluation):
 
 
 def test_equal_data_give_equal_bytes_in_one_process_or_in_two(evaluation):
-    again = evaluate(dataset(150), COMPARED, processes=2, repeats=1)
+    again = evaluate(dataset(150), COMPARED[:3], processes=2)
+    first = replace(evaluation, measurements=evaluation.measurements[:3], rejected=())
     for write in (report_html, report_data):
-        assert write(evaluation) == write(again)
+        assert write(first) == write(again)
 
 
 def test_the_best_within_limits_is_chosen(evaluation):

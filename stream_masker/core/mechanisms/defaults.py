@@ -1,39 +1,19 @@
-"""The mechanism for attributes and parameters that leave it open: semantic noise, the mechanism of the papers.
-
-Parameters that only semantic transport has ask for it.
-"""
+"""The comparison of semantic noise, the default mechanism, with semantic transport."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection
-from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.noise.semantic import NoiseParameters, SemanticNoise, noise_defaults
-from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport, TransportParameters
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
+from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.statistics.counts import Counts
 
-__all__ = ["DefaultMechanism", "alternative", "default_mechanism", "noise_defaults"]
+__all__ = ["alternative", "noise_defaults"]
 
 MOST_COMPARED = 5_000
 """The greatest number of different pairs of values for which ``alternative`` is quick."""
-
-
-class DefaultMechanism(NamedTuple):
-    """The default mechanism, and the reason why it is not semantic noise; empty if it is."""
-
-    name: str
-    reason: str = ""
-
-
-def default_mechanism(parameters: Collection[str]) -> DefaultMechanism:
-    """Return the mechanism for these names of parameters."""
-    only = {each.name for each in fields(TransportParameters)} - {each.name for each in fields(NoiseParameters)}
-    if of_transport := sorted(only.intersection(parameters)):
-        return DefaultMechanism(SemanticTransport.name, f"only semantic_transport has {', '.join(of_transport)}")
-    return DefaultMechanism(SemanticNoise.name)
 
 
 def alternative(mechanism: Mechanism, counts: Counts, *, quick: bool) -> Mechanism | None:

@@ -86,9 +86,12 @@ NameText: TypeAlias = Annotated[
 
 
 class Section(BaseModel):
-    """A section of the configuration: frozen. Unknown keys are errors, and numbers are finite."""
+    """A section of the configuration: frozen. Unknown keys are errors, and numbers are finite.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    The text below a key is its description, in errors and in the schema.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -114,7 +117,8 @@ class Section(BaseModel):
                 PROBLEM, f"unknown key: use {join_options(known)}{did_you_mean(key, known)}"
             )
         elif len(location) == 1 and kind == "missing":
-            meaning, _, _ = str(cls.model_fields[str(location[0])].description).partition(". ")
+            text = " ".join(str(cls.model_fields[str(location[0])].description).split())
+            meaning, _, _ = text.partition(". ")
             text = f"required: {meaning[:1].lower()}{meaning[1:].removesuffix('.')}"
             details["type"] = PydanticCustomError(PROBLEM, text)
         return details

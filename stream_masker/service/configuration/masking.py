@@ -20,56 +20,41 @@ from stream_masker.service.configuration.base import (
 class OntologySection(Section):
     """An ontology that is loaded from a source."""
 
-    source: NonEmptyText = Field(
-        description="`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, "
-        ".tsv, .obo, .json (OBO Graphs, FHIR CodeSystem or ValueSet), .xml (ClaML) or .owl file, optionally with .gz; "
-        "or a SNOMED CT RF2 release (its folder or its .zip file).",
-    )
+    source: NonEmptyText
+    """`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, .tsv, .obo, .json
+    (OBO Graphs, FHIR CodeSystem or ValueSet), .xml (ClaML) or .owl file, optionally with .gz; or a SNOMED CT RF2
+    release (its folder or its .zip file)."""
 
 
 class AttributeSection(Section):
     """An attribute to mask: the codes of an ontology."""
 
-    path: FieldPath = Field(
-        description="The path of the code. A path with [*] makes it an array attribute. Of several paths, as in "
-        "`after.code | before.code`, the first one with a code counts, and all get its mask.",
-    )
-    label: FieldPath | None = Field(
-        default=None,
-        description="The path of the code's label, which is replaced by the masked concept's label; `.display` is the "
-        "member `display` beside each code. Default: no label.",
-    )
-    also: tuple[FieldPath, ...] = Field(
-        default=(),
-        description="Further paths of codes of an array attribute. Equal codes of a record have the same mask.",
-    )
-    copies: tuple[FieldPath, ...] = Field(
-        default=(), description="The paths of copies of the code, which are replaced by the same masked code."
-    )
-    ontology: NameText = Field(description="The attribute's ontology: one of the names in `ontologies`.")
-    root: NonEmptyText | None = Field(
-        default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
-    )
-    alpha: Alpha | None = Field(
-        default=None,
-        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
-        "in [0.01, 10]. Default: 1, with `preset: paper` 0.3.",
-    )
-    unknown: Literal["reject", "ancestor", "suppress"] = Field(
-        default="reject",
-        description="A code that is not a concept: reject the record (`reject`), use its longest known "
-        "prefix (`ancestor`), or remove the code (`suppress`).",
-    )
-    missing: Literal["reject", "keep"] = Field(
-        default="reject",
-        description="A record without the attribute, or with null or an empty text in its place: reject it "
-        "(`reject`), or mask its other attributes and write null in its place (`keep`).",
-    )
-    mapping: NonEmptyText | None = Field(
-        default=None,
-        description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
-        "to concepts. Default: no mapping.",
-    )
+    path: FieldPath
+    """The path of the code. A path with [*] makes it an array attribute. Of several paths, as in `after.code |
+    before.code`, the first one with a code counts, and all get its mask."""
+    label: FieldPath | None = None
+    """The path of the code's label, which is replaced by the masked concept's label; `.display` is the member `display`
+    beside each code. Default: no label."""
+    also: tuple[FieldPath, ...] = ()
+    """Further paths of codes of an array attribute. Equal codes of a record have the same mask."""
+    copies: tuple[FieldPath, ...] = ()
+    """The paths of copies of the code, which are replaced by the same masked code."""
+    ontology: NameText
+    """The attribute's ontology: one of the names in `ontologies`."""
+    root: NonEmptyText | None = None
+    """The root concept of the attribute's taxonomy. Default: the ontology's root."""
+    alpha: Alpha | None = None
+    """The noise level: the variance of the noise as a multiple of the attribute's variance, in [0.01, 10]. Default: 1,
+    with `preset: paper` 0.3."""
+    unknown: Literal["reject", "ancestor", "suppress"] = "reject"
+    """A code that is not a concept: reject the record (`reject`), use its longest known prefix (`ancestor`), or remove
+    the code (`suppress`)."""
+    missing: Literal["reject", "keep"] = "reject"
+    """A record without the attribute, or with null or an empty text in its place: reject it (`reject`), or mask its
+    other attributes and write null in its place (`keep`)."""
+    mapping: NonEmptyText | None = None
+    """A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology to concepts.
+    Default: no mapping."""
 
 
 DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | None
@@ -84,18 +69,17 @@ class BandSection(Section):
     """Numbers become bands of equal width, as text such as `40-49`; a value that is not a number of at least 0 is
     removed."""
 
-    width: PositiveInt = Field(description="The width of a band; at least 1. Bands start at 0.")
-    top: PositiveInt | None = Field(
-        default=None, description="The number from which on all share one band, such as 90 for `90+`. Default: none."
-    )
+    width: PositiveInt
+    """The width of a band; at least 1. Bands start at 0."""
+    top: PositiveInt | None = None
+    """The number from which on all share one band, such as 90 for `90+`. Default: none."""
 
 
 class DateUnitSection(Section):
     """Dates and times become months, years or decades; a value that is not a date is removed."""
 
-    date: Literal["month", "year", "decade"] = Field(
-        description="What is left of a date: `1980-03`, `1980` or `1980-1989`."
-    )
+    date: Literal["month", "year", "decade"]
+    """What is left of a date: `1980-03`, `1980` or `1980-1989`."""
     formats: DateFormats = Field(
         default=None,
         description=f"{FORMATS} Months and years have formats without `%d`, or without `%m` and `%d`, such as `%m/%Y`.",
@@ -105,18 +89,19 @@ class DateUnitSection(Section):
 class CharactersSection(Section):
     """Texts become their first characters, such as the first digits of a postcode."""
 
-    characters: PositiveInt = Field(description="The number of characters that are left; at least 1.")
+    characters: PositiveInt
+    """The number of characters that are left; at least 1."""
 
 
 class LevelSection(Section):
     """Codes become their ancestors at a level of an ontology, such as chapters; a value that is not a code of the
     ontology is removed."""
 
-    ontology: NameText = Field(description="The ontology of the codes: one of the names in `ontologies`.")
-    level: Literal["chapter", "block", "category"] | PositiveInt = Field(
-        description="The level: `chapter`, `block` or `category` of ICD, or its depth; 1 is that of the root. A code "
-        "above the level stays."
-    )
+    ontology: NameText
+    """The ontology of the codes: one of the names in `ontologies`."""
+    level: Literal["chapter", "block", "category"] | PositiveInt
+    """The level: `chapter`, `block` or `category` of ICD, or its depth; 1 is that of the root. A code above the level
+    stays."""
 
 
 GeneralizeSection: TypeAlias = Annotated[
@@ -134,14 +119,11 @@ class ShiftSection(Section):
     """Dates and times are moved by whole days, the same number for all dates of a key; a value that is not a date is
     removed."""
 
-    days: Annotated[int, Field(ge=1, le=36_500)] = Field(
-        description="The maximum number of days in either direction; from 1 to 36500. Dates move by at least one day."
-    )
-    key: FieldPath | None = Field(
-        default=None,
-        description="The path of the field whose value determines the number of days, such as `patient.id`. Default: "
-        "`noise_key`, if it is a path.",
-    )
+    days: Annotated[int, Field(ge=1, le=36_500)]
+    """The maximum number of days in either direction; from 1 to 36500. Dates move by at least one day."""
+    key: FieldPath | None = None
+    """The path of the field whose value determines the number of days, such as `patient.id`. Default: `noise_key`, if
+    it is a path."""
     formats: DateFormats = Field(default=None, description=FORMATS)
 
 
@@ -151,50 +133,37 @@ ConstantValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat | No
 class FieldsSection(Section):
     """The treatment of fields that are not attributes."""
 
-    keep: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to copy unchanged.")
-    drop: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to remove.")
-    pseudonymize: tuple[FieldPath, ...] = Field(
-        default=(), description="The paths of fields whose values are replaced by keyed hashes."
-    )
-    unlisted: Literal["keep", "drop"] = Field(
-        description="The treatment of fields that the configuration does not name. Required; it has no default."
-    )
-    references: tuple[FieldPath, ...] = Field(
-        default=(),
-        description="The paths of FHIR references and ids whose values are replaced by keyed hashes. References keep "
-        "their type: `Patient/17` becomes `Patient/` and the keyed hash of `17`.",
-    )
-    generalize: dict[FieldPath, GeneralizeSection] = Field(
-        default_factory=dict,
-        description="The paths of fields whose values become coarser: numbers become bands, dates months or years, "
-        "texts their first characters, codes their ancestors in an ontology.",
-    )
-    shift: dict[FieldPath, ShiftSection] = Field(
-        default_factory=dict, description="The paths of dates that are moved by a number of days of their own key."
-    )
-    constant: dict[FieldPath, ConstantValue] = Field(
-        default_factory=dict, description="The paths of fields that get the same value in all records."
-    )
+    keep: tuple[FieldPath, ...] = ()
+    """The paths of fields to copy unchanged."""
+    drop: tuple[FieldPath, ...] = ()
+    """The paths of fields to remove."""
+    pseudonymize: tuple[FieldPath, ...] = ()
+    """The paths of fields whose values are replaced by keyed hashes."""
+    unlisted: Literal["keep", "drop"]
+    """The treatment of fields that the configuration does not name. Required; it has no default."""
+    references: tuple[FieldPath, ...] = ()
+    """The paths of FHIR references and ids whose values are replaced by keyed hashes. References keep their type:
+    `Patient/17` becomes `Patient/` and the keyed hash of `17`."""
+    generalize: dict[FieldPath, GeneralizeSection] = Field(default_factory=dict)
+    """The paths of fields whose values become coarser: numbers become bands, dates months or years, texts their first
+    characters, codes their ancestors in an ontology."""
+    shift: dict[FieldPath, ShiftSection] = Field(default_factory=dict)
+    """The paths of dates that are moved by a number of days of their own key."""
+    constant: dict[FieldPath, ConstantValue] = Field(default_factory=dict)
+    """The paths of fields that get the same value in all records."""
 
 
 class ProduceSection(Section):
     """The conversion of files to events, by `stream-masker produce` and all other commands that read events."""
 
-    key: FieldPath | None = Field(
-        default=None, description="The path of the field whose value becomes the message key. Default: no key."
-    )
-    null_values: tuple[str, ...] = Field(
-        default=("",), description="The cell texts that stand for a missing value, whose field is left out."
-    )
-    numbers: tuple[NonEmptyText, ...] = Field(
-        default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
-    )
-    lists: dict[NonEmptyText, NonEmptyText] = Field(
-        default_factory=dict,
-        description="The separator of each column of a CSV file whose cells have several codes, such as `;`: a cell "
-        "becomes a list of texts without the spaces around them, and a masked list a cell again.",
-    )
-    encoding: str = Field(
-        default="",
-        description="The encoding of CSV files, such as `cp1252`. Default: UTF-8, or UTF-16 with a byte order mark.",
-    )
+    key: FieldPath | None = None
+    """The path of the field whose value becomes the message key. Default: no key."""
+    null_values: tuple[str, ...] = ("",)
+    """The cell texts that stand for a missing value, whose field is left out."""
+    numbers: tuple[NonEmptyText, ...] = ()
+    """The columns whose cells are numbers. The cells of all other columns stay text."""
+    lists: dict[NonEmptyText, NonEmptyText] = Field(default_factory=dict)
+    """The separator of each column of a CSV file whose cells have several codes, such as `;`: a cell becomes a list of
+    texts without the spaces around them, and a masked list a cell again."""
+    encoding: str = ""
+    """The encoding of CSV files, such as `cp1252`. Default: UTF-8, or UTF-16 with a byte order mark."""

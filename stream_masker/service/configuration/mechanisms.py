@@ -27,12 +27,10 @@ Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000)]
 class SensitiveGroup(Section):
     """The limit of a sensitive group of one's own."""
 
-    limit: Certainty = Field(
-        description="The greatest probability of the group given any masked record; from 0.01 to 1."
-    )
-    roots: tuple[NonEmptyText, ...] = Field(
-        min_length=1, description="Its concepts; their descendants belong to it, too."
-    )
+    limit: Certainty
+    """The greatest probability of the group given any masked record; from 0.01 to 1."""
+    roots: tuple[NonEmptyText, ...] = Field(min_length=1)
+    """Its concepts; their descendants belong to it, too."""
 
 
 TYPES: Mapping[str, Any] = {

@@ -54,53 +54,41 @@ SHOWN_PROPERTIES = re.compile(
 class Configuration(Section):
     """The configuration of stream-masker: one YAML file."""
 
-    kafka: KafkaSection = Field(default=KafkaSection())
-    topics: TopicsSection = Field(default=TopicsSection())
-    ontologies: dict[NameText, OntologySection] = Field(
-        min_length=1, description="The ontologies by name; at least one."
-    )
-    attributes: dict[NameText, AttributeSection] = Field(
-        min_length=1, description="The attributes to mask, by name; at least one. Their order is significant."
-    )
+    kafka: KafkaSection = KafkaSection()
+    topics: TopicsSection = TopicsSection()
+    ontologies: dict[NameText, OntologySection] = Field(min_length=1)
+    """The ontologies by name; at least one."""
+    attributes: dict[NameText, AttributeSection] = Field(min_length=1)
+    """The attributes to mask, by name; at least one. Their order is significant."""
     fields: FieldsSection
-    records: Literal["json", "fhir", "hl7v2"] = Field(
-        default="json",
-        description="What a record is: a JSON object (`json`), a FHIR R4 resource or a Bundle (`fhir`), or an HL7 v2 "
-        "message (`hl7v2`). FHIR paths start with `Bundle` or a type of resources, such as `Encounter.status`; HL7 v2 "
-        "paths with a segment, such as `DG1[*].3.1`.",
-    )
-    message: MessageSection = Field(default=MessageSection())
-    format: FormatSection = Field(default=FormatSection())
-    mechanism: MechanismSettings = Field(
-        default=SECTIONS["semantic_noise"](name="semantic_noise"),
-        description="The masking mechanism: its name, by default `semantic_noise`, and its parameters.",
-    )
-    groups: GroupsSection = Field(default=GroupsSection())
-    calibration: CalibrationSection = Field(default=CalibrationSection())
-    noise_key: FieldPath = Field(
-        description="The key that determines the noise of a value together with the value itself: `position` (the id "
-        "of the topic, partition and offset; fresh noise for each record, so repeated records can be averaged), or "
-        "the path of a field such as `patient.id` (equal codes of a patient have the same noise). With `records: fhir` "
-        "also `patient`: the id of the patient that the message is about. Required.",
-    )
-    secret: SecretSource | None = Field(
-        default=None,
-        description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
-    )
-    secret_id: str | None = Field(
-        default=None,
-        pattern="^[0-9a-f]{16}$",
-        description="The id of `secret`, as `stream-masker config check` prints it. A process with another secret does "
-        "not start. A calibrator without `secret` needs it to tell workers which secret to use. Default: that of the "
-        "calibrator's `secret`; without one, that of the first worker.",
-    )
-    internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
-    publication: PublicationSection = Field(default=PublicationSection())
-    risk: RiskSection = Field(default=RiskSection())
-    http: HttpSection = Field(default=HttpSection())
-    worker: WorkerSection = Field(default=WorkerSection())
-    produce: ProduceSection = Field(default=ProduceSection())
-    limits: LimitsSection = Field(default=LimitsSection())
+    records: Literal["json", "fhir", "hl7v2"] = "json"
+    """What a record is: a JSON object (`json`), a FHIR R4 resource or a Bundle (`fhir`), or an HL7 v2 message
+    (`hl7v2`). FHIR paths start with `Bundle` or a type of resources, such as `Encounter.status`; HL7 v2 paths with a
+    segment, such as `DG1[*].3.1`."""
+    message: MessageSection = MessageSection()
+    format: FormatSection = FormatSection()
+    mechanism: MechanismSettings = SECTIONS["semantic_noise"](name="semantic_noise")
+    """The masking mechanism: its name, by default `semantic_noise`, and its parameters."""
+    groups: GroupsSection = GroupsSection()
+    calibration: CalibrationSection = CalibrationSection()
+    noise_key: FieldPath
+    """The key that determines the noise of a value together with the value itself: `position` (the id of the topic,
+    partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a field such
+    as `patient.id` (equal codes of a patient have the same noise). With `records: fhir` also `patient`: the id of the
+    patient that the message is about. Required."""
+    secret: SecretSource | None = None
+    """The source of the secret from which noise and pseudonyms are derived. Required for masking."""
+    secret_id: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
+    """The id of `secret`, as `stream-masker config check` prints it. A process with another secret does not start. A
+    calibrator without `secret` needs it to tell workers which secret to use. Default: that of the calibrator's
+    `secret`; without one, that of the first worker."""
+    internal_topics: InternalTopicsSection = InternalTopicsSection()
+    publication: PublicationSection = PublicationSection()
+    risk: RiskSection = RiskSection()
+    http: HttpSection = HttpSection()
+    worker: WorkerSection = WorkerSection()
+    produce: ProduceSection = ProduceSection()
+    limits: LimitsSection = LimitsSection()
 
     _folder: Path = PrivateAttr(default_factory=Path)
 
@@ -177,6 +165,8 @@ def _simplified(schema: Any, *, names: bool = False) -> Any:
 def _simplified_keywords(schema: Schema) -> Schema:
     left_out = {"title", "discriminator", "oneOf"}
     kept = {k: v for k, v in schema.items() if k not in left_out and (k, v) != ("default", None)}
+    if isinstance(text := kept.get("description"), str):
+        kept["description"] = " ".join(text.split())
     options = [*schema.get("oneOf", []), *kept.pop("anyOf", [])]
     if "default" in schema and schema["default"] is None:
         options = [option for option in options if option != {"type": "null"}]

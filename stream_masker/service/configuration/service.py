@@ -21,13 +21,10 @@ URL_PATTERN = r"^https?://[^@\s]+$"
 class KafkaSection(Section):
     """The connection to Kafka."""
 
-    bootstrap_servers: NonEmptyText = Field(
-        default="localhost:9092", description="Comma-separated list of brokers, each as host:port."
-    )
-    properties: dict[NonEmptyText, str | bool | int | float] = Field(
-        default_factory=dict,
-        description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
-    )
+    bootstrap_servers: NonEmptyText = "localhost:9092"
+    """Comma-separated list of brokers, each as host:port."""
+    properties: dict[NonEmptyText, str | bool | int | float] = Field(default_factory=dict)
+    """librdkafka properties for every client, such as `security.protocol` or `sasl.username`."""
 
 
 TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
@@ -43,27 +40,19 @@ INTERNAL_ROLES = ("calibration", "statistics", "drift")
 class TopicsSection(Section):
     """The names of the topics, all different."""
 
-    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
-    output: TopicName = Field(
-        default="discharges.masked",
-        description="The topic of the masked events. Default: the input's name with `.masked`.",
-    )
-    rejected: TopicName = Field(
-        default="discharges.rejected",
-        description="The topic of the rejections: where and why a record was rejected, never its values. Default: the "
-        "input's name with `.rejected`.",
-    )
-    calibration: TopicName = Field(
-        default="stream-masker.calibration",
-        description="The topic of the window counts that workers write; exactly 1 partition.",
-    )
-    statistics: TopicName = Field(
-        default="stream-masker.statistics",
-        description="The topic of the statistics versions that the calibrator writes; compacted.",
-    )
-    drift: TopicName = Field(
-        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
-    )
+    input: TopicName = "discharges"
+    """The topic of the events to mask."""
+    output: TopicName = "discharges.masked"
+    """The topic of the masked events. Default: the input's name with `.masked`."""
+    rejected: TopicName = "discharges.rejected"
+    """The topic of the rejections: where and why a record was rejected, never its values. Default: the input's name
+    with `.rejected`."""
+    calibration: TopicName = "stream-masker.calibration"
+    """The topic of the window counts that workers write; exactly 1 partition."""
+    statistics: TopicName = "stream-masker.statistics"
+    """The topic of the statistics versions that the calibrator writes; compacted."""
+    drift: TopicName = "stream-masker.drift"
+    """The topic of the drift reports, one for each statistics version."""
 
     @property
     def internal(self) -> dict[str, str]:
@@ -82,49 +71,32 @@ class TopicsSection(Section):
 class MessageSection(Section):
     """The treatment of the message key and the message headers."""
 
-    key: Literal["keep", "drop", "pseudonymize"] = Field(
-        default="pseudonymize",
-        description="The treatment of the message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed "
-        "hash (`pseudonymize`).",
-    )
-    headers: tuple[NonEmptyText, ...] = Field(
-        default=(), description="The names of headers to copy unchanged. All others are removed."
-    )
+    key: Literal["keep", "drop", "pseudonymize"] = "pseudonymize"
+    """The treatment of the message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed hash
+    (`pseudonymize`)."""
+    headers: tuple[NonEmptyText, ...] = ()
+    """The names of headers to copy unchanged. All others are removed."""
 
 
 class CalibrationSection(Section):
     """The sliding calibration window and the schedule of the statistics."""
 
-    window_records: PositiveInt = Field(
-        default=100_000, description="The maximum number of records in the window; at least 1."
-    )
-    window_age: Duration = Field(
-        default=86_400.0,
-        description="The maximum age of the records in the window, in seconds or with a unit such as `24h`.",
-    )
-    every_records: PositiveInt = Field(
-        default=10_000, description="New statistics are computed after this number of new records; at least 1."
-    )
-    every_seconds: Duration = Field(
-        default=60.0,
-        description="New statistics are also computed after this time if there are new records, in seconds or with a "
-        "unit such as `60s`.",
-    )
-    min_records: PositiveInt = Field(
-        default=1_000, description="The number of records that the first statistics require; at least 1."
-    )
-    core_share: float = Field(
-        default=0.1,
-        gt=0,
-        le=1,
-        description="The maximum share of a core that computing statistics takes, and computing their risk beside it: "
-        "after t seconds there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 "
-        "means no limit.",
-    )
-    keep_versions: PositiveInt = Field(
-        default=1_000,
-        description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",
-    )
+    window_records: PositiveInt = 100_000
+    """The maximum number of records in the window; at least 1."""
+    window_age: Duration = 86_400.0
+    """The maximum age of the records in the window, in seconds or with a unit such as `24h`."""
+    every_records: PositiveInt = 10_000
+    """New statistics are computed after this number of new records; at least 1."""
+    every_seconds: Duration = 60.0
+    """New statistics are also computed after this time if there are new records, in seconds or with a unit such as
+    `60s`."""
+    min_records: PositiveInt = 1_000
+    """The number of records that the first statistics require; at least 1."""
+    core_share: float = Field(default=0.1, gt=0, le=1)
+    """The maximum share of a core that computing statistics takes, and computing their risk beside it: after t seconds
+    there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 means no limit."""
+    keep_versions: PositiveInt = 1_000
+    """The number of statistics versions that stay on their topic, besides the baseline; at least 1."""
 
 
 class GroupsSection(Section):
@@ -133,34 +105,25 @@ class GroupsSection(Section):
     A group ends when it reaches its first limit, and is masked and written as a unit.
     """
 
-    records: Annotated[int, Field(ge=2)] = Field(
-        default=1_000, description="The maximum number of records in a group; at least 2."
-    )
-    delay: Duration = Field(
-        default=10.0,
-        description="The maximum time that a group waits for more records, in seconds or with a unit such as `10s`.",
-    )
-    short: Literal["hold", "suppress"] = Field(
-        default="hold",
-        description="A group with too few records after the delay: wait until it has just enough "
-        "(`hold`), or reject its records (`suppress`).",
-    )
-    unit: FieldPath | None = Field(
-        default=None,
-        description="The path of the field, such as `patient.id`, whose different values k-anonymity counts; records "
-        "without it count as one. Only for microaggregation. Default: it counts records.",
-    )
+    records: Annotated[int, Field(ge=2)] = 1_000
+    """The maximum number of records in a group; at least 2."""
+    delay: Duration = 10.0
+    """The maximum time that a group waits for more records, in seconds or with a unit such as `10s`."""
+    short: Literal["hold", "suppress"] = "hold"
+    """A group with too few records after the delay: wait until it has just enough (`hold`), or reject its records
+    (`suppress`)."""
+    unit: FieldPath | None = None
+    """The path of the field, such as `patient.id`, whose different values k-anonymity counts; records without it count
+    as one. Only for microaggregation. Default: it counts records."""
 
 
 class SecretSource(Section):
     """The source of a secret: exactly one of the two."""
 
-    file: NonEmptyText | None = Field(
-        default=None, description="A file of at least 16 bytes that only its owner can read."
-    )
-    env: NonEmptyText | None = Field(
-        default=None, description="The name of an environment variable with at least 16 bytes."
-    )
+    file: NonEmptyText | None = None
+    """A file of at least 16 bytes that only its owner can read."""
+    env: NonEmptyText | None = None
+    """The name of an environment variable with at least 16 bytes."""
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -178,149 +141,109 @@ Url: TypeAlias = Annotated[
 class RegistrySection(Section):
     """The schema registry of the Confluent wire format."""
 
-    url: Url = Field(
-        default="http://localhost:8081",
-        description="The URL of the schema registry, without user and password; several, separated by commas, are "
-        "tried in turn.",
-    )
-    credentials: SecretSource | None = Field(
-        default=None, description="The source of user and password, as `user:password`."
-    )
-    token: SecretSource | None = Field(default=None, description="The source of a bearer token.")
-    properties: dict[NonEmptyText, str] = Field(
-        default_factory=dict,
-        description="Further properties of confluent-kafka's client of a registry, such as `ssl.ca.location`.",
-    )
+    url: Url = "http://localhost:8081"
+    """The URL of the schema registry, without user and password; several, separated by commas, are tried in turn."""
+    credentials: SecretSource | None = None
+    """The source of user and password, as `user:password`."""
+    token: SecretSource | None = None
+    """The source of a bearer token."""
+    properties: dict[NonEmptyText, str] = Field(default_factory=dict)
+    """Further properties of confluent-kafka's client of a registry, such as `ssl.ca.location`."""
 
 
 class FormatSection(Section):
     """The format of the records on the input and output topics. The internal topics and rejections are not affected."""
 
-    value: Literal["json", "confluent"] = Field(
-        default="json",
-        description="The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a "
-        "schema in the registry and a value in Avro, Protobuf or JSON by this schema.",
-    )
-    key: Literal["plain", "confluent"] = Field(
-        default="plain",
-        description="The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only "
-        "`message.key: pseudonymize` depends on it: it replaces the texts and numbers in a key.",
-    )
-    write: Literal["input", "latest"] = Field(
-        default="input",
-        description="The schema that masked records are written with: the one that they came with (`input`), or the "
-        "latest one of the subject `OUTPUT-value` (`latest`), for masked records that do not fit the former.",
-    )
-    registry: RegistrySection = Field(default=RegistrySection())
+    value: Literal["json", "confluent"] = "json"
+    """The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a schema in the
+    registry and a value in Avro, Protobuf or JSON by this schema."""
+    key: Literal["plain", "confluent"] = "plain"
+    """The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only `message.key:
+    pseudonymize` depends on it: it replaces the texts and numbers in a key."""
+    write: Literal["input", "latest"] = "input"
+    """The schema that masked records are written with: the one that they came with (`input`), or the latest one of the
+    subject `OUTPUT-value` (`latest`), for masked records that do not fit the former."""
+    registry: RegistrySection = RegistrySection()
 
 
 class InternalTopicsSection(Section):
     """The encryption of the calibration and statistics topics, which only stream-masker's processes read and write."""
 
-    secret: SecretSource | None = Field(
-        default=None,
-        description="The source of the secret from which the keys of the topics are derived, the same for workers and "
-        "calibrators. Default: `secret`. With one of its own, calibrators need no `secret`.",
-    )
-    previous_secrets: tuple[SecretSource, ...] = Field(
-        default=(), description="The sources of other secrets whose messages are still accepted, for a rotation."
-    )
+    secret: SecretSource | None = None
+    """The source of the secret from which the keys of the topics are derived, the same for workers and calibrators.
+    Default: `secret`. With one of its own, calibrators need no `secret`."""
+    previous_secrets: tuple[SecretSource, ...] = ()
+    """The sources of other secrets whose messages are still accepted, for a rotation."""
 
 
 class PublicationSection(Section):
     """What may be published on the drift topic and by /metrics, which people read."""
 
-    min_records: PositiveInt = Field(
-        default=20,
-        description="The least number of records behind a published figure of a class or share, and of new records "
-        "between two statistics versions; at least 1, which suppresses nothing.",
-    )
+    min_records: PositiveInt = 20
+    """The least number of records behind a published figure of a class or share, and of new records between two
+    statistics versions; at least 1, which suppresses nothing."""
 
 
 class RiskSection(Section):
     """The limits of the disclosure risk, which the calibrator computes for each statistics version."""
 
-    max_vulnerability: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="The maximum chance that an attacker's best guess of an original value is right, by its own mask "
-        "and by all masks of its record; above 0, at most 1; 1 means no limit.",
-    )
-    max_certain: float = Field(
-        default=0.15,
-        ge=0,
-        le=1,
-        description="The maximum share of an attribute's values that are guessed from their masks with a probability "
-        "above 0.9; from 0 to 1. Attributes with a value that is so frequent have no limit.",
-    )
-    action: Literal["alert", "hold"] = Field(
-        default="alert",
-        description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
-        "workers keep the last acceptable version, or hold their input if there is none.",
-    )
+    max_vulnerability: float = Field(default=1.0, gt=0, le=1)
+    """The maximum chance that an attacker's best guess of an original value is right, by its own mask and by all masks
+    of its record; above 0, at most 1; 1 means no limit."""
+    max_certain: float = Field(default=0.15, ge=0, le=1)
+    """The maximum share of an attribute's values that are guessed from their masks with a probability above 0.9; from 0
+    to 1. Attributes with a value that is so frequent have no limit."""
+    action: Literal["alert", "hold"] = "alert"
+    """A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that workers keep the
+    last acceptable version, or hold their input if there is none."""
 
 
 class HttpTlsSection(Section):
     """The certificate of the HTTP server. It is read when the process starts."""
 
-    certificate: NonEmptyText = Field(description="A PEM file with the certificate, followed by its chain.")
-    key: NonEmptyText = Field(description="A PEM file with the key of `certificate`, without a password.")
+    certificate: NonEmptyText
+    """A PEM file with the certificate, followed by its chain."""
+    key: NonEmptyText
+    """A PEM file with the key of `certificate`, without a password."""
 
 
 class HttpSection(Section):
     """The HTTP server of /metrics, /healthz, /readyz and a page of text."""
 
-    host: NonEmptyText = Field(default="127.0.0.1", description="The address to listen on.")
-    port: int = Field(
-        default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
-    )
-    token: SecretSource | None = Field(
-        default=None,
-        description="The source of a token that requests need, as `Authorization: Bearer TOKEN`. "
-        "/healthz and /readyz need none. Default: no request needs one.",
-    )
-    tls: HttpTlsSection | None = Field(default=None, description="HTTPS. Default: plain HTTP.")
+    host: NonEmptyText = "127.0.0.1"
+    """The address to listen on."""
+    port: int = Field(default=9464, ge=0, le=65_535)
+    """The port to listen on, from 0 to 65535; 0 selects any free port."""
+    token: SecretSource | None = None
+    """The source of a token that requests need, as `Authorization: Bearer TOKEN`. /healthz and /readyz need none.
+    Default: no request needs one."""
+    tls: HttpTlsSection | None = None
+    """HTTPS. Default: plain HTTP."""
 
 
 class WorkerSection(Section):
     """The batches of the mask worker. A batch is one transaction. It ends at its limits of records and bytes, or
     when no more records wait and the transaction before is committed."""
 
-    batch_records: PositiveInt = Field(
-        default=10_000, description="The maximum number of records in a batch; at least 1."
-    )
-    batch_bytes: PositiveInt = Field(
-        default=16_777_216,
-        description="The maximum total size of the keys, values and headers in a batch, in bytes; at least 1.",
-    )
-    batch_delay: Duration | None = Field(
-        default=None,
-        description="The least time that a batch waits for more records, in seconds or with a unit such as `500ms`: "
-        "fewer transactions, and more latency. Default: batches adapt to the load.",
-    )
-    instance: str = Field(
-        default="",
-        description="The worker's name in transactional ids, unique to each worker. Default: the host name and a "
-        "number.",
-    )
-    static_member: bool = Field(
-        default=False,
-        description="Whether the worker is a static member of its consumer group, which keeps its partitions if it "
-        "restarts within `session.timeout.ms`. Requires `instance`.",
-    )
+    batch_records: PositiveInt = 10_000
+    """The maximum number of records in a batch; at least 1."""
+    batch_bytes: PositiveInt = 16_777_216
+    """The maximum total size of the keys, values and headers in a batch, in bytes; at least 1."""
+    batch_delay: Duration | None = None
+    """The least time that a batch waits for more records, in seconds or with a unit such as `500ms`: fewer
+    transactions, and more latency. Default: batches adapt to the load."""
+    instance: str = ""
+    """The worker's name in transactional ids, unique to each worker. Default: the host name and a number."""
+    static_member: bool = False
+    """Whether the worker is a static member of its consumer group, which keeps its partitions if it restarts within
+    `session.timeout.ms`. Requires `instance`."""
 
 
 class LimitsSection(Section):
     """The limits of input records: larger ones are rejected, and too many rejections are an error."""
 
-    record_bytes: PositiveInt = Field(
-        default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
-    )
-    rejected_share: float = Field(
-        default=0.1,
-        ge=0,
-        le=1,
-        description="The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker "
-        "is not ready, because the configuration probably does not fit the records; from 0 to 1; 1 means no limit.",
-    )
+    record_bytes: PositiveInt = 1_048_576
+    """The maximum size of a record's value, in bytes; at least 1."""
+    rejected_share: float = Field(default=0.1, ge=0, le=1)
+    """The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker is not ready,
+    because the configuration probably does not fit the records; from 0 to 1; 1 means no limit."""

@@ -39,15 +39,15 @@ TERMS = [
 
 
 def concept_row(concept, active):
-    return f"{concept}\t20240101\t{active}\t{snomed.MODULE}\t{snomed.PRIMITIVE}"
+    return f"{concept}\t20240101\t{active}\t{snomed.OTHER}\t{snomed.OTHER}"
 
 
 def link_row(child, parent, active=1, kind=snomed.IS_A, own=1):
-    return f"{own}\t20240101\t{active}\t1\t{child}\t{parent}\t0\t{kind}\t{snomed.INFERRED}\t{snomed.SOME}"
+    return f"{own}\t20240101\t{active}\t1\t{child}\t{parent}\t0\t{kind}\t{snomed.OTHER}\t{snomed.OTHER}"
 
 
 def term_row(own, active, concept, language, kind, term):
-    return f"{own}\t20240101\t{active}\t1\t{concept}\t{language}\t{kind}\t{term}\t{snomed.CASE}"
+    return f"{own}\t20240101\t{active}\t1\t{concept}\t{language}\t{kind}\t{term}\t{snomed.OTHER}"
 
 
 def lines(kind, rows):

@@ -79,20 +79,14 @@ class Distance:
         first, second = self.encode(a), self.encode(b)
         if first.shape != second.shape:
             raise ParameterError(f"pairs need as many first as second concepts, not {first.size} and {second.size}")
-        tau, closure = self.taxonomy, self.taxonomy.closure
-        levels = np.empty(first.size, np.int32)
-        fill_pairs(
-            levels,
-            self._scale[1],
-            self.by_counts,
-            first,
-            second,
-            tau.depth,
-            closure.offsets,
-            closure.ancestors,
-            closure.paths,
-        )
-        return np.asarray(self.levels[levels])
+        return np.asarray(self.levels[self._pair_levels(first, second)])
+
+    def _pair_levels(self, first: Int32Array, second: Int32Array) -> Int32Array:
+        """Return (n,) int32: the distances of n pairs of positions, as indices into ``levels``."""
+        levels, (tau, closure) = np.empty(first.size, np.int32), (self.taxonomy, self.taxonomy.closure)
+        rows = closure.offsets, closure.ancestors, closure.paths
+        fill_pairs(levels, self._scale[1], self.by_counts, first, second, tau.depth, *rows)
+        return levels
 
     def between(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
         """Return (k, l) float64: the distance of each of k concepts to each of l concepts."""
@@ -132,26 +126,13 @@ class Distance:
         for start in range(0, a.size, ROWS_AT_ONCE):
             some = a[start : start + ROWS_AT_ONCE]
             if members is None:
-                yield start, self._by_common_ancestors(some, b)
+                pairs = np.repeat(some, b.size), np.tile(b, some.size)
+                yield start, self._pair_levels(*pairs).reshape(some.size, b.size)
                 continue
             block = np.empty((some.size, b.size), np.int32)
             rows = closure.offsets, closure.ancestors, closure.paths
             fill_by_subsumers(block, self._scale[1], some, *members, tau.depth, *rows)
             yield start, block
-
-    def _by_common_ancestors(self, a: Int32Array, b: Int32Array) -> Int32Matrix:
-        """Return (k, t) int32: the indices of the levels of k positions to t others, from the numbers of ancestors."""
-        closure, numbers = self.taxonomy.closure, np.diff(self.taxonomy.closure.offsets)
-        ancestors = closure.ancestors[ranges(closure.offsets[b], numbers[b])]
-        starts, above = offsets_from_lengths(numbers[b])[:-1], np.zeros(numbers.size, np.bool_)
-        block = np.empty((a.size, b.size), np.int32)
-        for row, position in enumerate(a.tolist()):
-            own = closure.ancestors[closure.offsets[position] : closure.offsets[position + 1]]
-            above[own] = True
-            common = np.add.reduceat(above[ancestors], starts, dtype=np.int64)
-            above[own] = False
-            block[row] = self._scale[1][common, own.size + numbers[b] - 2 * common]
-        return block
 
     def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
         """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""

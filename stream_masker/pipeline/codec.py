@@ -163,7 +163,7 @@ def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
     """Return what opens the records of a plan."""
     if isinstance(record_format, Hl7Format):
         record_format = Hl7Format(plan)
-    form = record_form(record_format, plan.limits)
+    form = record_form(record_format, plan.record_bytes)
     return form if plan.fhir is None else fhir_form(plan, form)
 
 

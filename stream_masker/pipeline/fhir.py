@@ -86,6 +86,7 @@ def parse_reference(text: str) -> Reference:
     return Reference("", text)
 
 
+@lru_cache(maxsize=1 << 16)
 def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
     """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits.
 

@@ -15,7 +15,6 @@ import orjson
 
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.paths import Document
-from stream_masker.pipeline.plan import RecordLimits
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.transforms import Cache, Pseudonyms
@@ -26,6 +25,9 @@ Form: TypeAlias = Callable[[bytes], tuple[Document, Write]]
 
 EncodeRecord: TypeAlias = Callable[[Any], bytes]
 """Encodes a masked record, given as a document. Raises RecordRejectedError if it does not fit its schema."""
+
+MAX_DEPTH: Final = 64
+"""The maximum depth of a record. An object without objects or lists has depth 1."""
 
 KEY_FIELD: Final = "message.key"
 """The configured path that a rejection names if the record's key is the cause."""
@@ -84,12 +86,12 @@ class UnwritableRecordsError(StreamMaskerError):
         self.rejected = rejected
 
 
-def json_form(limits: RecordLimits) -> Form:
+def json_form(most_bytes: int) -> Form:
     """Return what opens JSON objects. If a name occurs twice in an object, the last member counts.
 
     Integers of 64 bits are exact, and larger ones are rejected; all other numbers are 64-bit floats.
     """
-    most_bytes, most_deep, loads, dumps = limits.record_bytes, limits.depth, orjson.loads, orjson.dumps
+    most_deep, loads, dumps = MAX_DEPTH, orjson.loads, orjson.dumps
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > most_bytes:
@@ -138,14 +140,14 @@ def _check_integer(digits: str) -> None:
         raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
-def record_form(record_format: RecordFormat | None, limits: RecordLimits) -> Form:
+def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
     """Return what opens records in a format; None for JSON."""
-    open_json, is_bounded = json_form(limits), isinstance(record_format, ValueFormat)
+    open_json, is_bounded = json_form(most_bytes), isinstance(record_format, ValueFormat)
     if record_format is None:
         return open_json
 
     def open_record(value: bytes) -> tuple[Document, Write]:
-        if len(value) > limits.record_bytes:
+        if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
         content, encode = record_format.decode(value)
         if isinstance(content, bytes):
@@ -153,7 +155,7 @@ def record_form(record_format: RecordFormat | None, limits: RecordLimits) -> For
         if not isinstance(content, dict):
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
         if not is_bounded:
-            _check_document(content, limits.depth)
+            _check_document(content, MAX_DEPTH)
         return content, encode
 
     return open_record

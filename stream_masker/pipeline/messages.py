@@ -57,20 +57,13 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, co
     """
     return _dumps(
         {
-            "topic": block.topic,
-            "partition": block.partition,
-            "first_offset": block.first_offset,
-            "last_offset": block.last_offset,
-            "timestamp": block.timestamp,
-            "statistics_version": block.statistics_version,
+            **{f.name: getattr(block, f.name) for f in fields(block)},
             "configuration": configuration,
-            "secret_id": block.secret_id,
             "taxonomies": fingerprints(taxonomies),
             "context": context,
             "rejected": dict(block.rejected),
-            "unchanged": block.unchanged,
-            "distortions": [asdict(distortion) for distortion in block.distortions],
-            "styles": [asdict(style) for style in block.styles],
+            "distortions": list(map(asdict, block.distortions)),
+            "styles": list(map(asdict, block.styles)),
             "original": _counts(block.original),
             "masked": _counts(block.masked),
         }
@@ -111,21 +104,13 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
         _require(records > 0 and data["unchanged"] <= records, "last_offset")
         original, masked = (_read_counts(data[side], sizes, records) for side in ("original", "masked"))
         _require(set(original.contexts) <= set(range(context.size if context else 0)), "contexts")
-        block = Block(
-            topic=data["topic"],
-            partition=data["partition"],
-            first_offset=data["first_offset"],
-            last_offset=data["last_offset"],
-            timestamp=data["timestamp"],
-            statistics_version=data["statistics_version"],
-            original=original,
-            masked=masked,
-            distortions=tuple(Distortion(**each) for each in data["distortions"]),
-            rejected=data["rejected"],
-            unchanged=data["unchanged"],
-            styles=tuple(StyleCounts(**each) for each in data["styles"]),
-            secret_id=data["secret_id"],
-        )
+        read = {
+            "original": original,
+            "masked": masked,
+            "distortions": tuple(Distortion(**each) for each in data["distortions"]),
+            "styles": tuple(StyleCounts(**each) for each in data["styles"]),
+        }
+        block = Block(**{f.name: data[f.name] for f in fields(Block)} | read)
         _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")
         numbers = [block.partition, *block.rejected.values(), *(n for d in block.distortions for n in astuple(d))]
         _require(all(0 <= number <= MAX_COUNT for number in numbers), "rejected")

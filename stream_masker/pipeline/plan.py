@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
     from stream_masker.pipeline.fhir import FhirTypes
 
-MAX_DEPTH: Final = 250
-"""The greatest depth that may be configured: the JSON encoder can write no deeper value."""
-
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
 Missing = Literal["reject", "keep"]
@@ -153,20 +150,6 @@ class MessagePolicy:
                 raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordLimits:
-    """The maximum size of a record in bytes, and its maximum depth. An object without objects or lists has depth 1."""
-
-    record_bytes: int = 1_048_576
-    depth: int = 64
-
-    def __post_init__(self) -> None:
-        if self.record_bytes < 1:
-            raise ConfigurationError(f"limits.record_bytes is {self.record_bytes}; allowed are numbers from 1")
-        if not 1 <= self.depth <= MAX_DEPTH:
-            raise ConfigurationError(f"limits.depth is {self.depth}; allowed are numbers from 1 to {MAX_DEPTH}")
-
-
 GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
@@ -247,9 +230,9 @@ class Plan:
 
     attributes: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
     the record's topic, partition and offset; unit: the field whose different values k-anonymity counts, None for
-    records; configuration: the configuration's hash, for a header; fhir: the listed types of resources if messages are
-    FHIR resources and Bundles, whose paths are those of ``pipeline.fhir``; context: the fields of the mechanism's
-    context, in its order.
+    records; configuration: the configuration's hash, for a header; record_bytes: the maximum size of a record; fhir:
+    the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
+    ``pipeline.fhir``; context: the fields of the mechanism's context, in its order.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -257,7 +240,7 @@ class Plan:
     configuration: str
     message: MessagePolicy = field(default_factory=MessagePolicy)
     noise_key: Path | None = None
-    limits: RecordLimits = field(default_factory=RecordLimits)
+    record_bytes: int = 1_048_576
     unit: Path | None = None
     fhir: FhirTypes | None = None
     context: tuple[ContextField, ...] = ()

@@ -320,20 +320,15 @@ class Constant(FieldTransform):
 
 
 @dataclass(frozen=True, slots=True)
-class FormattedPseudonym(FieldTransform):
-    """The pseudonym of a text, number or truth value behind a prefix, with some of its 32 hexadecimal digits.
+class ShortPseudonym(FieldTransform):
+    """The first ``digits`` of the 32 hexadecimal digits of a pseudonym, of a text, number or truth value."""
 
-    A value that starts with the prefix, such as ``Patient/17``, has the pseudonym of what follows, here of ``17``.
-    """
-
-    prefix: str
     digits: int
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         if isinstance(value, dict | list):
             return DROPPED
-        text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else text_of(value)
-        return self.prefix + pseudonyms.of_bytes(text)[: self.digits]
+        return pseudonyms.of_bytes(text_of(value))[: self.digits]
 
 
 NAMED_LEVELS: Final = {**LEVELS, "category": 4}

@@ -343,7 +343,9 @@ class VersionPlanner:
     ) -> Publish:
         """Return a version; ``renewed``: whether it is the baseline from now on."""
         history = self.history
-        previous, baseline = (self._drift(statistics, one, counts) for one in (history.latest, history.baseline))
+        baseline = previous = self._drift(statistics, history.latest, counts)
+        if history.baseline is not history.latest:
+            baseline = self._drift(statistics, history.baseline, counts)
         message = StatisticsMessage(
             version=statistics.version,
             mechanism=self.subject.mechanism,

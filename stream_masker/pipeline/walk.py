@@ -246,11 +246,13 @@ class Node:
         """Drop or pseudonymize the members of objects that no path has."""
         pseudonym, listed = self._tree.pseudonyms.of_value, self._listed
         for value in objects:
-            if value.keys() <= listed:
+            if self._action is not Action.PSEUDONYMIZE:
+                for name in value.keys() - listed:
+                    del value[name]
                 continue
             for name in [name for name in value if name not in listed]:
                 member = value.pop(name)
-                if self._action is Action.PSEUDONYMIZE and name not in self._members:
+                if name not in self._members:
                     value[pseudonym(name)] = pseudonym(member)
 
     def _treat_lists(self, slots: Slots, reading: Reading) -> None:

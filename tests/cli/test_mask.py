@@ -173,8 +173,7 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
     run(*arguments, tmp_path / "out.jsonl")
 
 
-FULL = "standard output cannot be written: No space left"
-CLOSED = "standard output cannot be written: Bad file descriptor"
+FULL, CLOSED = "cannot be (read or )?written: No space left on device", "is closed: name an output file"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +181,6 @@ CLOSED = "standard output cannot be written: Bad file descriptor"
     [
         pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
         ("ontology inspect icd10cm >/dev/full", FULL),
-        ("ontology inspect icd10cm >&-", CLOSED),
         pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
     ],
 )
@@ -192,7 +190,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path, config, command, me
     done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     (line,) = without_activity(done.stderr)
-    assert line.startswith(f"Error: {message}")
+    assert re.fullmatch(f"Error: standard output {message}", line)
 
 
 def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):

@@ -83,8 +83,9 @@ def test_means_are_those_of_a_scan(table, data):
     assert table.mean(counts) == min(tied, key=lambda c: (tau.depth[c], tau.ids[c]))
 
 
-@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-@pytest.mark.parametrize("name", ["discharges", "phenotypes", "snomed"])
+@pytest.mark.parametrize(
+    ("name", "measure"), [("discharges", WuPalmer), ("phenotypes", LogTaxonomic), ("snomed", WuPalmer)]
+)
 def test_it_is_exact_on_large_taxonomies(name, measure):
     tau = {
         "discharges": icd9cm().taxonomy,
@@ -95,7 +96,7 @@ def test_it_is_exact_on_large_taxonomies(name, measure):
         found = tau.find(sorted({row["diag_1"] for row in discharges()}))
         anchors = found[found >= 0]
     else:
-        anchors = np.random.default_rng(1).choice(len(tau), 200, replace=False)
+        anchors = np.random.default_rng(1).choice(len(tau), 60, replace=False)
     table = DistanceTable.build(measure(tau), anchors)
     assert_exact(table)
     assert table.rows.shape[1] < 0.6 * len(tau)

@@ -15,7 +15,7 @@ from support.data import discharges, icd9cm
 from support.documentation import DOCS, ROOT
 from support.examples import FOLDER
 from support.real_codes import as_batch, in_force, real_pairs, real_rows
-from support.transport_law import pair_likelihoods
+from support.transport_law import map_in_force, pair_likelihoods
 
 from stream_masker import Ontology, SemanticNoise, SemanticTransport
 from stream_masker.core.arrays import offsets_from_lengths
@@ -55,7 +55,8 @@ class Masked:
         """The window's pairs with their shares, and the law of masks given each of them."""
         tuples = Tuples.of(self.counts, (0, 1), [len(self.tau)] * 2)
         if self.made.name == "semantic_transport":
-            return tuples.codes, lambda masked: pair_likelihoods(self.made, tuples.codes, np.array(masked).T)
+            likelihoods = pair_likelihoods(self.made, tuples.codes)
+            return tuples.codes, lambda masked: likelihoods(np.array(masked).T)
         values = [np.unique(c.codes).astype(np.int32) for c in self.batch.columns]
         channels = tuple(self.made.attribute_channel(j, values[j], self.counts) for j in (0, 1))
         return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihoods
@@ -140,10 +141,12 @@ def test_what_the_age_of_a_record_adds(real, name, shown):
 
 def test_what_transport_does_not_write(real):
     one = real["transport"]
-    (a, b), likelihoods = one.likelihoods()
+    a, b = one.likelihoods()[0]
     share = np.unique(real_pairs()[0].astype(np.int64) << 32 | real_pairs()[1], return_counts=True)[1] / one.batch.size
     assert np.array_equal(np.unique(a.astype(np.int64) << 32 | b), a.astype(np.int64) << 32 | b)
-    written = np.array([share @ likelihoods([pair])[0] for pair in zip(a.tolist(), b.tolist(), strict=True)])
+    transport = map_in_force(one.made)
+    place = tuple(v.indices(codes) for v, codes in zip(transport.values, (a, b), strict=True))
+    written = (transport.map.chances * transport.map.psi)[place].astype(float)  # of masks; a redraw keeps it
     variation = (np.abs(written - share).sum() + 1 - written.sum()) / 2
     never = []
     for j in (0, 1):

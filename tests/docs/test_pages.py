@@ -28,7 +28,7 @@ CLAIM = re.compile(r"^\| .+ \| `(tests/[\w/]+\.py)::(\w+)` \|$", re.MULTILINE)
 
 def test_the_documentation_stays_small():
     texts = [page.read_text() for page in DOCS.rglob("*.md")]
-    assert len(texts) == 16
+    assert len(texts) == 17
     assert sum(len(text.split()) for text in texts) <= 20_000
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
@@ -61,7 +61,8 @@ def test_every_metric_and_file_that_is_named_exists():
 
 def test_every_configuration_key_that_is_named_exists():
     sections = schema()["properties"]
-    named = {span for _, span in spans() if KEY.fullmatch(span) and span.split(".")[0] in sections}
+    shown = [span for page, span in spans() if page != "CHANGELOG.md"]
+    named = {span for span in shown if KEY.fullmatch(span) and span.split(".")[0] in sections}
     assert len(named) > 30
     assert sorted(key for key in named if not exists(key.split("."))) == []
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 import pytest
 from kafka_broker import Cluster, KafkaUnavailableError, running
-from kafka_records import Topics
 from secured_kafka import SecuredKafka
 from secured_kafka import secured_kafka as running_secured
 from service import Service
@@ -24,7 +23,7 @@ from support.shared import run_folder, shared
 clusters = pytest.StashKey[list[Cluster]]()
 T = TypeVar("T")
 
-BROKERS = {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka"}
+BROKERS = {"kafka", "lone_broker", "one_broker", "secured_kafka"}
 """The fixtures that run brokers."""
 
 
@@ -32,9 +31,7 @@ BROKERS = {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a broker."""
     for item in items:
-        if {"kafka", "kafka_cluster", "lone_broker", "one_broker", "secured_kafka"} & set(
-            getattr(item, "fixturenames", ())
-        ):
+        if BROKERS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
 
 
@@ -81,21 +78,6 @@ def three_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """A broker that authenticates its clients and authorises every request, for all processes that run tests."""
     yield from available(shared(run_folder(tmp_path_factory) / "secured", running_secured))
-
-
-@pytest.fixture
-def kafka_cluster(three_brokers: Cluster) -> Cluster:
-    """Three brokers to stop, kill and start by id; stopped ones are restarted for the next test."""
-    three_brokers.heal()
-    return three_brokers
-
-
-@pytest.fixture
-def topics(kafka: str) -> Iterator[Topics]:
-    """Creates topics on ``kafka``, which are deleted after the test."""
-    made = Topics(kafka)
-    yield made
-    made.remove()
 
 
 @pytest.fixture

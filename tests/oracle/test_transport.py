@@ -109,7 +109,7 @@ def test_the_law_of_masks_is_that_of_the_twin(pairs, parameters):
     twin = Twin(mechanism, pairs, parameters.get("least", 2))
     wanted = np.array([twin.target[t] for t in twin.masks])
     assert np.abs(twin.joint.sum(axis=0) - wanted).sum() < 2e-3
-    law = pair_likelihoods(mechanism, np.array(twin.sources).T, np.array(twin.masks).T)
+    law = pair_likelihoods(mechanism, np.array(twin.sources).T)(np.array(twin.masks).T)
     np.testing.assert_allclose(law, twin.rows.T, rtol=1e-3, atol=1e-9)
 
 

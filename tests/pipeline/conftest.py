@@ -20,7 +20,6 @@ from stream_masker.pipeline.plan import (
     MessagePolicy,
     Place,
     Plan,
-    RecordLimits,
 )
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.transforms import FieldTransform
@@ -129,7 +128,7 @@ class Bench:
         transforms: Mapping[str, FieldTransform] | None = None,
         message: Mapping[str, Any] | None = None,
         noise_key: str | None = None,
-        limits: Mapping[str, int] | None = None,
+        record_bytes: int = 1_048_576,
     ) -> None:
         self.ontology = Ontology.from_edges(edges, labels=labels, synonyms=synonyms)
         self.taxonomy = self.ontology.taxonomy()
@@ -143,7 +142,7 @@ class Bench:
             configuration="c0ffee0123456789",
             message=MessagePolicy(**(message or {})),
             noise_key=compile_path(noise_key) if noise_key else None,
-            limits=RecordLimits(**(limits or {})),
+            record_bytes=record_bytes,
         )
         tables = tables or dict.fromkeys(attributes, DEFAULT_TABLE)
         self.mechanism = FixedMechanism(tables, dict.fromkeys(attributes, self.taxonomy))

@@ -37,7 +37,7 @@ def full(bench, request):
         fields={"keep": ["alpha"], "drop": ["patient.name"], "pseudonymize": ["patient.id"]},
         message={"headers": ("alpha",)},
         noise_key="patient.id",
-        limits={"record_bytes": 5000, "depth": 10},
+        record_bytes=5000,
     )
 
 

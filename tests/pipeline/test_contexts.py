@@ -16,7 +16,7 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import Path, compile_path
+from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan, context_field
 from stream_masker.pipeline.records import InputRecord, Inputs
 from stream_masker.pipeline.transforms import Constant, DateUnit, FieldTransform, LeadingCharacters, NumberBands
@@ -78,12 +78,6 @@ def _written(event: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_text_in_several_notations_has_the_same_kind() -> None:
-    records = [b'{"sex":"F","age":70,"code":"b1"}', b'{ "sex" : "\\u0046", "age": 7e1, "code": "b1" }']
-    fields = policy(keep=["sex", "age"])
-    assert len(set(contexts_of(fields, records))) == 1
-
-
 @pytest.mark.parametrize(
     ("transform", "value", "same", "other"),
     [
@@ -136,10 +130,6 @@ class TestFieldsThatDoNotStay:
     )
     def test_kept_paths_may_be_written_in_another_way(self, path: str, keep: list[str]) -> None:
         assert context_field(compile_path(path), self.ATTRIBUTE, policy(keep=keep)).path == compile_path(path)
-
-    def test_a_longer_path_keeps_what_a_shorter_one_drops(self) -> None:
-        fields = policy(keep=["a.x"], drop=["a"])
-        assert context_field(compile_path("a.x"), self.ATTRIBUTE, fields).transform is None
 
 
 def events(records: int) -> list[bytes]:
@@ -195,17 +185,3 @@ def test_blocks_count_each_context(masked: Any) -> None:
     assert merge(block.original.contexts.values()).values[0].counts.tolist() == block.original.values[0].counts.tolist()
     masker = RecordMasker(plan_of(policy(keep=["sex", "age"])), mechanism, SECRET)
     assert masker.count(values).counts.contexts.keys() == block.original.contexts.keys()
-
-
-def test_a_million_different_values_are_few_contexts() -> None:
-    values = [orjson.dumps({"sex": f"{n:x}" * 20, "age": f"{n}!", "code": "b1"}) for n in range(3_000)]
-    contexts = contexts_of(policy(keep=["sex", "age"]), values)
-    assert set(contexts) == {CONTEXT.size - 1}
-
-
-def test_path_of_a_context_is_read_in_nested_records() -> None:
-    fields = policy(keep=["patient"])
-    (attribute,) = Context.of({"patient.info[0].sex": ["F"]}).attributes
-    field = context_field(compile_path("patient.info[0].sex"), attribute, fields)
-    assert isinstance(field.path, Path)
-    assert (field.kind_of("F"), field.kind_of("M")) == (0, 1)

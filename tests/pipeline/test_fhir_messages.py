@@ -35,7 +35,7 @@ def opened(bench):
     plan = bench({"code": {"path": "code"}}).plan
 
     def opened(document, types=TYPES, **keys):
-        form = fhir_form(replace(plan, fhir=types, **(keys or {"unit": PATIENT})), json_form(plan.limits))
+        form = fhir_form(replace(plan, fhir=types, **(keys or {"unit": PATIENT})), json_form(plan.record_bytes))
         return form(orjson.dumps(document))
 
     return opened

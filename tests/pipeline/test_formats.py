@@ -9,7 +9,6 @@ import pytest
 
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
-from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord, Inputs
@@ -99,28 +98,10 @@ def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not
     assert [distortion.values for distortion in block.distortions] == [1]
 
 
-def test_partitions_that_are_masked_together_lose_only_their_own_records(bench):
-    on_bench = formatted(bench, "E11.9")
-    inputs = {
-        partition: Inputs.of([InputRecord(k, marked(code)) for k, code in enumerate(codes)])
-        for partition, codes in {0: ["E11", "I10"], 1: ["E03", "E11"], 2: ["I10"]}.items()
-    }
-    results = on_bench.masker.mask_all("t", inputs, statistics_version=1)
-    assert {k: sorted(result.rejected) for k, result in results.items()} == {0: [1], 1: [], 2: [0]}
-    assert results[1].values == [marked("E03"), marked("E08-E13")]
-
-
 def test_samples_are_decoded_too(bench):
     counted = formatted(bench).masker.count([marked("I10"), b"no mark", None, marked("E11")])
     assert counted.counts.records == 2
     assert counted.causes == {("not_in_format", None): 1}
-
-
-def test_the_styles_of_codes_reach_the_inner_codec(bench):
-    on_bench = formatted(bench)
-    on_bench.masker.set_styles({"code": replace(on_bench.plan.styles({})[0], case="lower")})
-    (outcome,) = on_bench.mask(marked("I10"))
-    assert outcome.value == marked("e11.9")
 
 
 class LeastGroup:
@@ -137,12 +118,10 @@ class LeastGroup:
         return self.mechanism.mask_batch(batch, keys)
 
 
-def grouped(bench, unfit: str, **plan):
+def grouped(bench, unfit: str):
     on_bench = bench(CODE)
     on_bench.mechanism = LeastGroup(on_bench.mechanism)
-    on_bench.masker = RecordMasker(
-        replace(on_bench.plan, **plan), on_bench.mechanism, SECRET, record_format=MarkedFormat(unfit)
-    )
+    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, record_format=MarkedFormat(unfit))
     return on_bench
 
 
@@ -160,12 +139,6 @@ def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
         on_bench.masker.mask("t", 0, [*records, records[0]], statistics_version=1, hold=True)
     reasons = [outcome.reason for outcome in on_bench.result([*records, records[0]]).outcomes]
     assert sorted(reasons) == ["group_too_small"] * 2 + ["schema_mismatch"] * 2
-
-
-def test_units_are_read_from_the_decoded_record(bench):
-    on_bench = grouped(bench, "", unit=compile_path("patient"))
-    on_bench.mask(*(marked("E11", patient=patient) for patient in "abac"))
-    assert on_bench.mechanism.sizes == [(4, 3)]
 
 
 def keyed(bench, key="pseudonymize"):

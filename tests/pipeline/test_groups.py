@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 from stream_masker.pipeline.blocks import BLOCK_RECORDS
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.paths import compile_path
@@ -65,11 +65,6 @@ def test_headers_name_the_group_by_its_offsets(grouped):
         assert dict(outcome.headers)["stream-masker-group"] == b"100-104"
 
 
-def test_mechanisms_of_single_records_set_no_group_header(bench):
-    (outcome,) = bench(CODE).mask(event())
-    assert "stream-masker-group" not in dict(outcome.headers)
-
-
 def test_a_group_that_is_too_small_is_rejected_and_its_tombstones_pass(grouped):
     outcomes = grouped.mask(event(), None, b"x", event())
     assert [getattr(o, "reason", None) for o in outcomes] == [
@@ -119,12 +114,6 @@ def test_a_mechanism_error_rejects_the_whole_group_without_retrying_records(grou
     assert grouped.mechanism.sizes == [4]
     assert "offsets 100 to 105 failed (RuntimeError)" in caplog.text
     assert "E11.9" not in caplog.text
-
-
-def test_without_statistics_nothing_is_masked(grouped):
-    grouped.mechanism.error = StatisticsError("no statistics yet")
-    with pytest.raises(StatisticsError):
-        grouped.mask(*[event()] * 4)
 
 
 @pytest.fixture

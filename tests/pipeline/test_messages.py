@@ -12,7 +12,7 @@ from calibration_bench import array_block, block
 
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics.counts import SparseCounts, same_counts
+from stream_masker.core.statistics.counts import same_counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import (
     BlockRange,
@@ -79,35 +79,23 @@ REMOVED = "removed"
 
 BROKEN: list[tuple[tuple[str | int, ...], object]] = [
     (("format",), 9),
-    (("partition",), -1),
     (("last_offset",), 29),
     (("taxonomies", "one"), "another build"),
-    (("taxonomies",), {}),
     (("context",), "another"),
     (("rejected",), {"missing": -1}),
     (("unchanged",), 11),
-    (("distortions",), []),
     (("distortions", 0, "squared_distance"), -1.0),
-    (("styles",), [{}]),
     (("original", "records"), 11),
-    (("original", "given"), [1]),
     (("original", "unknown"), [1, -1]),
-    (("original", "values"), []),
     (("original", "values", 0, "keys"), [0, 1, 1, 3, 4, 5, 6]),
     (("original", "values", 0, "keys"), [0, 1, 2, 3, 4, 5, 7]),
-    (("original", "values", 0, "keys"), [0.5]),
     (("original", "values", 0, "counts"), [0] * 7),
     (("original", "values", 0, "counts"), [2**60] * 7),
-    (("original", "values", 0, "counts"), [1]),
     (("original", "values", 0, "bits"), [-1] * 7),
-    (("original", "values", 0, "bits"), [1]),
     (("original", "pairs"), {}),
-    (("original", "pairs"), {"1,0": {}}),
-    (("original", "pairs", "0,1", "keys"), [49]),
     (("original", "events"), {"0,1,2": {}}),
     (("original", "contexts"), {"0": {}}),
     (("masked",), REMOVED),
-    (("masked", "records"), 2**62),
 ]
 
 
@@ -198,10 +186,3 @@ def test_rejections_are_read_as_they_were_written(field: str | None) -> None:
     raw = encode_rejection(Rejected(7, "missing", field), topic="discharges", partition=2)
     assert decode_rejection(raw) == ("discharges", 2, Rejected(7, "missing", field))
     assert (b"field" in raw) is (field is not None)
-
-
-def test_counts_of_the_greatest_size_fit() -> None:
-    counts = SparseCounts(np.array([48]), np.array([2**40]))
-    one = block(0)
-    large = replace(one, original=replace(one.original, pairs={(0, 1): counts}))
-    assert decode_block(encoded(large), TAXONOMIES).original.pairs[0, 1].rows == 2**40

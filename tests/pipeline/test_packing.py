@@ -11,7 +11,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.statistics.counts import merge, same_counts
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 from stream_masker.pipeline import blocks as blocks_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
@@ -97,13 +97,6 @@ def test_after_an_error_partitions_are_masked_separately(masker: RecordMasker, m
     )
     joint = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in joint.items()} == {p: r.outcomes for p, r in expected.items()}
-
-
-def test_without_statistics_nothing_is_masked(bench) -> None:
-    made = bench({"a": {"path": "a"}})
-    noise = SemanticNoise({"a": made.taxonomy}, seed=b"s...............")
-    with pytest.raises(StatisticsError):
-        RecordMasker(made.plan, noise, b"secret").mask_all("t", PARTITIONS, statistics_version=4)
 
 
 def test_rejects_several_partitions_for_a_group_mechanism(bench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.plan import RecordLimits
 
 CODE = {"path": "d.code"}
 
@@ -56,15 +55,9 @@ def test_rejects_invalid_fields(bench, fields, message):
         ({"message": {"key": "hash"}}, "message.key is 'hash'; allowed are keep, drop, pseudonymize"),
         ({"message": {"headers": ("stream-masker-version",)}}, "set by stream-masker itself"),
         ({"noise_key": "patients[*].id"}, "noise_key: path 'patients[*].id' has a [*]"),
-        ({"limits": {"depth": 251}}, "limits.depth is 251; allowed are numbers from 1 to 250"),
-        ({"limits": {"record_bytes": 0}}, "limits.record_bytes is 0"),
     ],
 )
 def test_rejects_other_invalid_settings(bench, given, message):
     with pytest.raises(ConfigurationError) as raised:
         bench({"a": CODE}, **given)
     assert message in str(raised.value)
-
-
-def test_limits_have_defaults():
-    assert (RecordLimits().record_bytes, RecordLimits().depth) == (1_048_576, 64)

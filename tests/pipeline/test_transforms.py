@@ -15,10 +15,10 @@ from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
     DateUnit,
-    FormattedPseudonym,
     LeadingCharacters,
     NumberBands,
     Pseudonyms,
+    ShortPseudonym,
     find_date,
 )
 
@@ -58,9 +58,8 @@ def made(transform, value, key=b"p1"):
         (LeadingCharacters(3), True, DROPPED),
         (Constant("x"), {"any": "value"}, "x"),
         (Constant(0), None, 0),
-        (FormattedPseudonym("MRN-", 16), "17", "MRN-" + P.of_bytes(b"17")[:16]),
-        (FormattedPseudonym("Patient/", 32), "Patient/17", "Patient/" + P.of_bytes(b"17")),
-        (FormattedPseudonym("", 32), 17, P.of_bytes(b"17")),
+        (ShortPseudonym(16), "17", P.of_bytes(b"17")[:16]),
+        (ShortPseudonym(32), 17, P.of_bytes(b"17")),
     ],
 )
 def test_values(transform, value, expected):
@@ -71,7 +70,7 @@ TRANSFORMS = [
     NumberBands(10),
     DateUnit("month"),
     LeadingCharacters(3),
-    FormattedPseudonym("P-", 16),
+    ShortPseudonym(16),
     DateShift(30, KEY),
 ]
 

@@ -96,14 +96,6 @@ def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
     assert (done.report.records, done.report.blocks) == (9, 2)
 
 
-def test_computing_a_version_does_not_publish_it() -> None:
-    made = calibration()
-    first = made.on_window(window(entry(3, MORNING)), NOW)
-    again = made.on_window(window(entry(3, MORNING)), NOW)
-    assert first.message == again.message
-    assert made.history.latest is None
-
-
 def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
     made = calibration()
     publish(made, entry(3, MORNING))
@@ -174,26 +166,11 @@ def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     assert done.report.utility == done.utility.to_dict()
 
 
-def test_a_window_without_masked_values_has_no_utility() -> None:
-    done = calibration().on_window(window(entry(3, MORNING, no_counts(4))), NOW)
-    assert (done.utility, done.masked, done.report.utility) == (None, None, None)
-
-
 def test_no_version_from_a_window_without_values_of_an_attribute() -> None:
     made = calibration()
     with pytest.raises(StatisticsError):
         made.on_window(window(entry(3, no_counts(4))), NOW)
     assert made.on_window(window(entry(3, MORNING)), NOW).message.version == 1
-
-
-def test_a_snapshot_becomes_the_next_version() -> None:
-    made = calibration()
-    publish(made, entry(3, MORNING))
-    given = calibration().on_window(window(entry(3, NOON)), NOW).message.snapshot
-    done = made.on_snapshot(given, NOW)
-    assert (done.message.version, done.message.source, done.message.blocks) == (2, "file", None)
-    assert done.message.statistics.variance == given["statistics"]["variance"]
-    assert done.report.previous["since"] == 1
 
 
 def test_rejects_a_snapshot_of_another_mechanism() -> None:
@@ -267,14 +244,6 @@ def test_a_latest_version_that_cannot_be_restored_counts_as_absent() -> None:
     assert made.on_sample(MORNING, NOW).message.version == 2
 
 
-def test_an_older_version_changes_nothing() -> None:
-    made = calibration()
-    first, second = publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))
-    made.history.add(replace(first.message, configuration="other"))
-    assert made.history.latest == second.message
-    assert made.history.windowed == BlockRange(7, 7, 1)
-
-
 def test_a_snapshot_from_a_file_keeps_the_window() -> None:
     made = calibration()
     publish(made, entry(3, MORNING))
@@ -328,9 +297,3 @@ def test_limits_that_a_version_crosses_are_named(limits: RiskLimits, sentence: s
     assert any(sentence in each for each in risk.crossed) if sentence else not risk.crossed
     assert made.withholds is False
     assert calibration(limits=replace(limits, hold=True)).withholds
-
-
-def test_no_risk_is_computed_without_limits() -> None:
-    made = calibration()
-    publish(made, entry(3, MORNING))
-    assert made.assess() is None

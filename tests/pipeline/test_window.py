@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.statistics.counts import merge, same_counts
-from stream_masker.errors import ParameterError
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.window import CalibrationSettings, Window, WindowLog, effective_time, window_of
@@ -72,11 +71,6 @@ def test_a_later_block_replaces_those_that_overlap(later: tuple[int, int], kept:
     assert same_counts(found.original.values[0], expected(kept).values[0])
 
 
-def test_blocks_of_other_partitions_and_topics_stay() -> None:
-    other = replace(span(0, 9), topic="admissions")
-    assert window(filled([span(0, 9), span(0, 9, partition=1), other, span(0, 9)])).records == 30
-
-
 def test_a_block_replaces_merged_ones_of_its_partition_alone() -> None:
     """Groups of 10 records: those of a partition are merged once the group is complete."""
     blocks = [span(5 * k, 5 * k + 4, partition=p) for k in range(8) for p in (0, 1)]
@@ -100,8 +94,8 @@ def test_the_window_has_whole_groups_with_its_records_or_more() -> None:
 
 
 def test_memory_does_not_grow_with_the_number_of_blocks() -> None:
-    for partitions in (1, 4):
-        log = filled(span(k, k, partition=k % partitions) for k in range(3_000))
+    for partitions in (1, 3):
+        log = filled(span(k, k, partition=k % partitions) for k in range(1_500))
         assert len(window(log).blocks) <= 110 * partitions
         assert window(log).records >= 1_000
 
@@ -109,7 +103,7 @@ def test_memory_does_not_grow_with_the_number_of_blocks() -> None:
 def test_blocks_that_only_reject_do_not_pile_up() -> None:
     empty = replace(span(0, 0), original=counts([]), masked=counts([]), rejected={"not_json": 1}, timestamp=-1)
     settings = replace(SETTINGS, window_records=10)
-    log = filled((replace(empty, first_offset=k, last_offset=k) for k in range(20_000)), settings)
+    log = filled((replace(empty, first_offset=k, last_offset=k) for k in range(5_000)), settings)
     assert len(window(log).blocks) <= 2_000
 
 
@@ -124,11 +118,6 @@ def test_a_block_from_the_future_ages_no_other_one() -> None:
     assert (effective_time(5, -1), effective_time(-1, DAY)) == (5, -1)
     ahead = [span(0, 9, timestamp=DAY - 1), span(10, 19, timestamp=400 * DAY), span(20, 29, timestamp=DAY - 1)]
     assert window(filled(ahead)).records == 30
-
-
-def test_records_without_time_are_displaced_by_newer_ones_alone() -> None:
-    blocks = [span(0, 9, timestamp=-1), span(10, 19, timestamp=DAY)]
-    assert window(filled(blocks)).records == 20
 
 
 @given(
@@ -197,9 +186,3 @@ def test_blocks_of_the_last_version_only_fill_the_window() -> None:
     assert log.due(1_000.0) is None
     log.add(2, DAY, span(60, 60))
     assert log.due(1_000.0) is not None
-
-
-@pytest.mark.parametrize("name", ["window_records", "every_seconds", "core_share"])
-def test_settings_are_above_zero(name: str) -> None:
-    with pytest.raises(ParameterError, match=f"{name} is 0; it must be above 0"):
-        CalibrationSettings(**{name: 0})

@@ -7,19 +7,26 @@ import numpy as np
 from stream_masker.core.mechanisms.transport.model import EVERY
 
 
-def map_in_force(made, attribute=0):
+def map_in_force(made):
     """The map of the records that have all attributes."""
-    return made._prepared_statistics().maps(EVERY, 0)[attribute]
+    return made._prepared_statistics().maps(EVERY, 0)[0]
 
 
-def pair_likelihoods(made, pairs, masked):
-    """P(a*, b* | a, b) of n masked pairs given t pairs of the window, both (2, …) positions: (n, t)."""
+def pair_likelihoods(made, pairs):
+    """A function that returns P(a*, b* | a, b), (n, t), of n masked pairs given t pairs of the window.
+
+    Pairs are two rows of positions.
+    """
     transport = map_in_force(made)
     own, again, (first, second) = transport.map, transport.redraw, transport.map.matrices
     i, j = (v.indices(codes) for v, codes in zip(transport.values, pairs, strict=True))
-    x, y = (v.indices(codes)[:, None] for v, codes in zip(transport.values, masked, strict=True))
-    place = x * own.psi.shape[1] + y
-    kept = first[i, x] * second[j, y] * own.psi[x, y] * (1.0 - again.eta[place])
-    redrawn = first @ (again.eta.reshape(own.psi.shape) * own.psi) @ second.T
-    drawn = redrawn[i, j] * (again.weights[place] / max(again.share, 1e-300))
-    return np.asarray((kept + drawn) / own.totals[i, j], np.float64)
+    redrawn = (first @ (again.eta.reshape(own.psi.shape) * own.psi) @ second.T)[i, j]
+
+    def likelihoods(masked):
+        x, y = (v.indices(codes)[:, None] for v, codes in zip(transport.values, masked, strict=True))
+        place = x * own.psi.shape[1] + y
+        kept = first[i, x] * second[j, y] * own.psi[x, y] * (1.0 - again.eta[place])
+        drawn = redrawn * (again.weights[place] / max(again.share, 1e-300))
+        return np.asarray((kept + drawn) / own.totals[i, j], np.float64)
+
+    return likelihoods

@@ -123,17 +123,6 @@ class AttributeDrift:
 
 
 @dataclass(frozen=True, slots=True)
-class PairDrift:
-    """The drift of a pair of attributes. ``correlation``: |ΔsdCor|."""
-
-    correlation: Figure
-
-    @property
-    def verdict(self) -> Verdict:
-        return self.correlation.verdict
-
-
-@dataclass(frozen=True, slots=True)
 class Drift:
     """Drift from the statistics of version ``since`` to those of ``version``.
 
@@ -143,7 +132,7 @@ class Drift:
     version: int
     since: int
     attributes: Mapping[str, AttributeDrift]
-    pairs: Mapping[tuple[str, str], PairDrift]
+    pairs: Mapping[tuple[str, str], Figure]
 
     @property
     def verdict(self) -> Verdict:
@@ -159,8 +148,8 @@ class Drift:
             "verdict": self.verdict,
             "attributes": {name: drift.to_dict() for name, drift in self.attributes.items()},
             "pairs": [
-                {"attributes": list(pair), "verdict": drift.verdict, "correlation": asdict(drift.correlation)}
-                for pair, drift in self.pairs.items()
+                {"attributes": list(pair), "verdict": figure.verdict, "correlation": asdict(figure)}
+                for pair, figure in self.pairs.items()
             ],
         }
 
@@ -220,10 +209,11 @@ def _pair_drift(
     pair: tuple[int, int],
     distances: Sequence[Distance],
     level: float,
-) -> PairDrift:
+) -> Figure:
+    """Return the drift of sdCor: |ΔsdCor|."""
     null = correlation_band(before, now, counts, pair, distances, level)
     value = abs(float(now.correlation[pair] - before.correlation[pair]))
-    return PairDrift(Figure.of(value, null, null[2] + ACT_BEYOND_BAND))
+    return Figure.of(value, null, null[2] + ACT_BEYOND_BAND)
 
 
 def check_same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> None:

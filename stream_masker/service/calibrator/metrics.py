@@ -51,7 +51,7 @@ def set_statistics_metrics(metrics: Metrics, statistics: Statistics, *, data: Da
 def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
     """Set the figures of the drift from another version, their limits and verdicts; earlier moves are removed."""
     figures = {(name, kind): figure for name, each in drift.attributes.items() for kind, figure in each.figures.items()}
-    figures |= {(", ".join(pair), "correlation"): each.correlation for pair, each in drift.pairs.items()}
+    figures |= {(", ".join(pair), "correlation"): each for pair, each in drift.pairs.items()}
     _set_figures(metrics, drift.verdict, figures, against)
     for attribute, each in drift.attributes.items() if against == "baseline" else ():
         for one in each.moved:

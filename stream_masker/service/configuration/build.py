@@ -17,7 +17,6 @@ from stream_masker.pipeline.plan import (
     FieldPolicy,
     MessagePolicy,
     Plan,
-    RecordLimits,
     context_field,
 )
 from stream_masker.service.configuration.masking import AttributeSection
@@ -52,7 +51,7 @@ def build_plan(configuration: Configuration) -> Plan:
         unit=None if unit is None else key_path(configuration, unit),
         fhir=fhir_types(configuration),
         context=_context_fields(configuration, policy),
-        limits=RecordLimits(record_bytes=configuration.limits.record_bytes),
+        record_bytes=configuration.limits.record_bytes,
     )
 
 

@@ -16,10 +16,10 @@ from stream_masker.pipeline.transforms import (
     DateShift,
     DateUnit,
     FieldTransform,
-    FormattedPseudonym,
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
+    ShortPseudonym,
     date_pattern_problem,
 )
 from stream_masker.service.configuration.errors import Problem
@@ -66,7 +66,7 @@ def _transforms(configuration: Configuration) -> dict[str, Mapping[Path, FieldTr
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
     }
     if configuration.records == "hl7v2" and not _names_control_id(configuration):
-        built["pseudonyms"] = {CONTROL_ID: FormattedPseudonym("", CONTROL_ID_DIGITS)}
+        built["pseudonyms"] = {CONTROL_ID: ShortPseudonym(CONTROL_ID_DIGITS)}
     return {
         key: {field_path(configuration, path): rule for path, rule in paths.items()}
         for key, paths in built.items()

@@ -16,7 +16,7 @@ import orjson
 from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, selected, selects
+from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, first_values, selected, selects
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, causes_text
 from stream_masker.service.files.inputs import FileEvent
@@ -214,7 +214,7 @@ def coverage_report(
     documents = list(documents_of(plan, events, form))
     yield from _field_lines(plan, documents)
     if plan.noise_key is not None:
-        keyed = sum(next(selected(document, plan.noise_key.steps), None) is not None for document in documents)
+        keyed = sum(value is not None for value in first_values(documents, plan.noise_key))
         yield f"noise_key {plan.noise_key.text}: in {keyed:,} of {len(events):,} events"
     counted = masker.count(event.value for event in events if event.problem is None)
     causes = Counter(counted.causes) + Counter(event.problem for event in events if event.problem is not None)

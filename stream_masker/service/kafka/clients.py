@@ -33,12 +33,9 @@ BOUNDS: Final[ClientProperties] = {"queued.min.messages": 50, "fetch.queue.backo
 100,000 messages holds keys and headers of any size. A reader empties its queue faster than the default of one second
 before a full queue is filled again."""
 
-RETRY_BACKOFF_MS = 500
-LONGEST_RETRY_BACKOFF_MS = 1_000
+RETRY_PROPERTIES: Final = {"retry.backoff.ms": 500, "retry.backoff.max.ms": 1_000}
 """The delay before a producer sends a request again: the first one and its limit, because it doubles with each failure.
 A commit that takes longer costs a new producer (``retry_delay``), so it is longer than librdkafka's 100 ms."""
-
-RETRY_PROPERTIES: Final = {"retry.backoff.ms": RETRY_BACKOFF_MS, "retry.backoff.max.ms": LONGEST_RETRY_BACKOFF_MS}
 
 OFFSETS_RETRY_MS = 500
 """The fixed delay after which librdkafka sends the offsets of a transaction again."""

@@ -59,7 +59,7 @@ class _Reading:
     """How far an assigned partition is read; offsets are None while they are not known.
 
     ``read``: the next offset to read. ``done``: the next one to commit. ``end``: the partition's end when it was last
-    reached; behind the last record there are markers of transactions. ``error``: until a record or the end is reached.
+    reached, which is behind the last record where markers of transactions follow. ``error``: until it is read on.
     """
 
     read: int | None = None

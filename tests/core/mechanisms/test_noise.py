@@ -42,12 +42,6 @@ def keys_of(size):
     return [b"%d" % k for k in range(size)]
 
 
-def references(noise, records):
-    """The references of the values of each attribute, as concept ids."""
-    pairs = noise.noise_of(noise.encode(records), FieldKeys(SEED, keys_of(len(records))))
-    return [[None if r < 0 else TREE.ids[r] for r in of] for _, of in pairs]
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -77,13 +71,19 @@ def test_parameters_are_validated_at_construction(parameters, message):
 
 
 def test_a_scalar_is_paired_with_all_elements_and_with_the_first():
-    records = [{"a": "l00", "b": ["l01", "l02"]}, {"a": "l03", "b": []}, {"a": None, "b": ["l04"]}]
-    for names in ("ab", "ba"):
-        noise = calibrated(names, reference="pair")
-        assert dict(zip(names, references(noise, records), strict=True)) == {
-            "a": ["l01", None, "l04"],
-            "b": ["l00", "l00", None],
-        }
+    """So its mask is that beside the first element, and the mask of each element is that beside the scalar."""
+    noise = calibrated(reference="pair", correlated=False, rounding="ceil", candidates="all", alpha=1.0)
+
+    def masked(a, b):
+        return noise.mask_many([{"a": a, "b": b}] * 60, keys=keys_of(60))
+
+    def scalar(a, b, name):
+        return [row[name] for row in masked(a, b)]
+
+    both = masked("l00", ["l11", "l22"])
+    assert [row["a"] for row in both] == scalar("l00", "l11", "a") != scalar("l00", "l22", "a")
+    assert [row["b"][1] for row in both] == scalar("l00", "l22", "b") != scalar("l20", "l22", "b")
+    assert scalar("l03", [], "a") == scalar("l03", None, "a") != scalar("l03", "l11", "a")
 
 
 def test_two_arrays_cannot_be_correlated_or_paired():

@@ -8,7 +8,7 @@ from support import examples
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import MessagePolicy, RecordLimits
+from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
 
@@ -87,7 +87,7 @@ class TestPlan:
         assert plan.configuration == configuration.hash
         assert plan.message == MessagePolicy(key="drop", headers=("a",))
         assert plan.noise_key == compile_path("patient.id")
-        assert plan.limits == RecordLimits(record_bytes=9)
+        assert plan.record_bytes == 9
 
     def test_label_requires_labels_in_the_ontology(self, build):
         given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))

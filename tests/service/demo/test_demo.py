@@ -60,9 +60,8 @@ def test_children_import_this_package(tmp_path, monkeypatch):
 STARTED = """
 import sys, time
 from pathlib import Path
-from stream_masker.service.demo.processes import check, running
-with ChildProcesses(Path(sys.argv[1])) as children:
-    children.start("calibrator", ["--config", sys.argv[2]])
+from stream_masker.service.demo.processes import running
+with running(Path(sys.argv[1]), {"calibrator": ["--config", sys.argv[2]]}):
     time.sleep(600)
 """
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import UNKNOWN_COUNTS, Mechanism
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
@@ -172,12 +172,6 @@ class SemanticNoise(Mechanism):
             columns.append(Column(replaced.codes, column.offsets))
             distortions.append(replaced.distortion)
         return MaskedBatch(tuple(columns), tuple(distortions))
-
-    def noise_of(self, batch: Batch, keys: Keys) -> list[tuple[Float64Array, Int32Array]]:
-        """Return the noise ε and the position of the reference of each value, by attribute, as ``mask_batch`` uses."""
-        prepared = self._prepared_statistics()
-        noise = prepared.sampler.draw(keys, batch, draw_words(keys, batch))
-        return [(noise[j], self._references(batch, j)) for j in range(len(batch.columns))]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities for the configured α.

@@ -38,6 +38,7 @@ RELAXATION = np.float32(1.4)
 """Φ is multiplied by its change to this power, which halves the rounds (Thibault and others 2021)."""
 DISTANCE_ERROR = 0.003
 LAMBDA_BOUNDS = (1e-2, 1e4)
+NOTHING_WRITTEN = "no code is of enough patients to be written: use a smaller least, or more records"
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +172,7 @@ class Law:
             target += a[:, None] * mass[np.ix_(first, second)] * b
             rows, columns, rest = rows[~can], columns[~can], rest[~can]
         if not target.any():
-            raise StatisticsError("no code is of enough patients to be written: use a smaller least, or more records")
+            raise StatisticsError(NOTHING_WRITTEN)
         written: Float32Matrix = (target / target.sum()).astype(np.float32)
         return written
 

@@ -17,7 +17,7 @@ from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array
 from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
-from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values, levelled
+from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.transport.model import EVERY, Transport, packed_law
 from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
@@ -85,9 +85,11 @@ class Strata:
             )
         contexts = {EVERY: self._counts} | (dict(self._counts.contexts) if self._settings.context else {})
         hidden = [self._law((j,), column) for j, column in enumerate(self._counts.values)]
+        if not all(law.frequent[0].any() for law in hidden):
+            raise StatisticsError(NOTHING_WRITTEN)
         return {
             "context": self._settings.context.to_list(),
-            "hidden": [packed_law(law) for law in hidden if law.target.size],
+            "hidden": [packed_law(law) for law in hidden],
             "strata": [
                 [number, pattern, part.records, [each.packed() for each in self._maps(number, pattern, part)]]
                 for number, counts in contexts.items()

@@ -11,11 +11,8 @@ from stream_masker.core.ontology import Ontology
 SEED = b"sixteen bytes or more"
 
 LEAVES = [
-    *(
-        ("semantic_noise", {"alpha": 5.0, "reference": reference, "rounding": rounding, "candidates": "leaves"})
-        for reference in ("mean", "pair", "root")
-        for rounding in ("ceil", "calibrated")
-    ),
+    ("semantic_noise", {"alpha": 5.0, "reference": "pair", "rounding": "calibrated", "candidates": "leaves"}),
+    ("semantic_noise", {"alpha": 5.0, "reference": "mean", "rounding": "ceil", "candidates": "leaves"}),
     ("exponential", {"epsilon": 0.001, "candidates": "leaves", "distance": "log_taxonomic"}),
 ]
 

@@ -43,7 +43,7 @@ def classes(records):
 
 
 @pytest.mark.parametrize("variant", ["semantic", "classic"])
-@pytest.mark.parametrize("k", [2, 5, 40])
+@pytest.mark.parametrize("k", [5, 40])
 def test_every_masked_record_equals_at_least_k_minus_1_others(k, variant):
     masked = mechanism(k=k, variant=variant).mask_many(RECORDS, keys=KEYS)
     assert min(classes(masked)) >= k

@@ -74,8 +74,6 @@ def open_output(name: str) -> Iterator[BinaryIO]:
     Raises ServiceError if it cannot be written, also when bytes are written to it.
     """
     if name == STANDARD_STREAM:
-        if sys.stdout is None:
-            raise ServiceError("standard output is closed: name an output file")
         stream = CheckedStream(sys.stdout.buffer, "standard output")
         yield cast(BinaryIO, stream)
         stream.flush()

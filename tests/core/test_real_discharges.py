@@ -55,7 +55,7 @@ def rare(*given):
 @pytest.mark.parametrize(
     ("name", "parameters", "small", "large"),
     [
-        ("rank_swapping", {}, 0.12, 0.65),
+        rare("rank_swapping", {}, 0.12, 0.65),
         rare("rank_swapping", {"multivariate": True}, 0.14, 0.47),
         rare("microaggregation", {}, 0.32, 0.57),
     ],

@@ -75,7 +75,7 @@ def row(text, name):
     return float(line.strip("| ").split("|")[2 + list(MAKERS).index(name)])
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", ["default", "transport", pytest.param("paper", marks=pytest.mark.scheduled)])
 def test_the_table_of_methods(real, name):
     one = real[name]
     risk = one.made.risk(draws=4_000)

@@ -1,4 +1,4 @@
-"""The worker beside other stream frames that do a trivial job, on one broker.
+"""The worker beside other stream frameworks, which blank one field, on one broker.
 
 ``python tests/benchmarks/bench_peers.py [--records N] [--only NAME]`` starts a broker, writes synthetic events to four
 partitions, runs each program, a single process, over all of them, and prints the table. A program runs in an
@@ -30,11 +30,10 @@ HOW = {
     "quix": "Quix Streams, exactly once",
     "faust": "Faust, without transactions",
 }
-BLANK = "blank one field"
 SLOW = {"faust": 20}
 """What part of the records a slow program gets."""
 
-HEAD = ("", "job", "records/s", "of the loop", "processor, µs a record")
+HEAD = ("", "records/s", "of the loop", "processor, µs a record")
 
 
 def main() -> None:
@@ -48,18 +47,18 @@ def main() -> None:
     table("Streams", HEAD, rows(measured))
 
 
-def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:
-    """Yield the figures of each program, under its name and its job."""
-    yield ("stream-masker", "mask by the README's configuration, exactly once"), stream.masked(given.records)
+def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
+    """Yield the figures of each program, under its name."""
+    yield "stream-masker", stream.masked(given.records)
     copied = stream.copied(LOOP.command, given.batch, given.records, copies=True, headers=HEADERS)
-    yield (f"{named(LOOP)}, copying", "none, with the headers of a masked record"), copied
+    yield f"{named(LOOP)}, copying with the headers of a mask", copied
     for peer in PEERS:
         if peer is LOOP or given.only in (None, short(peer)):
             records = given.records // SLOW.get(short(peer), 1)
-            yield (named(peer), BLANK), stream.copied(peer.command, given.batch, records)
+            yield named(peer), stream.copied(peer.command, given.batch, records)
     if given.only in (None, "kafka-streams"):
         measured = stream.copied(kafka_streams(), given.batch, given.records)
-        yield (f"Kafka Streams {VERSION}, exactly once", BLANK), measured
+        yield f"Kafka Streams {VERSION}, exactly once", measured
 
 
 def named(peer: Peer) -> str:
@@ -78,10 +77,10 @@ def kafka_streams() -> list[str]:
     return [find("java"), "-Xmx1g", *JVM[:1], "-cp", classes, str(SCRIPTS / "KafkaStreams.java")]
 
 
-def rows(measured: dict[tuple[str, str], Measured]) -> Iterator[tuple[str, ...]]:
-    base = measured[named(LOOP), BLANK].rate
-    for (name, job), (rate, processor) in measured.items():
-        yield name, job, f"{rate:,.0f}", f"{rate / base:.2f}", f"{processor:.1f}"
+def rows(measured: dict[str, Measured]) -> Iterator[tuple[str, ...]]:
+    base = measured[named(LOOP)].rate
+    for name, (rate, processor) in measured.items():
+        yield name, f"{rate:,.0f}", f"{rate / base:.2f}", f"{processor:.1f}"
 
 
 if __name__ == "__main__":

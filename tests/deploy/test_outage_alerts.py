@@ -1,6 +1,6 @@
-"""Outages of a broker, the calibrator and the worker: real processes, a real Kafka and a real Prometheus.
+"""Outages and drift: real processes, a real Kafka and a real Prometheus.
 
-Each alert fires, and ends when what has gone is back.
+Each alert fires, and ends when what has gone is back, or when the baseline is renewed.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import orjson
 import prometheus
 import pytest
 from alerts import Alert, Thresholds, alerts, rules
 from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
-from service import Service, service, wait
+from service import Process, Service, event, service, value, wait
 
 COMMANDS = ("worker", "calibrator")
 ALERT_SECONDS = 120
 """Far more than an alert needs: the watch of the brokers takes 6 s, and Prometheus evaluates every second."""
 
-NAMES = ("NoWorker", "NoCalibrator", "NoBroker")
+NAMES = ("NoWorker", "NoCalibrator", "NoBroker", "DriftNeedsAction")
+
+OUTBREAK = orjson.dumps({**event(1), "first": "C44"})
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,12 @@ class Installation:
     def start(self, command: str) -> None:
         self.service.start(command, http={"port": self.ports[command]})
 
+    def running(self, command: str) -> Process:
+        return next(one for one in self.service.processes if one.name == command and not one.ended)
+
     def kill(self, command: str) -> None:
         """Kill a process, so that it cannot clean up."""
-        next(one for one in self.service.processes if one.name == command and not one.ended).kill()
+        self.running(command).kill()
 
     def firing(self) -> set[str]:
         full = {f"StreamMasker{name}" for name in NAMES}
@@ -83,3 +89,18 @@ def test_outages_fire_their_alerts_and_recoveries_end_them(tmp_path: Path) -> No
         one.expect(after=lambda: one.start("calibrator"))
         one.expect("NoWorker", after=lambda: one.kill("worker"))
         one.expect(after=lambda: one.start("worker"))
+
+
+@pytest.mark.kafka
+@pytest.mark.exhaustive
+def test_an_outbreak_fires_the_alert_of_drift_until_the_baseline_is_renewed(tmp_path: Path) -> None:
+    with installation(tmp_path) as one:
+        calibrator = one.running("calibrator")
+        one.service.produce(range(2_000))
+        calibrator.wait(lambda: calibrator.metric("statistics_version") >= 2, "a version of blocks")
+        one.expect(after=lambda: None)
+        one.expect("DriftNeedsAction", after=lambda: one.service.produce(range(2_000, 6_000), value=OUTBREAK))
+        window = tmp_path / "window.jsonl"
+        window.write_bytes(b"\n".join([*map(value, range(2_000)), *[OUTBREAK] * 4_000]))
+        one.service.command("calibrate", str(window), "--publish", "--baseline", "--quiet")
+        one.expect(after=lambda: one.service.produce(range(6_000, 8_000), value=OUTBREAK))

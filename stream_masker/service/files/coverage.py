@@ -1,5 +1,4 @@
-"""What a configuration does to real events: the treatment of each path, the rejections, and the codes without a
-concept.
+"""What a configuration does to real events: the treatment of paths, rejections, and codes without a concept.
 
 The values themselves are neither kept nor shown.
 """

@@ -1,4 +1,4 @@
-"""What is said about masked records: what an attacker learns, what stays, what is kept; and how data have drifted.
+"""Sentences about masked records: what an attacker learns, which codes stay, what statistics keep; and about drift.
 
 Every place that reports masked records uses these sentences: the commands, tables in Python, the page and the logs.
 """

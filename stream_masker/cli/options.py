@@ -1,4 +1,4 @@
-"""Options shared by several commands, and what they do: which configuration, and what is said beside the output."""
+"""Options that several commands share: which configuration, and what is printed beside the output."""
 
 from __future__ import annotations
 

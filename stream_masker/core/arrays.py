@@ -37,7 +37,7 @@ def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
 
 
 def ratio(part: Floats | np.float32, whole: Floats) -> Floats:
-    """Return part / whole, 0 where the whole is."""
+    """Return part / whole; 0 where the whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0.0)
 
 
@@ -56,7 +56,7 @@ def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
 def located(keys: NDArray[np.integer], wanted: NDArray[np.integer]) -> tuple[Int64Array, BoolArray]:
     """Return (n,) int64 and (n,) bool: a place of each wanted key among some keys, and whether the key is there.
 
-    ``keys``: ascending, at least one. Where a key is missing the place is that of another one.
+    ``keys``: ascending, at least one. For a missing key, the place is that of another key.
     """
     places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     return places, np.asarray(keys[places] == wanted)

@@ -1,4 +1,4 @@
-"""Context: fields that stay in the record, and that masks and the promise about them are conditional on.
+"""Context: fields that stay in the record, and on which its masks and the promise depend.
 
 Each context attribute has a fixed number of kinds: its listed texts, or the bands of its numbers, and one kind for
 everything else. A context is a combination of one kind of each attribute. Contexts are numbered row by row, the first

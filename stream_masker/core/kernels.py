@@ -272,7 +272,7 @@ class View(NamedTuple):
     * ``row``: (c,) their levels from the value. ``beside``: (c,) from its reference.
     * ``order``, ``starts``, ``sums``: its rows of ``Orders``.
     * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
-    * ``first``, ``end``: it is drawn, if the level that is taken has any, at the levels ``first`` … ``end - 1``.
+    * ``first``, ``end``: it is preferred at the levels ``first`` … ``end - 1``.
     """
 
     row: IndexArray
@@ -310,9 +310,9 @@ def nearest_level(view: View, used: BoolArray, place: int, step: int) -> int:
 
 @kernel
 def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64) -> int:
-    """Draw an admissible candidate of a level by weight: those that are preferred, if there is one.
+    """Draw an admissible candidate of a level by weight, from the preferred ones if there are any.
 
-    The first draw is from the whole level; only if it is not preferred, the level is visited class by class.
+    The first draw is from the whole level. Only if it gives no preferred one, the level is visited class by class.
     """
     weights, order, start, end = classes.weights, view.order, int64(view.starts[level]), int64(view.starts[level + 1])
     before, after = int64(view.sums[start // STRIDE]), int64(view.sums[end // STRIDE])
@@ -422,10 +422,10 @@ EQUAL, EVERY = 2, 3
 
 
 class Situations(NamedTuple):
-    """S values beside their references, and what each may become.
+    """S values with their references, and what each may become.
 
-    The noise is in a cell: its sign, and the largest of L ascending distances, the first of which is 0, that |ε|
-    exceeds. It leads to one of two distances.
+    A *cell* of the noise is its sign and the largest of L ascending distances that |ε| exceeds; the first distance is
+    0. A cell leads to one of two distances.
 
     * ``rows``: (k, c) levels of classes from anchors. ``compact``: the index of each level among the distances.
     * ``grid``: (L,) float64, the distances.
@@ -512,7 +512,7 @@ def pair_likelihoods(
 
 
 REDRAWN, SECOND, AGAIN = map(np.uint64, (0x5851F42D4C957F2D, 0x14057B7EF767814F, 0x9E6C63D0876A9A47))
-"""What tells the random words of one record's draws from each other."""
+"""Constants that give the draws of one record different random words."""
 
 
 @kernel
@@ -631,9 +631,9 @@ def draw_given(
 ) -> Int32Array:
     """Return (m,) int32: the masks of values that are drawn given the value of their record's root, and its mask.
 
-    * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are
-      offsets[i] … offsets[i + 1] − 1. Where all of them differ, so do their masks, if the law allows it: one that is
-      there already is drawn again, from its block if others of that are left, or one level up.
+    * ``root``, ``root_new``: (n,) indices of n records. ``values``, ``words``: (m,) those of record i are offsets[i] …
+      offsets[i + 1] − 1. If all values of a record differ, so do their masks, as far as the law allows. A repeated mask
+      is drawn again from its block or, if nothing else of the block is left, one level up.
     """
     size, top, result = tree.lines.shape[1], tree.parent.size - 1, np.empty(values.size, np.int32)
     natural, ones = np.arange(size), np.ones(tree.parent.size, np.float32)

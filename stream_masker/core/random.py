@@ -1,4 +1,4 @@
-"""Random words of records, the same again for the same secret, key and value, in any batch.
+"""Random words of records, reproducible from the secret, the key and the value, in any batch.
 
 Everything starts from one keyed hash of a record's key, its *digest* of 128 bits:
 

@@ -15,8 +15,8 @@ than a is if ε > 0, nearer if ε < 0.
 
 Candidates are ``all`` concepts of the taxonomy, its ``leaves``, or ``observed``: the concepts of a window, which are
 drawn by their frequency. With ``observed``, a candidate as far from r as a is admissible, too, for both signs of ε. It
-is drawn where no candidate on the level is farther, or nearer: concepts in use are often siblings of one depth, which
-are equally far from most references, and without them most values would have no admissible candidate nearby and stay.
+is drawn only if no candidate on the level is farther (nearer). Without these candidates most values would stay:
+concepts in use are often siblings of one depth, which are equally far from most references.
 
 Draws are made on a ``DistanceTable``. They are exact for its anchors. A value that is no anchor has the distances of
 its row of the table, and is not replaced by concepts of its own class.

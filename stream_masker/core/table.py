@@ -1,10 +1,10 @@
 """One table of distances: anchors × classes of interchangeable concepts.
 
-Everything that a window's statistics and masks need from a concept are its distances to the *anchors*: the values that
-occur, the references and the root. The common subsumers of a concept and an anchor are ancestors of anchors. So two
-concepts whose shortest paths to all ancestors of anchors agree have the same distance to every anchor. They form a
-*class*. An ancestor of an anchor is a class of its own. A table with one column a class is therefore exact over the
-whole taxonomy, and far smaller than one with a column a concept.
+All that a window's statistics and masks need from a concept is its distances to the *anchors*: the values that occur,
+the references and the root. The common subsumers of a concept and an anchor are ancestors of anchors. So two concepts
+whose shortest paths to all ancestors of anchors agree have the same distance to every anchor. They form a *class*. An
+ancestor of an anchor is a class of its own. A table with one column a class is therefore exact over the whole taxonomy,
+and far smaller than one with a column a concept.
 
 The logarithmic distance depends on ancestors instead of paths: there, the concepts of a class have the same ancestors
 among those of the anchors, and as many others. In a tree, both rules give the same classes.

@@ -1,8 +1,7 @@
 """The values of attributes in the documents of a batch: their concepts, and the masked codes written back.
 
 Each value belongs to an element: a record, or what a ``[*]`` selects in it. An element has one code, the first one in
-it. All further codes, the labels and the copies follow it, so whatever an attribute's path selects is written by the
-mechanism, or is null.
+it. All further codes, the labels and the copies follow it, so every value at an attribute's path is a mask, or null.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class VersionPlanner:
         self._restore()
 
     def _is_usable(self, message: StatisticsMessage | None) -> bool:
-        """Whether the mechanism and the drift can use a version; one with a defect must not end every calibrator."""
+        """Whether the mechanism and the drift can use a version. A defective version must not end every calibrator."""
         if message is None:
             return True
         try:
@@ -234,7 +234,7 @@ class VersionPlanner:
 
     @property
     def secret_id(self) -> str | None:
-        """The id of the masking secret that workers must have: the subject's, that in force, or that of a worker."""
+        """The id of the masking secret that workers must have: of the subject, the version in force, or a worker."""
         latest = self.history.latest
         return self.subject.secret_id or (latest and latest.secret_id) or self._worker_secret_id
 
@@ -315,7 +315,7 @@ class VersionPlanner:
         )
 
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
-        """Return the statistics of masks that the statistics of the window make of its records, where that is known."""
+        """Return the statistics that the window's masks are expected to have; None if they are not known."""
         mechanism = self._mechanism.with_statistics(original, counts)
         masks = expected_masks(mechanism, counts, [len(tau) for tau in self.subject.taxonomies.values()])
         return None if masks is None else self._masked(masks)

@@ -1,4 +1,4 @@
-"""The latest masked records of a topic, below the statistics that they were masked by, as they may be published."""
+"""The latest masked records of a topic, with the publishable figures of the statistics that masked them."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
     run(*arguments, tmp_path / "out.jsonl")
 
 
-FULL, CLOSED = "cannot be (read or )?written: No space left on device", "is closed: name an output file"
+FULL, CLOSED = "cannot be (read or )?written: No space left on device", "cannot be written: Bad file descriptor"
 
 
 @pytest.mark.parametrize(

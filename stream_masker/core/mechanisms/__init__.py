@@ -10,7 +10,7 @@ The mechanisms:
 * ``microaggregation``: groups of at least k similar records with one common value (2013).
 * ``markov``: a draw from a row of a matrix: PRAM, the papers' baselines and VICUS (2012, with ``cooccurrence``).
 * ``exponential``: the exponential mechanism, with ε-local differential privacy.
-* ``transport``: semantic transport, an optimal random map that preserves the joint law of the attributes.
+* ``transport``: semantic transport, an optimal random map that preserves the joint distribution of the attributes.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 What a value becomes in a group depends on the other records of the group. So groups are drawn from the law of the
 window, and masked. With G groups, V and the share of an outcome differ from their expectation by more than
 ``hoeffding_bound(G)`` with a probability of at most 0.05 (McDiarmid 1989: one group changes them by at most 1/G). The
-expectation of the estimated V is at least the true one. Who uses all masks of a group can learn more than that.
+expectation of the estimated V is at least the true one. An attacker who uses all masks of a group can learn more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The disclosure risk: every figure is a reduction of the joint law of an attribute's value and what is observed.
 
 The attacker knows the mechanism, its parameters, the version, the law of the window and the masked records; not the
-secret. What is observed is the value's own mask, or all masks of its record: two laws, whose figures are never mixed.
-V = Σ_o max_a P(a, o) is the chance of the best guess (Smith 2009; Alvim and others 2020).
+secret. The attacker observes either the value's own mask, or all masks of its record. These are two laws, and their
+figures are never mixed. V = Σ_o max_a P(a, o) is the chance of the best guess (Smith 2009; Alvim and others 2020).
 
 For what all masks of a record tell, records are drawn and masked, and the posterior of each is computed exactly
 (Rao–Blackwell): each record is a column of the joint law. Of a scalar a with elements b, the posterior is proportional

@@ -1,7 +1,7 @@
 """Sensitive groups: sets of concepts, given as subtrees, whose membership must not be disclosed.
 
-The lists of ``SENSITIVE_LISTS`` are for ICD-10-CM and ICD-9-CM. They follow the law that is named with each of them,
-but are no legal advice: every list can be replaced by own roots.
+The lists of ``SENSITIVE_LISTS`` are for ICD-10-CM and ICD-9-CM. Each follows the legal act that is named with it, but
+is no legal advice. Every list can be replaced by other roots.
 """
 
 from __future__ import annotations

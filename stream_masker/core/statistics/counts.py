@@ -3,8 +3,8 @@
 Every statistic of the papers depends on a window only through how often each value, and each pair of values, occurs.
 ``Counts`` holds exactly that. Counts are immutable, sparse and exact, and they add up.
 
-They also tell, at least, how many different noise keys (such as patients) a value has. The keyed hash of a noise key
-(``key_hashes``) gives it one of ``KEY_SLOTS`` slots, and an entry of counts has a bit for the slot of each of
+They also give a lower bound of the number of different noise keys (such as patients) of a value. The keyed hash of a
+noise key (``key_hashes``) gives it one of ``KEY_SLOTS`` slots, and an entry of counts has a bit for the slot of each of
 its rows. Bits are united by OR, in any order and any number of times. Two noise keys of one slot count as one.
 """
 

@@ -7,8 +7,8 @@ Each figure has a *null band*, within which it stays if both windows are random 
   quantile of a multiple of χ² with the mean and the deviation of the divisions, or the greatest of these.
 * sdCor is asymptotically normal. Its deviation is that of its influence function, the limit of resampling.
 
-A figure beyond its band is worth a look (``watch``) at a level that is corrected for the number of figures. Some call
-for action (``act``) from a size on that practice uses.
+A figure beyond its band is worth a look (``watch``) at a level that is corrected for the number of figures. Some
+figures call for action (``act``) from a usual limit on, such as a PSI of 0.25.
 """
 
 from __future__ import annotations

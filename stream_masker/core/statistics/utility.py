@@ -1,8 +1,8 @@
 """Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking.
 
-Masking moves means, dispersions and correlations by design. So a metric has a null band around what the mechanism is
-expected to do, from masks that it makes of such records again: beyond the band, the masks of a window are worse than
-the statistics of the window would have made them.
+Masking moves means, dispersions and correlations by design. So each metric is compared with its expectation: the
+mechanism masks such records again with the statistics of the window. Around the expectation is a null band. Beyond it,
+the masks of the window are worse than its statistics explain.
 """
 
 from __future__ import annotations

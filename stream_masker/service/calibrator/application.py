@@ -1,9 +1,9 @@
 """The Faust application of the calibrator: an agent that takes the blocks, and timers that publish.
 
-Faust brings the membership in the calibrators' group, of which one is assigned the calibration topic's partition, and
-delivers its blocks. Nothing is acknowledged: each assignment restores its state from the topics, and the agent goes on
-from there by a seek. Faust reads blocks of open and aborted transactions too. That is harmless: the records of an
-aborted transaction are masked again, and the later block replaces the earlier one.
+Faust manages the group of calibrators, of which one gets the calibration topic's partition, and delivers the blocks.
+Nothing is acknowledged: each assignment restores its state from the topics, and the agent goes on from there by a seek.
+Faust reads blocks of open and aborted transactions too. That is harmless: the records of an aborted transaction are
+masked again, and the later block replaces the earlier one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What outlives an assignment of the calibrator, built from the configuration."""
+"""The parts of the calibrator that last longer than one assignment, built from the configuration."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ BACKOFF_SECONDS = (1.0, 30.0)
 """The delay before a failed calibration is restored again: the initial and the maximum one."""
 
 NICENESS = 5
-"""The priority at which statistics are computed: on a busy machine a third of what a worker's thread takes."""
+"""The priority of computing statistics: on a busy machine it gets a third of the time of a worker's thread."""
 
 Seek = Callable[[int], Awaitable[None]]
 """Goes on from an offset of the calibration topic."""
@@ -74,7 +74,7 @@ class Driver:
         self.revoked()
 
     def take(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
-        """Merge a block. Blocks that come before the seek of ``tick`` takes effect come again after it."""
+        """Merge a block. Blocks that arrive before the seek of ``tick`` takes effect arrive again after it."""
         if self._calibration is None:
             self._seen = offset
         elif not self._rewinds or offset <= self._seen:
@@ -136,7 +136,7 @@ class Driver:
             self.is_computing = False
 
     def _show(self, calibration: Calibration) -> None:
-        """Report limits of the risk that the last version crosses; a version that is withheld makes it not ready."""
+        """Report limits of the risk that the last version crosses. A withheld version makes the process not ready."""
         needed, text = self._components.settings.min_records, "; ".join(calibration.crossed) or None
         sampled = calibration.sampled
         note = None if sampled is None else f"no statistics yet: {sampled} records sampled, {needed} needed"

@@ -1,4 +1,4 @@
-"""Output files that appear complete or not at all, and outputs that cannot be written as one message.
+"""Output files that appear complete or not at all; a failure to write is one error message.
 
 A file is written under a temporary name in its folder and renamed when it is complete. After an error or an
 interruption the temporary file is removed, and a file that was there before is unchanged. Devices and pipes are written

@@ -1,1 +1,1 @@
-"""Helpers for processes."""
+"""Helpers for processes: background tasks, garbage collection, protected memory, shutdown."""

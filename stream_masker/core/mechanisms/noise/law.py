@@ -2,8 +2,8 @@
 
 The distances around a value are the same for every reference. The reference decides which candidates are admissible. So
 the probability that |ε| leads to a distance has a closed form in the law of the attribute's own noise, and a class of
-candidates has its share of the distance. A *situation* is a value beside a reference. The transition probabilities of a
-value are averages over the references that it has in the window.
+candidates has its share of the distance. A *situation* is a value together with its reference. The transition
+probabilities of a value are averages over the references that it has in the window.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The noise of semantic noise, and what statistics say about it.
+"""The noise that semantic noise draws, as the statistics of a window determine it.
 
-Windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of distances for some values. Under
-one noise key, such a value would get several masks, whose average reveals more than one mask. The model of an earlier
-version is therefore *held* until a variance or covariance, or the frequencies of an attribute, differ by more than
-``TOLERANCE``. The variance of the noise then differs from α times that of the window by at most this share.
+Σ differs a little in every version, so that |ε| crosses a level of distances for some values. Such a value would get
+several masks under one noise key, and their average reveals more than one mask does. The model of an earlier version is
+therefore *held*, that is, kept in use, until a variance, a covariance or the frequencies of an attribute differ by more
+than ``TOLERANCE``. The variance of the noise then differs from α times that of the window by at most this share.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Semantic transport: a random map of records that keeps the law of the window, with a promise about every record."""
+"""Semantic transport: a random map of records that keeps the distribution of the window, and a promise about each."""

@@ -1,14 +1,14 @@
 """Attributes that are masked given the root: further scalars, and the elements of arrays.
 
 A value b of a record with the root a, whose mask is a*, moves by a coupling from P(b | a) to P(b* | a*), and is redrawn
-from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is independent of a, so that what a record's
-masks tell about a, a* tells already. Each attribute keeps its law with the root, and its relation to others as far as
-the root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
+from P(b* | a*) where its mask would tell too much. Given a*, the mask b* is independent of a. So all masks of a record
+tell no more about a than a* alone. Each attribute keeps its law with the root, and its relation to others as far as the
+root explains it. Elements are drawn independently of each other given the root, but differ where the originals do.
 
 The coupling moves as little mass through the tree of blocks and chapters as both laws allow (an optimal transport for
-the distance of this tree). A value leaves a node with the share of mass that the node loses from P(b | a) to
-P(b* | a*), and comes down from the last node that it does not leave, in proportion to the mass that the nodes below it
-win. A redraw of all values alike adds distance where the laws force less of it than is asked for.
+the distance of this tree). A value leaves a node with the share of mass that the node loses from P(b | a) to P(b* |
+a*), and comes down from the last node that it does not leave, in proportion to the mass that the nodes below it win. If
+the laws force a smaller distance than is asked for, a redraw of all values adds the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Semantic transport: masking that keeps the joint law of the attributes, with a promise about every record."""
+"""Semantic transport: masking that keeps the joint law of the attributes, and a promise about every record."""
 
 from __future__ import annotations
 

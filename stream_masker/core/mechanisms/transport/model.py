@@ -1,7 +1,7 @@
-"""The maps of a window in use: draws of masks, the joint laws of values and masks, and what is published of them.
+"""The maps of a window: draws of masks, the joint laws of values and masks, and the form in which maps are published.
 
-What is published holds the window's tuples with their numbers of records, Φ, the kernels and η, in float32. All the
-rest, T and Ψ, follows from them, so that every process masks alike.
+A published map has the window's tuples with their numbers of records, Φ, the kernels and η, in float32. Every process
+derives T and Ψ from these, so that all mask alike.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ DRAWN_MASKS = 4_096
 
 
 class Side(NamedTuple):
-    """What masks one attribute in some records.
+    """The masking of one attribute in some of the records.
 
     ``joint``: returns (k, k) float64 P(x, x*). ``blocks``: returns the joint law of a value and all masks of its
-    record, in blocks of columns (k, m), and whether these are drawn by their chance. ``greatest``: what no posterior
-    exceeds.
+    record, in blocks of columns (k, m), and whether the columns are a random sample. ``greatest``: the bound of all
+    posteriors.
     """
 
     attribute: int
@@ -53,8 +53,9 @@ class Transport:
     """The map of some records, with its redraw.
 
     * ``attributes``: the indices of one or two.
-    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it; ``moved``: what it is.
-    * ``given``: what is masked given the attribute, if it is a root.
+    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it; ``moved``: the E[d²]
+      of its masks.
+    * ``given``: the attributes that are masked given this one, if it is a root.
     """
 
     attributes: tuple[int, ...]
@@ -74,12 +75,12 @@ class Transport:
 
     @property
     def values(self) -> tuple[Values, ...]:
-        """Those of each attribute."""
+        """The values of each attribute."""
         return self.map.law.values
 
     @cached_property
     def draws(self) -> Draws:
-        """The arrays of draws."""
+        """The arrays that the compiled draws read."""
         own, shape, squares = self.map, self.map.psi.shape, [values.squares for values in self.values]
         squares = [*squares, np.zeros((1, 1), np.float32)][:2]
         (first, near), (second, other) = (_in_order(*each) for each in zip(own.matrices, squares, strict=True))
@@ -104,7 +105,7 @@ class Transport:
         return redrawn_joint(self.map, self.redraw, which)
 
     def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
-        """See ``Side``: of all masks, or of ``DRAWN_MASKS`` that are drawn by their chance."""
+        """See ``Side``: the columns of all masks, or of a random sample of ``DRAWN_MASKS``."""
         told = Told.by(self.map, [Limits.of(self.map.law.marginal(j), 1.0) for j in range(len(self.values))])[which]
         masks = np.flatnonzero(told.chance)
         weights = told.chance[masks]
@@ -117,7 +118,7 @@ class Transport:
 
     @property
     def sides(self) -> list[Side]:
-        """What masks each attribute."""
+        """The masking of each attribute."""
         own = zip(self.attributes, self.values, self.redraw.greatest, strict=True)
         return [
             *(Side(j, v, partial(self.joint, k), partial(self.blocks, k), most) for k, (j, v, most) in enumerate(own)),
@@ -189,8 +190,10 @@ def _read_law(model: Mapping[str, Any], distances: Sequence[Distance]) -> Law:
 
 
 def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matrix, Float32Matrix]:
-    """Return (k + 1, k) each: the order of candidates around each value, nearest first, and their own; K in this
-    order, and 1."""
+    """Return two (k + 1, k) arrays: the candidates of each value, nearest first, and their K.
+
+    The last row is of a redraw: all candidates in their own order, and 1.
+    """
     order = np.argsort(squares, axis=1, kind="stable")
     near = np.append(np.take_along_axis(matrix, order, 1), np.ones_like(matrix[:1]), axis=0)
     return np.append(order, np.arange(len(order))[None], axis=0).astype(np.uint16), near
@@ -199,8 +202,8 @@ def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matr
 class Stratum(NamedTuple):
     """The records of a context, or of all (``EVERY``), with one pattern of missing attributes.
 
-    ``maps``: theirs; empty if they are too few. They are then masked as those of all contexts, or else independently of
-    their values.
+    ``maps``: the maps of these records. If the records are too few there are none: then the maps of all contexts mask
+    them or, without those, masks are independent of the values.
     """
 
     context: int
@@ -213,7 +216,7 @@ class Stratum(NamedTuple):
 class AttributeLaw:
     """The joint law of an attribute's value, and of its own mask, or all masks of its record.
 
-    ``sides``: what masks it in different records, with their numbers.
+    ``sides``: its masking in different records, with the numbers of records.
     """
 
     sides: Sequence[tuple[int, Side]]
@@ -233,15 +236,17 @@ class AttributeLaw:
         return result
 
     def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
-        """Return the law with all masks of the record in blocks of columns, (k, m) each, and whether those are drawn by
-        their chance."""
+        """Return the law with all masks of the record in blocks of columns, (k, m) each.
+
+        Also return whether the columns are a random sample.
+        """
         found = [(share, side, *side.blocks()) for share, side in self._shares]
         scattered = (self._wide(side, block * share) for share, side, blocks, _ in found for block in blocks)
         return scattered, any(drawn for *_, drawn in found)
 
     @property
     def greatest(self) -> float:
-        """What no posterior of a value exceeds."""
+        """The bound of all posteriors of a value."""
         return max(side.greatest for _, side in self.sides)
 
     @property
@@ -257,8 +262,11 @@ class AttributeLaw:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The maps of a window in use. ``hidden``: of each attribute. ``noise``: (p,) α·sdVar. ``contexts``: whether there
-    are any."""
+    """The maps of a window in use.
+
+    ``hidden``: for each attribute a map whose masks do not depend on the values. ``noise``: (p,) α·sdVar. ``contexts``:
+    whether there are any.
+    """
 
     distances: tuple[Distance, ...]
     strata: tuple[Stratum, ...]

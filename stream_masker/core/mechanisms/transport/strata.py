@@ -1,8 +1,9 @@
 """The laws of a window: of each context, and of each pattern of missing attributes.
 
-What is missing tells of the codes that are there. So the records with the same attributes are a law of their own, with
-a map of their own, as are those of a context. Two attributes that are no arrays have a map of pairs. Otherwise the
-first present one that is no array is the root: it has a map, and the other ones are masked given it.
+A missing code tells something about the codes that are there. So the records with the same attributes present have a
+law and a map of their own, as have the records of a context. If exactly two attributes are present and neither is an
+array, the map is one of pairs. Otherwise the first present attribute that is not an array is the root: it has a map,
+and the other ones are masked given it.
 """
 
 from __future__ import annotations

@@ -74,7 +74,8 @@ def guessed_line(chances: Mapping[str, float], unknown: str = "") -> str:
     (_, own), *others = chances.items()
     notable = [f"with {name} {chance:.0%}" for name, chance in others if own - chance > NOTABLE]
     reason = [f"not compared with another mechanism: {unknown}"] if unknown else []
-    return "; ".join([f"Guessed right: {own:.0%}", *notable, *reason]) + "."
+    guessed = "; ".join([f"Guessed right: {own:.0%}", *notable, *reason])
+    return f"{guessed}. This is how often an attacker guesses a code from all masks of its record."
 
 
 def _learned(risk: Risk | None, promise: float | None) -> str:

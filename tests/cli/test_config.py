@@ -74,7 +74,7 @@ class TestChance:
     @pytest.mark.parametrize(
         ("least", "said"),
         [
-            (60, r"Guessed right: \d+%(; with semantic_transport \d+%)?\."),
+            (60, r"Guessed right: \d+%(; with semantic_transport \d+%)?\. This is how often .*"),
             (61, r"Guessed right: not known from fewer than 61 events \(calibration.min_records\)\."),
         ],
     )

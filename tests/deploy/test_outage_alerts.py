@@ -73,7 +73,7 @@ def installation(folder: Path) -> Iterator[Installation]:
         here.create()
         ports = dict(zip(COMMANDS, free_ports(2), strict=True))
         for command, port in ports.items():
-            here.start(command, http={"port": port})
+            here.start(command, http={"port": port}, calibration={"every_seconds": 2})
         server = stack.enter_context(prometheus.scraping(folder, ports, rules(immediate()), job="masking"))
         yield Installation(cluster, here, ports, server)
 

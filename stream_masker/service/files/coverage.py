@@ -15,7 +15,7 @@ import orjson
 from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, first_values, selected, selects
+from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, selected, selects
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, causes_text
 from stream_masker.service.files.inputs import FileEvent
@@ -196,10 +196,10 @@ def documents_of(plan: Plan, events: Iterable[FileEvent], form: RecordFormat | N
         if event.problem is None:
             try:
                 document = document_of(form, event.value)
+                if isinstance(document, dict):
+                    yield document if plan.fhir is None else bundle_of(document, plan.fhir)
             except (orjson.JSONDecodeError, RecordRejectedError):
                 continue
-            if isinstance(document, dict):
-                yield document if plan.fhir is None else bundle_of(document, plan.fhir)
 
 
 def coverage_report(
@@ -212,10 +212,10 @@ def coverage_report(
     events = list(given)
     documents = list(documents_of(plan, events, form))
     yield from _field_lines(plan, documents)
-    if plan.noise_key is not None:
-        keyed = sum(value is not None for value in first_values(documents, plan.noise_key))
-        yield f"noise_key {plan.noise_key.text}: in {keyed:,} of {len(events):,} events"
     counted = masker.count(event.value for event in events if event.problem is None)
+    if plan.noise_key is not None:
+        lacking = sum(n for (reason, _), n in counted.causes.items() if reason == Reason.MISSING_NOISE_KEY)
+        yield f"noise_key {plan.noise_key.text}: in {len(documents) - lacking:,} of {len(events):,} events"
     causes = Counter(counted.causes) + Counter(event.problem for event in events if event.problem is not None)
     more = f": {causes_text(causes)}" if causes else ""
     yield f"{causes.total():,} of {len(events):,} events would be rejected{more}"

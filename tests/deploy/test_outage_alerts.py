@@ -1,6 +1,6 @@
 """Outages and drift: real processes, a real Kafka and a real Prometheus.
 
-Each alert fires, and ends when what has gone is back, or when the baseline is renewed.
+Each alert of an outage fires, and ends when what has gone is back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import prometheus
 import pytest
 from alerts import Alert, Thresholds, alerts, rules
 from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
-from service import Process, Service, event, service, value, wait
+from service import Process, Service, event, service, wait
 
 COMMANDS = ("worker", "calibrator")
 ALERT_SECONDS = 120
@@ -93,14 +93,10 @@ def test_outages_fire_their_alerts_and_recoveries_end_them(tmp_path: Path) -> No
 
 @pytest.mark.kafka
 @pytest.mark.exhaustive
-def test_an_outbreak_fires_the_alert_of_drift_until_the_baseline_is_renewed(tmp_path: Path) -> None:
+def test_an_outbreak_fires_the_alert_of_drift(tmp_path: Path) -> None:
     with installation(tmp_path) as one:
         calibrator = one.running("calibrator")
         one.service.produce(range(2_000))
         calibrator.wait(lambda: calibrator.metric("statistics_version") >= 2, "a version of blocks")
         one.expect(after=lambda: None)
         one.expect("DriftNeedsAction", after=lambda: one.service.produce(range(2_000, 6_000), value=OUTBREAK))
-        window = tmp_path / "window.jsonl"
-        window.write_bytes(b"\n".join([*map(value, range(2_000)), *[OUTBREAK] * 4_000]))
-        one.service.command("calibrate", str(window), "--publish", "--baseline", "--quiet")
-        one.expect(after=lambda: one.service.produce(range(6_000, 8_000), value=OUTBREAK))

@@ -90,6 +90,9 @@ def assess_version(
     )
 
 
+MOST_COMPARED_SLOWLY = 25_000
+"""The most different pairs of codes of a window on which another mechanism is tried, which then takes minutes."""
+
 GUESSES = 500
 """The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
 
@@ -102,8 +105,11 @@ def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bo
     windows of many different pairs.
     """
     chances = {mechanism.name: best_guess(risk)}
-    if quick and max((pair.keys.size for pair in counts.pairs.values()), default=0) > MOST_COMPARED:
+    pairs, most = max((pair.keys.size for pair in counts.pairs.values()), default=0), MOST_COMPARED_SLOWLY
+    if quick and MOST_COMPARED < pairs <= most:
         return chances, f"more than {MOST_COMPARED:,} different pairs of codes; `calibrate` compares it"
+    if pairs > most:
+        return chances, f"more than {most:,} different pairs of codes"
     try:
         other = alternative(mechanism, counts, quick=quick)
         return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""

@@ -30,7 +30,7 @@ def command(config: Path, locations: tuple[str, ...], records: int) -> None:
     """Show the latest masked records, or verify single ones with --offset.
 
     Without --offset, prints sMean, sVar and sdCor of the statistics that masked the latest records, and below them the
-    records. Figures are rounded as section `publication` says. Nothing is committed.
+    records. Nothing is committed.
 
     With --offset, derives the masks of input records again and compares them with what was written. A mask is derived
     from the input record, the secret, the key and the statistics version that the headers of the masked record name; a

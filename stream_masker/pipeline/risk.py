@@ -11,7 +11,7 @@ import numpy as np
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.defaults import MOST_COMPARED, alternative
+from stream_masker.core.mechanisms.defaults import alternative
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import CERTAIN, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -90,8 +90,8 @@ def assess_version(
     )
 
 
-MOST_COMPARED_SLOWLY = 25_000
-"""The most different pairs of codes of a window on which another mechanism is tried, which then takes minutes."""
+MOST_COMPARED, MOST_COMPARED_SLOWLY = 5_000, 25_000
+"""The most different pairs of codes of a window on which another mechanism is tried: quickly, and within minutes."""
 
 GUESSES = 500
 """The number of records that are drawn to estimate the chances with another mechanism, where they are not exact."""
@@ -111,7 +111,7 @@ def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bo
     if pairs > most:
         return chances, f"more than {most:,} different pairs of codes"
     try:
-        other = alternative(mechanism, counts, quick=quick)
+        other = alternative(mechanism, counts)
         return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""
     except (StatisticsError, ParameterError) as error:
         return chances, str(error).rstrip(".")

@@ -44,8 +44,7 @@ class RefusalCause(StrEnum):
 
 
 EXPLANATIONS: Final = {
-    RefusalCause.PLAIN: "not encrypted. Check who may write to the topic, and internal_topics.encryption of all "
-    "processes",
+    RefusalCause.PLAIN: "not encrypted. Check who may write to the topic",
     RefusalCause.UNKNOWN_KEY: "encrypted with an unknown secret. Name it in internal_topics.previous_secrets, or give "
     "all processes the same secret",
     RefusalCause.FORGED: "not authentic: it was changed, or written for another topic or key. Check who may write to "
@@ -69,14 +68,14 @@ def key_id(secret: bytes) -> bytes:
 class TopicSeal:
     """Seals and opens the messages of one topic.
 
-    ``secrets``: the current one, then those that are accepted for reading; none if the topic is not encrypted.
+    ``secrets``: the current one, then those that are accepted for reading.
     """
 
-    def __init__(self, topic: str, secrets: Sequence[bytes] = ()) -> None:
+    def __init__(self, topic: str, secrets: Sequence[bytes]) -> None:
         self.topic = topic
         self._bound = len(topic.encode()).to_bytes(4, "little") + topic.encode()
         self._keys = {key_id(secret): _topic_key(secret, topic) for secret in secrets}
-        self._header = SEAL_MAGIC + key_id(secrets[0]) if secrets else b""
+        self._header = SEAL_MAGIC + key_id(secrets[0])
 
     @property
     def key_ids(self) -> list[str]:
@@ -84,9 +83,7 @@ class TopicSeal:
         return [identity.hex() for identity in self._keys]
 
     def seal(self, key: bytes, message: bytes) -> bytes:
-        """Return the envelope of a message for its key; the message itself if the topic is not encrypted."""
-        if not self._header:
-            return message
+        """Return the envelope of a message for its key."""
         salt = os.urandom(SALT_BYTES)
         cipher, nonce = _cipher(self._keys[self._header[len(SEAL_MAGIC) :]], salt)
         compressed = bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
@@ -95,9 +92,7 @@ class TopicSeal:
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
         if not sealed.startswith(SEAL_MAGIC):
-            if self._keys:
-                raise SealError(RefusalCause.PLAIN)
-            return sealed
+            raise SealError(RefusalCause.PLAIN)
         header, salt, encrypted = (
             sealed[:HEADER_BYTES],
             sealed[HEADER_BYTES : HEADER_BYTES + SALT_BYTES],

@@ -65,9 +65,5 @@ def test_earlier_secrets_open_old_messages_and_two_secrets_are_told_apart() -> N
     assert len({key_id(OLD), key_id(NEW)}) == 2
 
 
-def test_topics_without_encryption_are_plain() -> None:
-    plain = TopicSeal("calibration")
-    assert plain.seal(b"k", b"{}") == b"{}"
-    assert plain.open(b"k", b"{}") == b"{}"
+def test_a_message_that_is_not_encrypted_is_refused() -> None:
     assert cause(SEAL, b"k", b"{}") is RefusalCause.PLAIN
-    assert cause(plain, b"k", SEAL.seal(b"k", b"{}")) is RefusalCause.UNKNOWN_KEY

@@ -12,18 +12,12 @@ from stream_masker.core.statistics.counts import Counts
 
 __all__ = ["alternative", "noise_defaults"]
 
-MOST_COMPARED = 5_000
-"""The greatest number of different pairs of values for which ``alternative`` is quick."""
 
-
-def alternative(mechanism: Mechanism, counts: Counts, *, quick: bool) -> Mechanism | None:
+def alternative(mechanism: Mechanism, counts: Counts) -> Mechanism | None:
     """Return the other one of semantic noise and semantic transport, with its defaults, for these counts of a window.
 
-    ``quick``: whether to return None for windows of many different pairs. None for other mechanisms, too.
+    None for other mechanisms. With many different pairs of values it takes minutes.
     """
-    pairs = max((pair.keys.size for pair in counts.pairs.values()), default=0)
-    if quick and pairs > MOST_COMPARED:
-        return None
     taxonomies = {name: d.taxonomy for name, d in zip(mechanism.attributes, mechanism.distances, strict=True)}
     shared: dict[str, Any] = {"distance": mechanism.parameters.distance, "seed": secrets.token_bytes(32)}
     other: Mechanism

@@ -6,7 +6,7 @@ label is sMean, a statistic of the whole window, and only if at least ``publicat
 class.
 
 No metric of a worker depends on masks. A worker may mask one record between two scrapes, and a figure of its mask would
-tell more about its codes than the masked record does. Figures of masks are those of the calibration window, rounded.
+tell more about its codes than the masked record does. Figures of masks are those of the calibration window.
 """
 
 from __future__ import annotations

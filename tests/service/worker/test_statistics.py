@@ -26,8 +26,7 @@ from stream_masker.service.worker.statistics import (
 )
 from stream_masker.summary import ATTACKER
 
-PLAIN = TopicSeal("statistics")
-"""The seal of a topic that is not encrypted."""
+SEAL = TopicSeal("statistics", [b"the secret of all processes"])
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
 OTHER = Ontology.from_edges([("a", "root"), ("c", "root")]).taxonomy()
@@ -205,9 +204,9 @@ def test_statistics_of_another_configuration_are_logged_and_used(
 
 
 def test_the_newest_versions_are_kept_and_a_tombstone_removes_one() -> None:
-    versions = Versions(PLAIN, most=KEPT_VERSIONS)
+    versions = Versions(SEAL, most=KEPT_VERSIONS)
     for version in range(1, 100):
-        versions.add(b"%d" % version, b"v%d" % version)
+        versions.add(b"%d" % version, SEAL.seal(b"%d" % version, b"v%d" % version))
     versions.add(b"98", None)
     for key in (None, b"", b"-1", b"x", b"1.0", b"9" * 40):
         versions.add(key, b"a key that is not a version")
@@ -229,7 +228,7 @@ class FakeMessage:
         return self._key
 
     def value(self) -> bytes:
-        return encode_statistics(message(int(self._key or 0)))
+        return SEAL.seal(self._key or b"", encode_statistics(message(int(self._key or 0))))
 
     def headers(self) -> None:
         return None
@@ -256,7 +255,7 @@ def end(partition: int) -> FakeMessage:
 
 
 def source_of(client: FakeClient, active: ActiveStatistics, partitions: int = 1) -> StatisticsSource:
-    return StatisticsSource(client, "statistics", partitions, PLAIN, active, lambda _: None)
+    return StatisticsSource(client, "statistics", partitions, SEAL, active, lambda _: None)
 
 
 def test_no_version_is_used_before_the_end_of_the_topic_is_reached(active: ActiveStatistics) -> None:

@@ -21,7 +21,7 @@ from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
-from stream_masker.pipeline.records import Block, Inputs, Rejected
+from stream_masker.pipeline.records import Block, Inputs, Rejected, rejected_part
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -97,7 +97,7 @@ class MaskedRecords:
             self.indices[first:last] - start,
             self.values[start:end],
             self.keys[start:end],
-            {index - start: one for index, one in self.rejected.items() if start <= index < end},
+            rejected_part(self.rejected, start, end),
             self.unknown if whole else zeros,
             self.lost if whole else zeros,
             self.styles if whole else [StyleCounts()] * len(self.styles),

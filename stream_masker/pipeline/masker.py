@@ -27,7 +27,16 @@ from stream_masker.pipeline.formats import (
 )
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
+from stream_masker.pipeline.records import (
+    GROUP_HEADER,
+    Header,
+    InputRecord,
+    Inputs,
+    Rejected,
+    Result,
+    rejected_part,
+    stamp,
+)
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -56,7 +65,7 @@ class _Unmasked:
 
     def part(self, start: int, end: int) -> _Unmasked:
         """Return the records ``start`` to ``end`` (exclusive)."""
-        rejected = {index - start: one for index, one in self.rejected.items() if start <= index < end}
+        rejected = rejected_part(self.rejected, start, end)
         digests = None if self.digests is None else self.digests[start:end]
         return _Unmasked(self.records.part(start, end), digests, rejected)
 

@@ -108,6 +108,11 @@ class Rejected(NamedTuple):
     field: str | None = None
 
 
+def rejected_part(rejected: Mapping[int, Rejected], start: int, end: int) -> dict[int, Rejected]:
+    """Return the rejections of the records ``start`` to ``end`` (exclusive), by their index from ``start`` on."""
+    return {index - start: one for index, one in rejected.items() if start <= index < end}
+
+
 RecordOutcome: TypeAlias = Masked | Rejected
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
@@ -24,15 +24,13 @@ from stream_masker.pipeline.records import (
     Rejected,
 )
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
-    SINGLE_PARTITION,
-    Versions,
     connect_reader,
     partition_counts,
     read_to_end,
+    read_versions,
     require_topics,
 )
 from stream_masker.service.masking import Masking
@@ -74,7 +72,7 @@ class Auditor:
         self._configuration, self._consumer = configuration, consumer
         self._topics, self._input = configuration.topics, configuration.topics.input
         self._masking = Masking(configuration, format_of=wire_format)
-        self._versions = cache(self._read_versions)
+        self._versions = cache(partial(read_versions, consumer, configuration))
 
     def audit(self, location: RecordLocation) -> Finding:
         """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
@@ -154,13 +152,6 @@ class Auditor:
             if outcome.offset == location.offset:
                 return outcome
         raise StatisticsError("the group that its headers name does not contain it")
-
-    def _read_versions(self) -> dict[int, bytes]:
-        topic = self._topics.statistics
-        versions = Versions(topic_seal(self._configuration, topic))
-        for message in self._read(topic, SINGLE_PARTITION):
-            versions.add(message.key(), message.value())
-        return versions.found
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""

@@ -19,14 +19,13 @@ from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
-    Versions,
     connect_reader,
     partition_counts,
     read_to_end,
+    read_versions,
     require_topics,
 )
 
@@ -97,12 +96,9 @@ def latest_records(
         ends = [message for n in range(partitions) for message in _end(consumer, topics.output, n, records)]
         newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
         latest = [_record(message, record_format) for message in newest]
-        seal = topic_seal(configuration, topics.statistics)
-        versions = Versions(seal)
-        for message in read_to_end(consumer, topics.statistics, patience=POLL_TIMEOUT_SECONDS):
-            versions.add(message.key(), message.value())
+        versions = read_versions(consumer, configuration)
     named = {record.version for record in latest}
-    return latest, _published(configuration, {n: value for n, value in versions.found.items() if n in named})
+    return latest, _published(configuration, {n: value for n, value in versions.items() if n in named})
 
 
 def latest_lines(records: Sequence[LatestRecord], versions: Mapping[int, PublishedVersion]) -> Iterator[str]:

@@ -338,7 +338,7 @@ class Mechanism(ABC):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.floor``).
+        """Raise StatisticsError if masking changes too few values, or hides nothing (``core.risk.risk.check_masking``).
 
         The most frequent values are checked first, and all of them only if these fail.
         """

@@ -16,11 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.statistics.counts import Counts
@@ -265,7 +267,7 @@ class Windows:
             for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
                 key = f"{name}_{kind}"
                 figures[key] = Figure.of(float(measure(own)), band(measure(drawn), level), ACT.get(key, math.inf))
-        distances = self.d.between(self.positions, self.positions).astype(np.float32)
+        distances = self.d.matrix(self.positions).astype(np.float32)
         energy = float(energy_distance(self.counts[None], distances)[0])
         figures["energy"] = Figure.of(energy, band(energy_distance(self.draws, distances), level))
         drawn_novel = (shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)).sum(axis=1)
@@ -273,7 +275,7 @@ class Windows:
         figures["novel"] = Figure.of(share, band(drawn_novel, level), ACT["novel"])
         return figures
 
-    @property
+    @cached_property
     def blocks(self) -> Int32Array:
         """(k,) int32: the block of each concept; of several, the first one."""
         owner, block = self.d.taxonomy.ancestors_at(self.positions, BLOCK_DEPTH)
@@ -285,9 +287,10 @@ class Windows:
         The sMean of a division is an ancestor of a frequent value.
         """
         tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
-        closure = [tau.encode(list(tau.ancestors_of(c))) for c in tau.decode(self.positions[often])]
-        candidates = np.unique(np.concatenate([self._means, *closure])).astype(np.int32)
-        to_values, among = self.d.between(self.positions, candidates), self.d.between(candidates, candidates)
+        own, offsets = self.positions[often], tau.closure.offsets
+        above = tau.closure.ancestors[ranges(offsets[own], offsets[own + 1] - offsets[own])]
+        candidates = np.unique(np.concatenate([self._means, above])).astype(np.int32)
+        to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
         shares = shares_of(self.draws)
         mean = np.argmin(shares @ to_values, axis=2)
         variances = np.take_along_axis(shares @ to_values**2, mean[..., None], axis=2)[..., 0]

@@ -99,7 +99,8 @@ class SchemaLookup:
 
     def by_id(self, number: int) -> Serde:
         """Return the serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
-        self.look_up([number])
+        if number not in self._serdes:
+            self.look_up([number])
         if (serde := self._serdes.get(number)) is None:
             raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
         return serde

@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.access import READER_GROUP
 from stream_masker.service.kafka.clients import COMMITTED_READS, RECONNECT_MS, confluent_properties, connect_consumer
 from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained, require_broker
@@ -183,3 +184,12 @@ class Versions:
         """Remove and return the versions with their messages, newest first."""
         found, self.found = self.found, {}
         return sorted(found.items(), reverse=True)
+
+
+def read_versions(consumer: Consumer, configuration: Configuration) -> dict[int, bytes]:
+    """Return the authentic versions on the statistics topic, by number. Raises like ``read_to_end``."""
+    topic = configuration.topics.statistics
+    versions = Versions(topic_seal(configuration, topic))
+    for message in read_to_end(consumer, topic, patience=POLL_TIMEOUT_SECONDS):
+        versions.add(message.key(), message.value())
+    return versions.found

@@ -114,8 +114,7 @@ class GroupLimits:
 
     def may_hold(self, group: Sequence[Message]) -> bool:
         """Return whether a group that is too small may wait for more messages."""
-        few = len(group) < MAX_GROWTH * self.records and bytes_of(group) < self.size
-        return self.short == "hold" and few
+        return self.short == "hold" and len(group) < MAX_GROWTH * self.records and bytes_of(group) < self.size
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason, RejectionCause
-from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result
+from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
 from stream_masker.service.runtime.process import in_background
@@ -344,7 +344,7 @@ def _halves(results: Mapping[int, Result]) -> list[dict[int, Result]]:
 def _slice(result: Result, start: int, end: int) -> Result:
     """Return the records ``start`` to ``end`` (exclusive) of a result; its last part has the blocks and counts."""
     changes: dict[str, Any] = {name: getattr(result, name)[start:end] for name in COLUMNS}
-    changes["rejected"] = {index - start: one for index, one in result.rejected.items() if start <= index < end}
+    changes["rejected"] = rejected_part(result.rejected, start, end)
     if end < len(result.offsets):
         changes |= {"blocks": (), "emptied": {}, "suppressed": {}, "generalized": {}}
     return replace(result, **changes)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -73,13 +74,24 @@ class Limits(NamedTuple):
         return np.maximum(self.greatest * (1.0 - SLACK), self.prior)
 
 
+class Above(NamedTuple):
+    """The e posteriors above what is aimed at.
+
+    ``mask``, ``which``, ``posterior``: (e,) the index of the mask, the value, or k + the group, and G. ``others``: what
+    no posterior of another value exceeds.
+    """
+
+    mask: Int64Array
+    which: Int64Array
+    posterior: Float64Array
+    others: float
+
+
 @dataclass(frozen=True, eq=False)
 class Told:
     """What n = a·b masks t = (i, j) tell of the k values of one attribute: G(x, t) = first·second / total.
 
-    * ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
-    * ``mask``, ``which``, ``posterior``: (e,) each, the posteriors above what is aimed at: the index of the mask, the
-      value, or k + the group, and G. ``others``: what no posterior of another value exceeds.
+    ``first``: (a, k), ``second``: (k, b), ``total``: (a, b) float32. ``chance``: (a·b,) float64, the law of masks.
     """
 
     first: Float32Matrix
@@ -87,16 +99,11 @@ class Told:
     total: Float32Matrix
     chance: Float64Array
     limits: Limits
-    mask: Int64Array
-    which: Int64Array
-    posterior: Float64Array
-    others: float
 
-    @classmethod
-    def of(
-        cls, first: Float32Matrix, second: Float32Matrix, total: Float32Matrix, chance: Float64Array, limits: Limits
-    ) -> Told:
-        """Look closely at the masks whose surest posterior, relative to its limit, is above it."""
+    @cached_property
+    def above(self) -> Above:
+        """The posteriors above what is aimed at. Only masks whose surest one is above it are looked at closely."""
+        first, second, total, chance, limits = self.first, self.second, self.total, self.chance, self.limits
         size, width, aims = first.shape[1], total.shape[1], limits.aims
         surest = greatest_products((first / aims[:size]).astype(np.float32), second)
         shares = np.where(chance > 0.0, ratio(surest, total).ravel(), np.float32(0.0))
@@ -115,15 +122,17 @@ class Told:
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
         mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
         others = float(shares[shares <= 1.0].max(initial=0.0)) * float(aims[:size].max())
-        return cls(first, second, total, chance, limits, mask, which, posterior, others)
+        return Above(mask, which, posterior, others)
 
     @classmethod
-    def by(cls, transport: Map, limits: Sequence[Limits]) -> list[Told]:
-        """Return what the masks of a map tell of each of its attributes."""
+    def by(cls, transport: Map, limits: Sequence[Limits] = ()) -> list[Told]:
+        """Return what the masks of a map tell of each of its attributes; ``limits``: none by default."""
+        law = transport.law
+        limits = limits or [Limits.of(law.marginal(j), 1.0) for j in range(len(law.values))]
         (first, second), (front, back), total = transport.matrices, transport.fronts, transport.chances
         chance = (total * transport.psi).astype(np.float64).ravel()
         sides = (np.ascontiguousarray(first.T), front), (back, second)
-        return [cls.of(*side, total, chance, each) for side, each in zip(sides, limits, strict=False)]
+        return [cls(*side, total, chance, each) for side, each in zip(sides, limits, strict=False)]
 
     def mixed(self, weights: Float64Array) -> Float64Array:
         """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n,)."""
@@ -137,14 +146,16 @@ class Told:
 
     def least(self, mean: Float64Array, floor: float) -> Float64Array:
         """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
-        eta, wanted = np.full(self.chance.size, floor), self.posterior - self.limits.aims[self.which]
-        need = wanted / np.maximum(self.posterior - mean[self.which], 1e-12)
-        np.maximum.at(eta, self.mask, np.clip(need, 0.0, 1.0))
+        mask, which, posterior, _ = self.above
+        eta, wanted = np.full(self.chance.size, floor), posterior - self.limits.aims[which]
+        need = wanted / np.maximum(posterior - mean[which], 1e-12)
+        np.maximum.at(eta, mask, np.clip(need, 0.0, 1.0))
         return eta
 
     def final(self, eta: Float32Array, mean: Float64Array) -> Float64Array:
-        """Return (e,) what ``posterior`` becomes."""
-        return self.posterior + eta[self.mask] * (mean[self.which] - self.posterior)
+        """Return (e,) what the posteriors ``above`` become."""
+        mask, which, posterior, _ = self.above
+        return np.asarray(posterior + eta[mask] * (mean[which] - posterior))
 
     def mixing(self, share: float, mean: Float64Array) -> float:
         """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
@@ -186,7 +197,7 @@ class Redraw:
         Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often;
         where the limit is the prior, always, because posteriors have the prior as their mean.
         """
-        if any((each.limits.prior >= each.limits.aims)[each.which].any() for each in told):
+        if any((each.limits.prior >= each.limits.aims)[each.above.which].any() for each in told):
             floor = 1.0
         means = [each.limits.prior for each in told]
         for _ in range(ROUNDS):
@@ -206,15 +217,15 @@ class Redraw:
         for each, mean in zip(told, means, strict=True):
             greatest = each.limits.greatest
             mixed = self.share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
-            if mixed or (each.final(self.eta, mean) > greatest[each.which]).any():
+            if mixed or (each.final(self.eta, mean) > greatest[each.above.which]).any():
                 return False
         return True
 
     def _surest(self, told: Told, mean: Float64Array) -> float:
         """Return what no posterior of a value exceeds; ``mean``: (k,) R̄."""
-        values = told.which < mean.size
+        values = told.above.which < mean.size
         final = told.final(self.eta, np.append(mean, np.zeros(len(told.limits.groups))))
-        return max(told.others, float(final[values].max(initial=0.0)), float(mean.max()) if self.share else 0.0)
+        return max(told.above.others, float(final[values].max(initial=0.0)), float(mean.max()) if self.share else 0.0)
 
 
 def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:

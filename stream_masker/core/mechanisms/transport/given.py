@@ -139,7 +139,7 @@ class Given:
         for new in np.flatnonzero(chances > 0.0).tolist():
             each = own.moves(new)
             bounds, ones = limits.given(each.prior, each.neglected, each.rows), np.ones((1, each.rows.size), np.float32)
-            told = Told.of(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
+            told = Told(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
             found = Redraw.least([told], floor)
             eta[new, each.masks] = found.eta
             greatest = max(greatest, min(found.greatest[0] + each.neglected, float(limits.greatest.max())))

@@ -18,7 +18,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distortion_of
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, UInt16Matrix, UInt64Array
 from stream_masker.core.kernels import Draws, draw_pairs
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Limits, Redraw, Told, redrawn_joint
+from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Redraw, Told, redrawn_joint
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
 from stream_masker.core.mechanisms.transport.given import Given, systematic
 from stream_masker.core.random import salts_of
@@ -69,7 +69,7 @@ class Transport:
     def independent(cls, attribute: int, law: Law) -> Transport:
         """Return the map of one attribute whose masks are independent of their values."""
         own = Map(law, (Kernel.flat(law.values[0]),), law.share.astype(np.float32))
-        again = Redraw.of(Told.by(own, [Limits.of(law.marginal(0), 1.0)]), np.zeros(len(law.values[0])))
+        again = Redraw.of(Told.by(own), np.zeros(len(law.values[0])))
         greatest = (float(law.marginal(0).max()),)
         return cls((attribute,), own, replace(again, greatest=greatest), (np.inf,), (np.inf,))
 
@@ -106,7 +106,7 @@ class Transport:
 
     def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
         """See ``Side``: the columns of all masks, or of a random sample of ``DRAWN_MASKS``."""
-        told = Told.by(self.map, [Limits.of(self.map.law.marginal(j), 1.0) for j in range(len(self.values))])[which]
+        told = Told.by(self.map)[which]
         masks = np.flatnonzero(told.chance)
         weights = told.chance[masks]
         if drawn := masks.size > DRAWN_MASKS:
@@ -154,9 +154,8 @@ class Transport:
         own = Map(law, tuple(kernels), unpack_array(model["phi"], np.float32, law.rows.size))
         eta = unpack_array(model["eta"], np.float32, own.psi.size)
         wanted, moved, greatest = (tuple(map(float, each)) for each in model["moved"])
-        told = Told.by(own, [Limits.of(law.marginal(j), 1.0) for j in range(len(attributes))])
-        again = replace(Redraw.of(told, eta), greatest=greatest)
-        given, root = [], redrawn_joint(own, again, 0)
+        again = replace(Redraw.of(Told.by(own), eta), greatest=greatest)
+        given, root = [], redrawn_joint(own, again, 0) if model["given"] else np.zeros((0, 0))
         for j, pairs, redrawn, *figures in model["given"]:
             made = Given.of(j, _read_law(pairs, [distances[attributes[0]], distances[j]]), 0.0)
             made.eta[made.target > 0.0] = unpack_array(redrawn, np.float32, int(np.count_nonzero(made.target)))

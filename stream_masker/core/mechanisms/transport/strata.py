@@ -181,7 +181,7 @@ class Strata:
             self._limits(a, v, law.marginal(j), told) for j, (a, v) in enumerate(zip(key, law.values, strict=True))
         ]
         found, again, moved = certain(Map.started(law, tuple(kernels)), limits, goals)
-        root = redrawn_joint(found, again, 0)
+        root = redrawn_joint(found, again, 0) if links else np.zeros((0, 0))
         given = [g.fitted(root, self._limits(g.attribute, g.values, root.sum(axis=1) @ g.source)) for g in links]
         return Transport(key, found, again, tuple(goals), moved, tuple(given))
 

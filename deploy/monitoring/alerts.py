@@ -135,11 +135,10 @@ def expressions(at: Thresholds, given: str) -> dict[str, str]:
     """
 
     def series(name: str, *matchers: str, **labels: str) -> str:
-        return metric(name, *matchers, *([given] if given else []), **labels)
+        return metric(name, *filter(None, (*matchers, given)), **labels)
 
     def most(name: str, *labels: str, matcher: str = "") -> str:
-        selected = series(name, matcher) if matcher else series(name)
-        return f"max by ({', '.join((*INSTALLATION, *checked(name, *labels)))}) ({selected})"
+        return f"max by ({', '.join((*INSTALLATION, *checked(name, *labels)))}) ({series(name, matcher)})"
 
     def total(expression: str) -> str:
         return f"sum by ({', '.join(INSTALLATION)}) ({expression})"

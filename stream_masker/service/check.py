@@ -54,8 +54,7 @@ def event_lines(configuration: Configuration, events: Sequence[FileEvent]) -> It
     """Yield what becomes of the fields of events, their rejections, and how often a code of them is guessed right."""
     plan, mechanism, form = build_plan(configuration), build_mechanism(configuration), file_format(configuration)
     masker = RecordMasker(plan, mechanism, secrets.token_bytes(32), record_format=form)
-    yield from coverage_report(plan, masker, events, form)
-    counts = masker.count(event.value for event in events if event.problem is None).counts
+    counts = yield from coverage_report(plan, masker, events, form)
     least = configuration.calibration.min_records
     if counts.records < least:
         yield f"Guessed right: not known from fewer than {least:,} events (calibration.min_records)."

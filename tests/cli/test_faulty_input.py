@@ -13,15 +13,15 @@ LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT
 CANARY = "Anna Canary, ward 7"
 
 
-def deployment(folder, attribute, **sections):
-    """Write a configuration with one attribute ``a`` of the ontology ``tree``; return its path."""
+def deployment(folder, attribute, links=LINKS, **sections):
+    """Write a configuration with one attribute ``a`` of the ontology ``tree`` of links; return its path."""
     content = {
         "attributes": {"a": {"ontology": "tree", **attribute}},
         "fields": {"keep": ["id"], "unlisted": "drop"},
         "calibration": {"window_records": 400, "min_records": 10},
         "limits": {"rejected_share": 1.0},
     }
-    return write_deployment(folder, LINKS, **content | sections)
+    return write_deployment(folder, links, **content | sections)
 
 
 ABSENT = object()
@@ -245,13 +245,7 @@ def test_a_code_becomes_a_coarser_one_only_where_prefixes_are_coarser(tmp_path, 
 def test_a_code_whose_only_prefix_is_the_root_is_rejected(tmp_path):
     codes = ["E11.65", "B99.9", "E11", "B99"]
     events = [{"a": codes[k % 4]} for k in range(60)] + [{"a": "ICD10CM:E11.65"}]
-    config = write_deployment(
-        tmp_path,
-        ICD10,
-        attributes={"a": {"path": "a", "ontology": "tree", "unknown": "ancestor"}},
-        fields={"unlisted": "drop"},
-        calibration={"min_records": 10},
-    )
+    config = deployment(tmp_path, {"path": "a", "unknown": "ancestor"}, ICD10, limits={})
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
     assert "masked 60, rejected 1 (unknown_code at a 1)" in done.stderr
@@ -286,13 +280,7 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, k
 
 def test_codes_that_are_masked_as_coarser_ones_are_counted(tmp_path):
     codes = ["E11.65", "B99.9", "E11", "E11.659", "E11.99"]
-    config = write_deployment(
-        tmp_path,
-        ICD10,
-        attributes={"a": {"path": "a", "ontology": "tree", "unknown": "ancestor"}},
-        fields={"unlisted": "drop"},
-        calibration={"min_records": 10},
-    )
+    config = deployment(tmp_path, {"path": "a", "unknown": "ancestor"}, ICD10, limits={})
     source = write(tmp_path / "in.jsonl", (orjson.dumps({"a": codes[k % 5]}) for k in range(100)))
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
     assert "masked 100, rejected 0, generalized 40 codes (40 of a), by statistics version 1" in done.stderr
@@ -331,14 +319,7 @@ def test_numbers_where_codes_are_expected_say_what_to_do(tmp_path):
 
 def test_a_column_with_two_revisions_is_named_with_its_shares(tmp_path):
     codes = ["038.9", "V01.9", "E11.9", "I10", "038.9"]
-    config = write_deployment(
-        tmp_path,
-        ICD9,
-        attributes={"a": {"path": "a", "ontology": "tree"}},
-        fields={"unlisted": "drop"},
-        calibration={"min_records": 10},
-        limits={"rejected_share": 1.0},
-    )
+    config = deployment(tmp_path, {"path": "a"}, ICD9)
     events = [{"a": codes[k % 5]} for k in range(100)]
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     told = "a: two revisions are mixed (40% ICD-9, 40% ICD-10): write each revision in a field of its own"

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 from support.data import icd9cm
-from support.real_codes import real_pairs
+from support.real_codes import as_batch, in_force, real_pairs
 
 from stream_masker import SemanticNoise
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import Batch
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.law import expected_masks
@@ -34,8 +34,7 @@ def distance() -> WuPalmer:
 
 def counted(codes: Codes) -> Counts:
     tau = distance().taxonomy
-    columns = tuple(Column(np.ascontiguousarray(row, np.int32)) for row in codes)
-    return count_batch(Batch(codes.shape[1], columns), [len(tau)] * 2)
+    return count_batch(as_batch(codes), [len(tau)] * 2)
 
 
 def statistics(codes: Codes, version: int) -> Statistics:
@@ -54,9 +53,10 @@ def masked_utility(before: Codes, now: Codes, *, alpha: float = 1.0) -> Utility:
     """
     taus = dict.fromkeys(NAMES, distance().taxonomy)
     worker, calibrator = (SemanticNoise(taus, alpha=level, seed=b"sixteen bytes or more") for level in (alpha, 1.0))
-    counts, batch = counted(now), Batch(now.shape[1], tuple(Column(np.ascontiguousarray(row, np.int32)) for row in now))
-    worker = worker.with_statistics(worker.compute(counted(before), version=1), counted(before))
-    masked = worker.mask_batch(batch, PositionKeys(b"a secret of a worker", "t", 0, np.arange(now.shape[1])))
+    counts, batch = counted(now), as_batch(now)
+    masked = in_force(worker, as_batch(before)).mask_batch(
+        batch, PositionKeys(b"a secret of a worker", "t", 0, np.arange(now.shape[1]))
+    )
     original = calibrator.compute(counts, version=2)
     masks = count_batch(Batch(batch.size, masked.columns), [len(distance().taxonomy)] * 2)
     made = expected_masks(calibrator.with_statistics(original, counts), counts, [len(distance().taxonomy)] * 2)

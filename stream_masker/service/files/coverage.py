@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.fhir import bundle_of
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, selected, selects
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError, causes_text
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCause, causes_text
 from stream_masker.service.files.inputs import FileEvent
 
 MAX_SUPPRESSED: Final = 0.01
@@ -26,7 +28,7 @@ MAX_SUPPRESSED: Final = 0.01
 LEAST_OF_REVISION: Final = 0.1
 """The share of codes that can only be of ICD-9, and of those that can only be of ICD-10, from which they are mixed."""
 
-_REVISIONS: Final = {
+REVISIONS: Final = {
     "ICD-9": re.compile(r"\d{3}(\.?\d{1,2})?|V\d\d(\.?\d{1,2})?|E\d{3}(\.?\d)?"),
     "ICD-10": re.compile(r"[A-Z]\d[0-9A-Z](\.?[0-9A-Z]{1,4})?"),
 }
@@ -164,9 +166,9 @@ def revision_shares(values: Mapping[str, int]) -> dict[str, float]:
     """Return the shares of texts, given with their numbers, that can only be codes of ICD-9, and only of ICD-10."""
     counts = Counter[str]()
     for value, count in values.items():
-        fitting = [name for name, form in _REVISIONS.items() if form.fullmatch(value.strip().upper())]
+        fitting = [name for name, form in REVISIONS.items() if form.fullmatch(value.strip().upper())]
         counts[fitting[0] if len(fitting) == 1 else ""] += count
-    return {name: counts[name] / max(1, counts.total()) for name in _REVISIONS}
+    return {name: counts[name] / max(1, counts.total()) for name in REVISIONS}
 
 
 def mixed_text(values: Mapping[str, int]) -> str | None:
@@ -202,21 +204,25 @@ def documents_of(plan: Plan, events: Iterable[FileEvent], form: RecordFormat | N
                 continue
 
 
+def counted_events(masker: RecordMasker, events: Collection[FileEvent]) -> tuple[SampleCounts, Counter[RejectionCause]]:
+    """Return the counts of events, and the causes of all rejections, also of those that cannot be read."""
+    counted = masker.count(event.value for event in events if event.problem is None)
+    return counted, Counter(counted.causes) + Counter(event.problem for event in events if event.problem is not None)
+
+
 def coverage_report(
-    plan: Plan, masker: RecordMasker, given: Iterable[FileEvent], form: RecordFormat | None = None
-) -> Iterator[str]:
+    plan: Plan, masker: RecordMasker, events: Sequence[FileEvent], form: RecordFormat | None
+) -> Generator[str, None, Counts]:
     """Yield the report about events: a line for each path, then the rejections with reasons and paths.
 
-    form: the format of the events and of ``masker``; None for JSON.
+    form: the format of the events and of ``masker``; None for JSON. Returns the counts of the events.
     """
-    events = list(given)
     documents = list(documents_of(plan, events, form))
     yield from _field_lines(plan, documents)
-    counted = masker.count(event.value for event in events if event.problem is None)
+    counted, causes = counted_events(masker, events)
     if plan.noise_key is not None:
         lacking = sum(n for (reason, _), n in counted.causes.items() if reason == Reason.MISSING_NOISE_KEY)
         yield f"noise_key {plan.noise_key.text}: in {len(documents) - lacking:,} of {len(events):,} events"
-    causes = Counter(counted.causes) + Counter(event.problem for event in events if event.problem is not None)
     more = f": {causes_text(causes)}" if causes else ""
     yield f"{causes.total():,} of {len(events):,} events would be rejected{more}"
     yield from (f"warning: {text}" for text in mixed_attributes(plan, documents))
@@ -228,3 +234,4 @@ def coverage_report(
             yield warning + suppressed_text(attribute.name, count, codes)
         elif count > rejected and policy == "ancestor":
             yield generalized_text(attribute.name, count - rejected, codes)
+    return counted.counts

@@ -29,6 +29,7 @@ from stream_masker.service.configuration.build import build_risk_limits
 from stream_masker.service.files.coverage import (
     LEAST_OF_REVISION,
     MAX_SUPPRESSED,
+    counted_events,
     documents_of,
     emptied_text,
     mixed_attributes,
@@ -156,11 +157,10 @@ class Assessment:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The statistics of a file's own records, with the counts that they are of, and their message."""
+    """The statistics of a file's own records, with the counts that they are of."""
 
     statistics: Statistics
     counts: Counts
-    message: StatisticsMessage
 
 
 class FileMasking:
@@ -218,8 +218,7 @@ class FileMasking:
         """
         settings, mechanism, taxonomies = self._configuration.calibration, self._mechanism, self._masking.taxonomies
         read = deque(events, settings.window_records)
-        counted = self._masking.masker.count(event.value for event in read if event.problem is None)
-        causes = Counter(counted.causes) + Counter(event.problem for event in read if event.problem is not None)
+        counted, causes = counted_events(self._masking.masker, read)
         unknown = sum(count for (reason, _), count in causes.items() if reason == Reason.UNKNOWN_CODE)
         if unknown >= LEAST_OF_REVISION * len(read):
             documents = documents_of(self.plan, read, file_format(self._configuration))
@@ -243,7 +242,7 @@ class FileMasking:
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
-        self._window = Window(statistics, counted.counts, message)
+        self._window = Window(statistics, counted.counts)
         return message
 
     def assessment(self, totals: FileTotals | None = None) -> Assessment:

@@ -11,7 +11,7 @@ from typing import Final
 
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.pipeline.paths import NameStep, compile_path
-from stream_masker.service.files.coverage import mixed_text
+from stream_masker.service.files.coverage import REVISIONS, mixed_text
 from stream_masker.service.init.sample import SampledField
 
 LEAST_SHARE: Final = 0.8
@@ -37,7 +37,6 @@ _PERSON: Final = re.compile(
 )
 _ID: Final = re.compile(r".*(ids?|nr|nbr|no|num|number|nummer|numero|key|identifier|reference|mrn|kvnr)$")
 
-_ICD9: Final = re.compile(r"\d{3}(\.?\d{1,2})?|V\d\d(\.?\d{1,2})?|E\d{3}(\.?\d)?")
 _TELLING_ICD9: Final = re.compile(r"\d{3}\.\d{1,2}|V\d\d.*|E\d{3}.*")
 """The codes of ICD-9 that are no mere numbers."""
 
@@ -118,7 +117,7 @@ def _is_icd9(tested: Iterable[tuple[str, int]], known: ConceptMap) -> bool:
     number = fitting = telling = 0
     for value, count in tested:
         text, number = value.strip().upper(), number + count
-        if _ICD9.fullmatch(text) and known.find(value).how in ("unknown", "ancestor"):
+        if REVISIONS["ICD-9"].fullmatch(text) and known.find(value).how in ("unknown", "ancestor"):
             fitting += count
             telling += count if _TELLING_ICD9.fullmatch(text) else 0
     return fitting >= LEAST_SHARE * number and telling >= LEAST_TELLING * number > 0

@@ -116,9 +116,11 @@ class HttpServer:
 
     def _allows(self, authorization: str) -> bool:
         """Return whether a request has the token. The comparison takes the same time for all tokens of one length."""
+        if self._token is None:
+            return True
         scheme, _, sent = authorization.partition(" ")
-        is_right = self._token is None or hmac.compare_digest(sent.strip().encode("latin-1", "replace"), self._token)
-        return is_right and (self._token is None or scheme.lower() == "bearer")
+        is_right = hmac.compare_digest(sent.strip().encode("latin-1", "replace"), self._token)
+        return is_right and scheme.lower() == "bearer"
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,17 @@ ROWS_AT_ONCE = 32
 
 FEW_CELLS = 4096
 """Smaller matrices are computed pair by pair: finding the ancestors of their columns would cost more."""
+
+
+class Columns(NamedTuple):
+    """The t concepts to which rows of distances are computed, prepared once for many rows (``Distance.columns``).
+
+    * ``positions``: (t,) int32. ``members``: None where pairs are computed one by one; otherwise the ``targets``,
+      ``member``, ``parent_offsets`` and ``parents`` of ``kernels.fill_by_subsumers``.
+    """
+
+    positions: Int32Array
+    members: tuple[Int32Array, Int32Array, Int64Array, Int32Array] | None
 
 
 class Distance:
@@ -114,15 +125,18 @@ class Distance:
         """Whether the distance counts ancestors, rather than links to the least common subsumer."""
         return False
 
-    def level_blocks(self, a: Int32Array, b: Int32Array | None = None) -> Iterator[tuple[int, Int32Matrix]]:
-        """Yield (start, block): the distances of k positions to t others, as indices into ``levels``, by rows.
+    def columns(self, b: Int32Array | None = None) -> Columns:
+        """Return the columns of rows of distances: some positions, or all."""
+        b = np.arange(len(self.taxonomy), dtype=np.int32) if b is None else b
+        return Columns(b, None if self.by_counts else self._members(b))
 
-        ``b``: None for all concepts. A block is (n, t) int32, for the n positions of ``a`` from ``start`` on.
+    def level_blocks(self, a: Int32Array, columns: Columns) -> Iterator[tuple[int, Int32Matrix]]:
+        """Yield (start, block): the distances of k positions to t columns, as indices into ``levels``, by rows.
+
+        A block is (n, t) int32, for the n positions of ``a`` from ``start`` on.
         """
         tau, closure = self.taxonomy, self.taxonomy.closure
-        everything = np.arange(len(tau), dtype=np.int32)
-        b = everything if b is None else b
-        members = None if self.by_counts else self._members(b)
+        b, members = columns
         for start in range(0, a.size, ROWS_AT_ONCE):
             some = a[start : start + ROWS_AT_ONCE]
             if members is None:
@@ -136,14 +150,14 @@ class Distance:
 
     def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
         """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""
-        columns = len(self.taxonomy) if b is None else b.size
-        result = np.empty((a.size, columns), np.min_scalar_type(self.levels.size - 1))
-        for start, block in self.level_blocks(a, b):
+        columns = self.columns(b)
+        result = np.empty((a.size, columns.positions.size), np.min_scalar_type(self.levels.size - 1))
+        for start, block in self.level_blocks(a, columns):
             result[start : start + len(block)] = block
         return result
 
     def _members(self, b: Int32Array) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
-        """Return the ``targets``, ``member``, ``parent_offsets`` and ``parents`` of ``fill_by_subsumers``."""
+        """Return ``Columns.members``."""
         tau, closure = self.taxonomy, self.taxonomy.closure
         if 2 * b.size > len(tau):
             return b, np.arange(len(tau), dtype=np.int32), tau.parent_offsets, tau.parents

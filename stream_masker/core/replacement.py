@@ -224,13 +224,16 @@ class Replacer:
         wanted = np.unique(indices[indices >= 0])
         if np.count_nonzero(self._made) + np.count_nonzero(~self._made[wanted]) > self._most:
             self._forget()
+        some, weights = self._some.astype(self._index_type), self.classes.weights[self._some]
+        whole = some.size // STRIDE * STRIDE
         for i in wanted[~self._made[wanted]].tolist():
-            levels = self.table.all_rows[i][self._some]
-            order = self._some[np.argsort(levels, kind="stable")]
-            self._orders.order[i], self._orders.starts[i, 0] = order, 0
+            levels = self.table.all_rows[i].take(self._some)
+            place = np.argsort(levels, kind="stable")
+            some.take(place, out=self._orders.order[i])
+            self._orders.starts[i, 0], self._orders.sums[i, 0] = 0, 0
             np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=self._orders.starts[i, 1:])
-            sums = np.cumsum(self.classes.weights[order])
-            self._orders.sums[i, 0], self._orders.sums[i, 1:] = 0, sums[STRIDE - 1 :: STRIDE]
+            sums = weights.take(place[:whole]).reshape(-1, STRIDE).sum(axis=1)
+            np.cumsum(sums, out=self._orders.sums[i, 1:])
         self._made[wanted] = True
 
     def _measure(self, references: Int32Array) -> None:

@@ -13,16 +13,17 @@ among those of the anchors, and as many others. In a tree, both rules give the s
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import Columns, Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.ontology import Taxonomy
 
-MOST_UNSEEN, UNSEEN_BYTES = 2048, 256 << 20
+MOST_UNSEEN, UNSEEN_BYTES = 16_384, 256 << 20
 """The most concepts that are no anchors and whose rows a table keeps, and the memory of these rows."""
 
 CELLS_AT_ONCE = 1 << 18
@@ -46,7 +47,8 @@ class DistanceTable:
     * ``rows``: (k, c) uint8 or uint16, the level of the distance between an anchor and every concept of a class.
     * ``all_rows``: (k + room, c), the same rows, and below them those of ``room`` other concepts at most. The members
       of a class may have different distances to such a concept, if some of them lie below an ancestor of it that no
-      anchor has: it is the least of them then. A class of one member, such as that of an anchor, has only one.
+      anchor has. The row has that of the first member, and 0 for the concept's own class. A class of one member, such
+      as that of an anchor, has only one.
     * ``generation``: how often the rows of other concepts have been dropped, because there was no room.
     * ``class_of``: (m,) int32, the class of each concept. Classes are numbered by their smallest members.
     * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
@@ -66,6 +68,11 @@ class DistanceTable:
         self._index = np.append(np.full(class_of.size, UNSEEN, np.int32), np.int32(-1))
         self._index[anchors] = np.arange(anchors.size)
         self._others = np.empty(0, np.int32)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        """The first member of each class."""
+        return self.distance.columns(self.members[self.starts[:-1]])
 
     @classmethod
     def build(
@@ -90,7 +97,7 @@ class DistanceTable:
             for i in np.flatnonzero(kept >= 0):
                 rows[i] = previous.rows[kept[i]][columns]
         new = np.flatnonzero(kept < 0)
-        for start, block in distance.level_blocks(wanted[new], first):
+        for start, block in distance.level_blocks(wanted[new], distance.columns(first)):
             rows[new[start : start + len(block)]] = block
         return cls(distance, wanted, class_of, rows)
 
@@ -117,11 +124,11 @@ class DistanceTable:
             self._index[self._others] = UNSEEN
             self._others, self.generation = np.empty(0, np.int32), self.generation + 1
             missing = np.unique(positions[self._index[positions] == UNSEEN])
-        for position in missing.tolist():
-            levels = self.distance.level_matrix(np.array([position], np.int32))[0]
-            slot = self.anchors.size + self._others.size
-            self._space[slot] = np.minimum.reduceat(levels[self.members], self.starts[:-1])
-            self._others, self._index[position] = np.append(self._others, np.int32(position)), slot
+        added = np.arange(missing.size, dtype=np.int32) + np.int32(self.anchors.size + self._others.size)
+        for start, block in self.distance.level_blocks(missing, self._columns):
+            self._space[added[start : start + len(block)]] = block
+        self._space[added, self.class_of[missing]] = 0
+        self._others, self._index[missing] = np.append(self._others, missing), added
         return self._index[positions]
 
     def totals(self, counts: NDArray[np.number]) -> Float64Array:

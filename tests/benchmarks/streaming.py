@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,8 +131,9 @@ class Stream:
         return Stream(path, configuration)
 
     def fill(self, records: int) -> float:
-        """Write synthetic events to the input and return their mean size in bytes."""
-        values = [orjson.dumps(event) for event in SyntheticDischarges(self.configuration, seed=1).events(records)]
+        """Write the synthetic events that follow those of a sample to the input; return their mean size in bytes."""
+        following = islice(SyntheticDischarges(self.configuration).events(SAMPLE + records), SAMPLE, None)
+        values = [orjson.dumps(event) for event in following]
         rows = ({"value": value, "key": str(k % 997), "partition": k % PARTITIONS} for k, value in enumerate(values))
         write(self.bootstrap, self.configuration.topics.input, rows)
         return sum(map(len, values)) / len(values)

@@ -9,8 +9,9 @@ than ``TOLERANCE``. The variance of the noise then differs from α times that of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ MIN_PIVOT = 1e-12
 
 A smaller one means that the attribute depends linearly on those before it.
 """
+
+MOST_FACTORS = 256
+"""The number of triangular factors that are kept: one for each combination of attributes that a record has."""
 
 ONE = np.ones(1)
 
@@ -71,7 +75,7 @@ class NoiseSampler:
         has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
         for rows, pattern in presence_patterns(has_value):
             present = [scalars[i] for i in pattern]
-            lower = triangular_factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
+            lower = self._factor((*present, *arrays))
             drawn = [variates[j][rows] for j in present]
             for i, j in enumerate(present):
                 result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
@@ -83,6 +87,11 @@ class NoiseSampler:
             result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
         scales = self._scales(keys, batch)
         return [scales[j] * np.sqrt(self.alpha[j]) * noise for j, noise in enumerate(result)]
+
+    @cached_property
+    def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:
+        """The triangular factor of some attributes' covariances; the last ones are kept."""
+        return lru_cache(MOST_FACTORS)(lambda some: triangular_factor(self.sigma[np.ix_(some, some)]))
 
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column; 1 for normal noise. Records of one key share it if ``correlated``."""

@@ -256,7 +256,8 @@ class Orders(NamedTuple):
 class ClassMembers(NamedTuple):
     """The candidates of each of c classes.
 
-    * ``weights``: (c,) int64, the weight of a class in draws. ``used``: (c,) bool, whether it has candidates.
+    * ``weights``: (c,) int64, the weight of a class in draws. ``used``: bool, whether it has candidates, up to the last
+      class that has.
     * ``members``: int32 positions; those of class j are ``members[starts[j]:starts[j + 1]]``.
     """
 
@@ -293,7 +294,7 @@ def nearest_level(view: View, used: BoolArray, place: int, step: int) -> int:
     ``step``: 1 for the places from this one on, −1 for those before it whose level is above 0.
     """
     at, end = (place, int64(view.order.size)) if step > 0 else (place - 1, int64(view.starts[1]) - 1)
-    for _ in range(min((end - at) * step, view.row.size // SCANNED)):
+    for _ in range(min((end - at) * step, used.size // SCANNED)):
         if view.low <= int64(view.beside[view.order[at]]) < view.high:
             return int64(view.row[view.order[at]])
         at += step
@@ -301,7 +302,7 @@ def nearest_level(view: View, used: BoolArray, place: int, step: int) -> int:
         return int64(-1)
     sign, low, high = int32(step), int32(view.low), int32(view.high)
     least, found = int32(view.row[view.order[at]]) * sign, NO_LEVEL
-    for j in range(view.row.size):
+    for j in range(used.size):
         level, other = int32(view.row[j]), int32(view.beside[j])
         fits = (level * sign >= least) & (level > 0) & (other >= low) & (other < high) & used[j]
         found = min(found, level * sign if fits else NO_LEVEL)

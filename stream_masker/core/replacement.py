@@ -97,7 +97,8 @@ class Candidates:
         weights = np.zeros(count, np.int64)
         np.add.at(weights, classes, self.weights[kept])
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(classes, minlength=count))))
-        return ClassMembers(weights, weights > 0, starts, kept.astype(np.int32))
+        last = int(classes.max(initial=-1)) + 1
+        return ClassMembers(weights, weights[:last] > 0, starts, kept.astype(np.int32))
 
 
 class Replacement(NamedTuple):

@@ -50,7 +50,7 @@ class DistanceTable:
       anchor has. The row has that of the first member, and 0 for the concept's own class. A class of one member, such
       as that of an anchor, has only one.
     * ``generation``: how often the rows of other concepts have been dropped, because there was no room.
-    * ``class_of``: (m,) int32, the class of each concept. Classes are numbered by their smallest members.
+    * ``class_of``: (m,) int32, the class of each concept (``classes``).
     * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
       ``members[starts[j]:starts[j + 1]]``.
     """
@@ -174,7 +174,10 @@ def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> in
 
 
 def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
-    """Return (m,) int32: the class of each concept, numbered by its smallest member. ``anchors``: (k,) positions."""
+    """Return (m,) int32: the class of each concept. ``anchors``: (k,) positions.
+
+    Classes are numbered by their smallest members: first those of the anchors and their ancestors, then the others.
+    """
     tau, closure = distance.taxonomy, distance.taxonomy.closure
     sizes = np.diff(closure.offsets)
     inside = np.zeros(len(tau), np.bool_)
@@ -187,13 +190,13 @@ def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
     else:
         words = words * (int(closure.paths.max()) + 1) + closure.paths[shared]
         outside = _fold(words, offsets_from_lengths(lengths), ~inside, np.zeros_like(sizes))
-    labels = np.empty(len(tau), np.int64)
-    labels[inside] = np.arange(np.count_nonzero(inside))
-    labels[~inside] = outside + len(tau)
-    _, first, label = np.unique(labels, return_index=True, return_inverse=True)
+    class_of = np.empty(len(tau), np.int32)
+    class_of[inside] = np.arange(np.count_nonzero(inside))
+    _, first, label = np.unique(outside, return_index=True, return_inverse=True)
     rank = np.empty(first.size, np.int32)
     rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
-    return np.asarray(rank[label])
+    class_of[~inside] = rank[label] + np.int32(np.count_nonzero(inside))
+    return class_of
 
 
 def _fold(words: Int64Array, offsets: Int64Array, some: BoolArray, keys: Int64Array) -> Int64Array:

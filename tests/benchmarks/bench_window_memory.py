@@ -33,7 +33,7 @@ from support.memory import resident
 from stream_masker.pipeline.messages import decode_block, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.window import CalibrationSettings, WindowLog
-from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
@@ -71,7 +71,7 @@ def measured(rate: int, records: int) -> list[float]:
         configuration = configured(Path(name), "localhost:1", LARGEST, "nested")
         size = max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
-            raw = other.submit(encoded, configuration, size, records).result()
+            raw = other.submit(encoded, Path(name), size, records).result()
         taxonomies = Masking(configuration).taxonomies
     before = resident(os.getpid()) / MB
     log = WindowLog(CalibrationSettings(window_records=records, every_records=2**60), first=False)
@@ -84,8 +84,9 @@ def measured(rate: int, records: int) -> list[float]:
     return [window.range.count, window.records, before, full, peak]
 
 
-def encoded(configuration: Configuration, size: int, records: int) -> list[bytes]:
-    """Return encoded blocks of ``size`` records each."""
+def encoded(folder: Path, size: int, records: int) -> list[bytes]:
+    """Return encoded blocks of ``size`` records each, made with the configuration in a folder."""
+    configuration = load_configuration(folder / "stream-masker.yaml", {})
     number = min(records, DISTINCT * size)
     values = [orjson.dumps(event) for event in SyntheticDischarges(configuration, seed=1).events(number)]
     masking = Masking(configuration)

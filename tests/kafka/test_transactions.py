@@ -76,6 +76,26 @@ def test_requests_that_arrive_late_or_twice_end_no_other_transaction(
     check_once(far, sent)
 
 
+def test_a_commit_that_arrives_late_commits_no_records_without_their_offsets(
+    far: Service, way: LateRequests, one_broker: Cluster
+) -> None:
+    """The worker dies when the records of a batch are written and its offsets are not: nothing may commit them."""
+    with far.running(**through_forwarder(one_broker)) as worker:
+        way.hold(END_TXN)
+        far.produce(range(200))
+        assert way.holds(60)
+        wait(lambda: far.outcomes() == 200, "the first records")
+        way.lose(TXN_OFFSET_COMMIT)
+        far.produce(range(200, 400))
+        assert way.holds(60)
+        wait(lambda: len(far.read("output", "read_uncommitted")) > 200, "records of an open transaction", timeout=60)
+        way.release()
+        worker.kill()
+    with far.running():
+        wait(lambda: far.outcomes() >= 400, "an outcome of every record", timeout=90)
+    check_once(far, 400)
+
+
 @pytest.mark.parametrize("delivered", [True, False], ids=["committed", "not committed"])
 def test_a_commit_whose_answer_is_lost_loses_and_repeats_nothing(
     far: Service, way: LateRequests, one_broker: Cluster, delivered: bool

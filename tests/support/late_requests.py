@@ -28,11 +28,13 @@ class LateRequests(Forwarder):
     ``hold`` makes the next request of a key late: it stays here, and its connection breaks, so that the client sends it
     again on another one. ``repeat``: it is also delivered at once, but its answer is lost. ``release`` delivers the
     late requests, the last one first, each on a connection of its own, after all that the client has sent since.
+    ``lose`` loses all further requests of a key.
     """
 
     def __init__(self, ports: Mapping[int, int]) -> None:
         super().__init__(ports)
         self._wanted: tuple[int, bool] | None = None
+        self._lost: int | None = None
         self._late: list[tuple[int, bytes]] = []
         self._holding = threading.Event()
 
@@ -40,8 +42,12 @@ class LateRequests(Forwarder):
         self._holding.clear()
         self._wanted = (api_key, repeat)
 
+    def lose(self, api_key: int) -> None:
+        self._holding.clear()
+        self._lost = api_key
+
     def holds(self, timeout: float) -> bool:
-        """Return whether the request that was asked for comes within ``timeout`` seconds."""
+        """Return whether a request that was asked for comes within ``timeout`` seconds."""
         return self._holding.wait(timeout)
 
     def release(self) -> list[bytes]:
@@ -61,6 +67,9 @@ class LateRequests(Forwarder):
                 length = await reader.readexactly(4)
                 frame = length + await reader.readexactly(int.from_bytes(length))
                 await self._flowing.wait()
+                if _api_key(frame) == self._lost:
+                    self._holding.set()
+                    continue
                 if self._is_wanted(frame):
                     await self._keep(frame, there, target)
                     client.transport.abort()
@@ -73,7 +82,7 @@ class LateRequests(Forwarder):
         self._writers.discard(there)
 
     def _is_wanted(self, frame: bytes) -> bool:
-        return self._wanted is not None and struct.unpack_from(">h", frame, 4)[0] == self._wanted[0]
+        return self._wanted is not None and _api_key(frame) == self._wanted[0]
 
     async def _keep(self, frame: bytes, there: asyncio.StreamWriter, target: int) -> None:
         assert self._wanted is not None
@@ -91,3 +100,7 @@ class LateRequests(Forwarder):
         answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
         writer.close()
         return answer[CORRELATION_BYTES:]
+
+
+def _api_key(frame: bytes) -> int:
+    return int(struct.unpack_from(">h", frame, 4)[0])

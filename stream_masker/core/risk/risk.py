@@ -141,16 +141,13 @@ def disclosure(
     values: Int32Array,
     prior: Float64Array,
     blocks: Iterable[Float64Matrix],
-    error: float = 0.0,
-    sampled: bool = False,
-    greatest: float | None = None,
+    error: float | None = 0.0,
 ) -> Disclosure:
     """Return the figures of a joint law.
 
     * ``values``: (n,) positions. ``prior``: (n,) the share of each.
     * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
-    * ``error``: see ``Disclosure``. ``sampled``: whether the columns are drawn, so that it follows from them.
-    * ``greatest``: the greatest posterior of a code, if it is known without the columns.
+    * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from them.
     """
     places = np.arange(values.size)
     levels = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
@@ -168,12 +165,10 @@ def disclosure(
             row[1] = max(row[1], (mass / total).max(initial=0.0))
         bests.append(best[0] / total)
         masses.append(total)
-    if sampled:
+    if error is None:
         mass, right = np.concatenate(masses), np.concatenate(bests)
         error = 1.96 * float(np.sqrt((mass**2 * (right - mass @ right) ** 2).sum()))
     rows = np.minimum(figures, 1.0).tolist()
-    if greatest is not None:
-        rows[0][1] = greatest
     priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
     code, *others = (Guess(p, *row[:4]) for p, row in zip(priors, rows, strict=True))
     members = [Membership(p, min(found / p, 1.0), most) for p, (_, most, *_, found) in zip(priors, rows, strict=True)]

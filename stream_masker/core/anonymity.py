@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.statistics.counts import Counts
 
 
 def class_sizes(batch: Batch) -> Int64Array:
@@ -27,16 +26,6 @@ def class_sizes(batch: Batch) -> Int64Array:
 def least_class(batch: Batch) -> int:
     """Return the k of the k-anonymity of a batch, by its scalars; 0 for an empty batch."""
     return int(class_sizes(batch).min(initial=batch.size))
-
-
-def unique_share(counts: Counts) -> float:
-    """Return the share of rows whose pair of values no other row has, in [0, 1].
-
-    It is the highest over all pairs of attributes, because counts hold no larger combinations. With one attribute, it
-    is the share of rows whose value no other row has.
-    """
-    columns = [pair for pair in counts.pairs.values() if pair.rows] or list(counts.values)
-    return max((float((column.counts == 1).sum()) / column.rows for column in columns if column.rows), default=0.0)
 
 
 def _rows(batch: Batch) -> NDArray[np.int64]:

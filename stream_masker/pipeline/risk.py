@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,8 +55,6 @@ class VersionRisk:
     * ``bound``: with a probability of at least 0.95, no chance or share differs from its true value by more than this.
       ``left_out``, the share of the window's rows that were left out, is part of it.
     * ``crossed``: a sentence about every limit that is crossed.
-    * ``unique``: the share of the window's rows whose pair of values no other row has, ``original`` and, if there are
-      masked values, ``masked``.
     * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
@@ -64,7 +62,6 @@ class VersionRisk:
     left_out: float
     bound: float
     crossed: tuple[str, ...]
-    unique: Mapping[str, float] = field(default_factory=dict)
     promise: float | None = None
 
 
@@ -75,7 +72,7 @@ def assess_version(
     distances: Sequence[Distance],
     limits: RiskLimits,
 ) -> VersionRisk:
-    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``; ``counts``: of their window."""
+    """Return the risk of statistics, in bounded time; ``counts``: of their window."""
     sizes = [len(d.taxonomy) for d in distances]
     reduced, left_out = most_frequent(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
     installed = mechanism.with_statistics(statistics, reduced)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from stream_masker.core.anonymity import unique_share
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
@@ -159,7 +158,7 @@ class VersionPlanner:
         self._settings = settings
         self._publication = Publication(subject.taxonomies, min_records)
         self._mechanism = mechanism
-        self._computed: tuple[Statistics, Counts, Counts | None] | None = None
+        self._computed: tuple[Statistics, Counts] | None = None
         self._worker_secret_id: str | None = None
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         if not self._is_usable(history.baseline):
@@ -184,7 +183,7 @@ class VersionPlanner:
 
         Raises StatisticsError if an attribute has no value in the window, or if the variances are below the floor.
         """
-        original, masked = self._compute(window.original, window.masked), self._masked(window.masked)
+        original, masked = self._compute(window.original), self._masked(window.masked)
         kept = None
         if masked is not None:
             kept = utility(
@@ -255,12 +254,9 @@ class VersionPlanner:
         """
         if self._limits is None or self._computed is None:
             return None
-        statistics, counts, masked = self._computed
+        statistics, counts = self._computed
         assessed = assess_version(self._mechanism, statistics, counts, self._distances, self._limits)
-        unique = {"original": unique_share(counts)}
-        if masked is not None:
-            unique["masked"] = unique_share(masked)
-        shown = self._publication.risk(replace(assessed, unique=unique), statistics.records)
+        shown = self._publication.risk(assessed, statistics.records)
         if shown.risk is not None:
             known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
             self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
@@ -294,13 +290,13 @@ class VersionPlanner:
         latest = self.history.latest
         return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
 
-    def _compute(self, counts: Counts, masked: Counts | None = None) -> Statistics:
+    def _compute(self, counts: Counts) -> Statistics:
         """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
         statistics = self._mechanism.compute(counts, version=self._next)
         if self._limits is not None:
             baseline = self.history.baseline
             check_floor(statistics, None if baseline is None else baseline.statistics)
-        self._computed = statistics, counts, masked
+        self._computed = statistics, counts
         return statistics
 
     def _masked(self, counts: Counts) -> Statistics | None:

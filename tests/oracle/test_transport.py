@@ -122,11 +122,10 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
         joint = twin.of_value(j)
         limits = np.maximum(certainty, joint.sum(axis=1))
         assert (joint / joint.sum(axis=0) <= limits[:, None] * (1.0 + 1e-6)).all()
-        law = mechanism._prepared_statistics().law(j)
+        law = mechanism._prepared_statistics().laws[j]
         blocks, drawn = law.blocks()
         blocks = list(blocks)
         assert not drawn
-        assert (joint / joint.sum(axis=0)).max() <= law.greatest + 1e-5 <= limits.max() + 2e-5
         assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
         assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
 
@@ -191,7 +190,7 @@ def lists(pairs):
 
 def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     """P(b, b*, a*) = Σ_a P(a, a*)·P(b, b* | a, a*), with the redraw; each coupling has the laws of both sides."""
-    transport, law = map_in_force(lists), lists._prepared_statistics().law(1)
+    transport, law = map_in_force(lists), lists._prepared_statistics().laws[1]
     (given,) = transport.given
     positions = given.values.positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
@@ -218,11 +217,10 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
         limits = np.maximum(0.3, literal.sum(axis=1) / literal.sum())
         posterior = literal / literal.sum(axis=0)
         assert (posterior <= limits[:, None] + 1e-6).all()
-        assert posterior.max() <= law.greatest + 1e-6
 
 
 def test_elements_are_masked_by_the_literal_law(lists):
-    law, tau = lists._prepared_statistics().law(1), len(TAU)
+    law, tau = lists._prepared_statistics().laws[1], len(TAU)
     batch = lists_batch(lists)
     found = np.zeros((tau, tau))
     for k in range(10):

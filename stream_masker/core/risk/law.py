@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_keys, marginals, pair_counts
@@ -205,21 +206,26 @@ class IndependentMasks:
         return result
 
 
-class RecordMasker(Protocol):
-    """A mechanism with statistics in force, which masks encoded records."""
+class Assessed(Protocol):
+    """A mechanism with statistics in force; ``Mechanism`` describes its members."""
 
     @property
     def attributes(self) -> tuple[str, ...]: ...
 
     @property
+    def distances(self) -> tuple[Distance, ...]: ...
+
+    @property
     def needs_group(self) -> bool: ...
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch: ...
 
 
-def masked_columns(
-    masker: RecordMasker, columns: Mapping[int, Column], size: int, number: int = 0
-) -> dict[int, Column]:
+def masked_columns(masker: Assessed, columns: Mapping[int, Column], size: int, number: int = 0) -> dict[int, Column]:
     """Mask n = ``size`` records of which some columns are given, by attribute; return their masks, by attribute.
 
     ``number``: distinguishes independent random words.
@@ -234,7 +240,7 @@ EXPECTED_RECORDS = 20_000
 """The greatest number of records that ``expected_masks`` draws."""
 
 
-def expected_masks(masker: RecordMasker, counts: Counts, sizes: Sequence[int]) -> Counts | None:
+def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Counts | None:
     """Return the counts of masks of random records of the window; None for masks of groups, or given a context.
 
     They have the values and pairs of masks that the mechanism makes of such records, of as many as the window has or
@@ -291,7 +297,7 @@ def group_count(size: int, records: int = SAMPLED_RECORDS) -> int:
 
 
 def sampled_groups(
-    masker: RecordMasker, counts: Counts, sizes: Sequence[int], size: int, *, records: int = SAMPLED_RECORDS
+    masker: Assessed, counts: Counts, sizes: Sequence[int], size: int, *, records: int = SAMPLED_RECORDS
 ) -> Iterator[MaskedGroup]:
     """Yield ``group_count(size, records)`` random groups of the window's records; the same ones each time.
 

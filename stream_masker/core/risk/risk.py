@@ -12,20 +12,20 @@ is that of an attacker who neglects what the masks of several elements tell toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from stream_masker.core.arrays import ratio
-from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.risk.law import (
+    Assessed,
     Channel,
     MaskLaw,
-    RecordMasker,
     Tuples,
     hoeffding_bound,
     masked_columns,
@@ -136,94 +136,64 @@ class Risk:
         return f"Risk({', '.join([*chances, *unchanged])})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Question:
-    """Sets of values, one of which is guessed. ``members``: indices of values; set k starts at ``starts[k]``."""
-
-    members: Int64Array
-    starts: Int64Array
-
-    def best(self, joint: Float64Matrix) -> Float64Array:
-        """Return (m,): the greatest mass of a set in each column of (n, m) masses."""
-        return np.asarray(np.add.reduceat(joint[self.members], self.starts, axis=0).max(axis=0))
-
-
 def disclosure(
     taxonomy: Taxonomy,
     values: Int32Array,
     prior: Float64Array,
     blocks: Iterable[Float64Matrix],
-    error: float = 0.0,
-    sampled: bool = False,
-    greatest: float | None = None,
+    error: float | None = 0.0,
 ) -> Disclosure:
     """Return the figures of a joint law.
 
     * ``values``: (n,) positions. ``prior``: (n,) the share of each.
     * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
-    * ``error``: see ``Disclosure``. ``sampled``: whether the columns are drawn, so that it follows from them.
-    * ``greatest``: the greatest posterior of a code, if it is known without the columns.
+    * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from them.
     """
-    codes = _Question(np.arange(values.size), np.arange(values.size))
-    levels = {name: _of_level(taxonomy, values, depth) for name, depth in LEVELS.items()}
+    places = np.arange(values.size)
+    levels = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
     groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
-    sensitive = {name: _Question(members, np.zeros(1, np.int64)) for name, members in groups.items() if members.size}
-    questions = (codes, *levels.values(), *sensitive.values())
-    before = [float(question.best(prior[:, None])[0]) for question in questions]
-    figures, deviation = _reduced(questions, blocks)
-    if greatest is not None:
-        figures[0][1] = greatest
-    code, *others = (Guess(p, *row[:4]) for p, row in zip(before, figures, strict=True))
-    members = [
-        Membership(p, min(found / p, 1.0), most) for p, (_, most, _, _, found) in zip(before, figures, strict=True)
-    ]
-    return Disclosure(
-        **asdict(code),
-        levels=dict(zip(levels, others, strict=False)),
-        sensitive=dict(zip(sensitive, members[1 + len(levels) :], strict=True)),
-        error=deviation if sampled else error,
-    )
-
-
-def _reduced(questions: Sequence[_Question], blocks: Iterable[Float64Matrix]) -> tuple[list[list[float]], float]:
-    """Return for each question V, the greatest posterior, the likely and the certain share, and the mass of the best
-    guesses that are likely; and by how much V of the first one may be wrong if the columns are drawn."""
+    sensitive = {name: (members, places[:1]) for name, members in groups.items() if members.size}
+    questions = [(places, places), *levels.values(), *sensitive.values()]
     figures, masses, bests = np.zeros((len(questions), 5)), [], []
     for block in blocks:
         total = block.sum(axis=0)
         joint, total = block[:, total > 0.0], total[total > 0.0]
-        for row, question in zip(figures, questions, strict=True):
-            best = question.best(joint)
-            likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
-            row[[0, 2, 3, 4]] += best.sum(), total[likely].sum(), total[certain].sum(), best[likely].sum()
-            row[1] = max(row[1], (best / total).max(initial=0.0))
-            if question is questions[0]:
-                bests.append(best / total)
-                masses.append(total)
-    rows: list[list[float]] = np.minimum(figures, 1.0).tolist()
-    mass, best = np.concatenate(masses), np.concatenate(bests)
-    return rows, 1.96 * float(np.sqrt((mass**2 * (best - mass @ best) ** 2).sum()))
+        best = [_greatest_mass(joint, *question) for question in questions]
+        for row, mass in zip(figures, best, strict=True):
+            likely, certain = (mass > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
+            row[[0, 2, 3, 4]] += mass.sum(), total[likely].sum(), total[certain].sum(), mass[likely].sum()
+            row[1] = max(row[1], (mass / total).max(initial=0.0))
+        bests.append(best[0] / total)
+        masses.append(total)
+    if error is None:
+        mass, right = np.concatenate(masses), np.concatenate(bests)
+        error = 1.96 * float(np.sqrt((mass**2 * (right - mass @ right) ** 2).sum()))
+    rows = np.minimum(figures, 1.0).tolist()
+    priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
+    code, *others = (Guess(p, *row[:4]) for p, row in zip(priors, rows, strict=True))
+    members = [Membership(p, min(found / p, 1.0), most) for p, (_, most, *_, found) in zip(priors, rows, strict=True)]
+    return Disclosure(
+        **asdict(code),
+        levels=dict(zip(levels, others, strict=False)),
+        sensitive=dict(zip(sensitive, members[1 + len(levels) :], strict=True)),
+        error=error,
+    )
 
 
-def _of_level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> _Question:
+def _greatest_mass(joint: Float64Matrix, members: Int64Array, starts: Int64Array) -> Float64Array:
+    """Return (m,): the greatest mass of a set in each column of (n, m) masses; set k of values has the ``members`` from
+    ``starts[k]`` on."""
+    return np.asarray(np.add.reduceat(joint[members], starts, axis=0).max(axis=0))
+
+
+def _sets_at(taxonomy: Taxonomy, values: Int32Array, depth: int) -> tuple[Int64Array, Int64Array]:
     """Return the sets of the values below each concept of a depth, and of each value above it."""
     owner, above = taxonomy.ancestors_at(values, depth)
     order = np.argsort(above, kind="stable")
-    return _Question(owner[order], np.flatnonzero(np.diff(above[order], prepend=-1)))
+    return owner[order], np.flatnonzero(np.diff(above[order], prepend=-1))
 
 
-class AssessedMechanism(RecordMasker, Protocol):
-    """A mechanism with statistics in force; ``Mechanism`` describes its members."""
-
-    @property
-    def distances(self) -> tuple[Distance, ...]: ...
-
-    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
-
-    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None: ...
-
-
-def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
+def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
     """Return the risk of a mechanism; ``counts``: those of the window.
 
     Of several pairs of an attribute, the one that tells most counts; of all pairs, the one that stays least.
@@ -239,7 +209,8 @@ def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
         unchanged[name] = float(prior @ channel.unchanged)
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)
-    record, stays, sizes = dict(value), [], [len(d.taxonomy) for d in source.distances]
+    record: dict[str, Disclosure] = {}
+    stays, sizes = [], [len(d.taxonomy) for d in source.distances]
     pairs = [both for both, column in counts.pairs.items() if column.keys.size]
     if len(value) == 1 and not counts.lengths and not source.needs_group:
         stays.append(unchanged[source.attributes[0]])
@@ -250,17 +221,13 @@ def assess(source: AssessedMechanism, counts: Counts, *, draws: int) -> Risk:
             found, share = _of_pair(source, tuples, law, channels[both[1 - tuples.place]], draws)
             stays.append(share)
             for name, own in found.items():
-                record[name] = own if record[name] is value[name] else max(own, record[name], key=_chance)
+                record[name] = max(own, record.get(name, own), key=attrgetter("vulnerability"))
     known = stays or not (pairs or source.needs_group)
-    return Risk(value, record if known else None, unchanged, min(stays, default=None), rmse)
-
-
-def _chance(learned: Disclosure) -> float:
-    return learned.vulnerability
+    return Risk(value, {**value, **record} if known else None, unchanged, min(stays, default=None), rmse)
 
 
 def _of_pair(
-    source: AssessedMechanism, tuples: Tuples, law: MaskLaw, own: Channel, draws: int
+    source: Assessed, tuples: Tuples, law: MaskLaw, own: Channel, draws: int
 ) -> tuple[dict[str, Disclosure], float]:
     """Return what all masks of random records tell of the scalar and of a random element, by attribute; and the share
     of records of which no value is changed. ``own``: the channel of the scalar."""

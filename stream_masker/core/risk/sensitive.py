@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -20,25 +19,12 @@ from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError
 
-
-@dataclass(frozen=True, slots=True)
-class SensitiveList:
-    """A list of sensitive concepts. A concept belongs to it if it is a root or a descendant of one.
-
-    * ``law``: the law by which these concepts are sensitive.
-    * ``icd10cm``, ``icd9cm``: the roots in each classification, as codes with dots.
-    """
-
-    law: str
-    icd10cm: tuple[str, ...]
-    icd9cm: tuple[str, ...]
-
-
-SENSITIVE_LISTS = {
-    name: SensitiveList(entry["law"], tuple(entry["icd10cm"]), tuple(entry["icd9cm"]))
-    for name, entry in json.loads(files(__package__).joinpath("sensitive.json").read_bytes()).items()
-}
-"""The built-in lists by name. HIV is not repeated among the sexually transmitted infections."""
+SENSITIVE_LISTS: Mapping[str, Mapping[str, Any]] = json.loads(
+    files(__package__).joinpath("sensitive.json").read_bytes()
+)
+"""The built-in lists by name: of each the ``law`` by which its concepts are sensitive, and their roots in both
+classifications, ``icd10cm`` and ``icd9cm``, as codes with dots. A concept belongs to a list if it is a root or below
+one. HIV is not repeated among the sexually transmitted infections."""
 
 
 def present_groups(taxonomy: Taxonomy) -> dict[str, BoolArray]:
@@ -80,6 +66,6 @@ def _members(taxonomy: Taxonomy, roots: Sequence[str]) -> BoolArray:
     return np.asarray(np.logical_or.reduce(below))
 
 
-def _held(taxonomy: Taxonomy, entry: SensitiveList) -> tuple[str, ...]:
+def _held(taxonomy: Taxonomy, entry: Mapping[str, Any]) -> list[str]:
     """Return the roots of the classification of which the taxonomy, which may be a part of it, holds more."""
-    return max((tuple(filter(taxonomy.__contains__, roots)) for roots in (entry.icd10cm, entry.icd9cm)), key=len)
+    return max(([root for root in entry[which] if root in taxonomy] for which in ("icd10cm", "icd9cm")), key=len)

@@ -23,8 +23,8 @@ def icd10cm():
 
 def test_each_root_is_a_concept_of_its_classification_and_below_no_other_one(icd10cm):
     for entry in SENSITIVE_LISTS.values():
-        assert entry.law
-        for tau, roots in ((icd10cm, entry.icd10cm), (icd9cm().taxonomy(), entry.icd9cm)):
+        assert entry["law"]
+        for tau, roots in ((icd10cm, entry["icd10cm"]), (icd9cm().taxonomy(), entry["icd9cm"])):
             assert [root for root in roots if root not in tau] == []
             assert [root for root in roots if set(roots) & (set(tau.ancestors_of(root)) - {root})] == []
 

@@ -14,7 +14,7 @@ most codes within their chapter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -77,14 +77,12 @@ class Limits(NamedTuple):
 class Above(NamedTuple):
     """The e posteriors above what is aimed at.
 
-    ``mask``, ``which``, ``posterior``: (e,) the index of the mask, the value, or k + the group, and G. ``others``: what
-    no posterior of another value exceeds.
+    ``mask``, ``which``, ``posterior``: (e,) the index of the mask, the value, or k + the group, and G.
     """
 
     mask: Int64Array
     which: Int64Array
     posterior: Float64Array
-    others: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +118,7 @@ class Told:
             t = np.flatnonzero((members > aim) & (chance > 0.0))
             found.append((t, np.full(t.size, size + group), members[t]))
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
-        others = float(shares[shares <= 1.0].max(initial=0.0)) * float(aims[:size].max())
-        return Above(mask, which, posterior, others)
+        return Above(*(np.concatenate(each) for each in zip(none, *found, strict=True)))
 
     @classmethod
     def by(cls, transport: Map, limits: Sequence[Limits] = ()) -> list[Told]:
@@ -146,7 +142,7 @@ class Told:
 
     def least(self, mean: Float64Array, floor: float) -> Float64Array:
         """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
-        mask, which, posterior, _ = self.above
+        mask, which, posterior = self.above
         eta, wanted = np.full(self.chance.size, floor), posterior - self.limits.aims[which]
         need = wanted / np.maximum(posterior - mean[which], 1e-12)
         np.maximum.at(eta, mask, np.clip(need, 0.0, 1.0))
@@ -154,7 +150,7 @@ class Told:
 
     def final(self, eta: Float32Array, mean: Float64Array) -> Float64Array:
         """Return (e,) what the posteriors ``above`` become."""
-        mask, which, posterior, _ = self.above
+        mask, which, posterior = self.above
         return np.asarray(posterior + eta[mask] * (mean[which] - posterior))
 
     def mixing(self, share: float, mean: Float64Array) -> float:
@@ -172,14 +168,13 @@ class Redraw:
     """A redraw of n masks.
 
     ``eta``: (n,) float32 η. ``weights``: (n,) float64 η·T. ``share``: their sum, the share of records that is redrawn.
-    ``means``: for each attribute (k,) float64 R̄. ``greatest``: for each what no posterior of a value exceeds.
+    ``means``: for each attribute (k,) float64 R̄.
     """
 
     eta: Float32Array
     weights: Float64Array
     share: float
     means: tuple[Float64Array, ...]
-    greatest: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, told: Sequence[Told], eta: NDArray[np.floating]) -> Redraw:
@@ -206,11 +201,9 @@ class Redraw:
                 np.concatenate([mean, each.limits.groups @ mean]) for each, mean in zip(told, found.means, strict=True)
             ]
             if found._holds(told, means):
-                break
+                return found
             floor = max(floor, *(each.mixing(found.share, mean) for each, mean in zip(told, means, strict=True)))
-        else:
-            found = cls.of(told, np.ones(found.eta.size))
-        return replace(found, greatest=tuple(map(found._surest, told, found.means)))
+        return cls.of(told, np.ones(told[0].chance.size))
 
     def _holds(self, told: Sequence[Told], means: Sequence[Float64Array]) -> bool:
         """Return whether no posterior exceeds its limit; ``means``: R̄ of values and groups of each attribute."""
@@ -221,12 +214,6 @@ class Redraw:
                 return False
         return True
 
-    def _surest(self, told: Told, mean: Float64Array) -> float:
-        """Return what no posterior of a value exceeds; ``mean``: (k,) R̄."""
-        values = told.above.which < mean.size
-        final = told.final(self.eta, np.append(mean, np.zeros(len(told.limits.groups))))
-        return max(told.above.others, float(final[values].max(initial=0.0)), float(mean.max()) if self.share else 0.0)
-
 
 def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
     """Return (k, k) float64 P(x, x*) of an attribute of a map with a redraw; it sums to 1."""
@@ -236,8 +223,8 @@ def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
     return np.asarray(joint / joint.sum())
 
 
-def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw, tuple[float, ...]]:
-    """Return a map whose attributes move by E[d²] as far as the limits allow, its redraw, and E[d²].
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw]:
+    """Return a map whose attributes move by E[d²] as far as the limits allow, and its redraw.
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute.
     """
@@ -245,12 +232,13 @@ def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tu
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
         again = Redraw.least(Told.by(found, limits))
-        squares = [kernel.values.squares for kernel in found.kernels]
-        moved = tuple(float((redrawn_joint(found, again, j) * each).sum()) for j, each in enumerate(squares))
-        excesses = [each / goal for each, goal in zip(moved, wanted, strict=True)]
+        excesses = [
+            float((redrawn_joint(found, again, j) * kernel.values.squares).sum()) / goal
+            for j, (kernel, goal) in enumerate(zip(found.kernels, wanted, strict=True))
+        ]
         most = 1.0 + DISTANCE_ERROR + SPARED * again.share
         if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (again.share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, again, moved
+    return found, again

@@ -115,15 +115,19 @@ class Law:
     frequent: tuple[BoolArray, ...]
 
     @classmethod
-    def of(cls, column: SparseCounts, values: Sequence[Values], least: int) -> Law:
-        """Return the law of a column of values or of pairs; ``least``: how many patients are enough."""
-        size = values[-1].index_of.size
-        sides, codes = (
-            ((column,), [column.keys]) if len(values) == 1 else (marginals(column, size), [*divmod(column.keys, size)])
-        )
+    def of(cls, column: SparseCounts, distances: Sequence[Distance], least: int, first: Values | None = None) -> Law:
+        """Return the law of a column of values, or of pairs, by the number of distances.
+
+        ``least``: how many patients are enough. ``first``: the values of the first attribute, if they are known.
+        """
+        size, pairs = len(distances[-1].taxonomy), len(distances) == 2
+        sides = marginals(column, size) if pairs else (column,)
+        values = [Values.most_frequent(d, side) for d, side in zip(distances, sides, strict=True)]
+        values[0] = values[0] if first is None else first
+        codes = divmod(column.keys, size) if pairs else (column.keys,)
         indices = [v.indices(each).astype(np.int64) for v, each in zip(values, codes, strict=True)]
-        width = len(values[1]) if len(values) == 2 else 1
-        keys, which = np.unique(indices[0] * width + (indices[1] if width > 1 else 0), return_inverse=True)
+        width = len(values[1]) if pairs else 1
+        keys, which = np.unique(indices[0] * width + (indices[1] if pairs else 0), return_inverse=True)
         merged = column.regroup(which, keys.size)
         frequent = [
             s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least

@@ -63,39 +63,41 @@ class Moves(NamedTuple):
 class Given:
     """An attribute that is masked given the root.
 
-    * ``attribute``: its index. ``law``: of the root and of it. ``root``: (k_A, k_A) float64 P(a, a*) of the root.
+    * ``attribute``: its index. ``law``: of the root and of it. ``source``, ``target``: (k_A, k_B) float64 P(b | a) and
+      P(b* | a*). ``root``: (k_A, k_A) float64 P(a, a*) of the root.
     * ``eta``: (k_A, k_B) float32, the chance of each mask to be drawn again.
-    * ``wanted``, ``moved``: E[d²] that is asked for, and what it is, because a and a* force it.
-    * ``greatest``: what no posterior exceeds, over all masks of the root and of the attribute.
+    * ``wanted``: E[d²] that is asked for; a and a* can force another one.
     """
 
     attribute: int
     law: Law
+    source: Float64Matrix
+    target: Float64Matrix
     root: Float64Matrix
     eta: Float32Matrix
     wanted: float
-    moved: float = 0.0
-    greatest: float = 1.0
 
     @classmethod
     def of(cls, attribute: int, law: Law, wanted: float) -> Given:
         """Create the masking of an attribute given a root that stays, by which nothing is redrawn."""
-        return cls(attribute, law, np.diag(law.marginal(0)), np.zeros(law.shape, np.float32), wanted)
+        source, target = _conditional(law.dense(law.share)), _conditional(law.target)
+        return cls(attribute, law, source, target, np.diag(law.marginal(0)), np.zeros(law.shape, np.float32), wanted)
+
+    def redrawn(self, root: Float64Matrix, chances: Float32Array) -> Given:
+        """Return the masking with another law of the root, and the η of all masks that can be, in row order."""
+        eta = np.zeros_like(self.eta)
+        eta[self.target > 0.0] = chances
+        return replace(self, root=root, eta=eta)
+
+    @property
+    def prior(self) -> Float64Array:
+        """(k_B,) float64 P(b)."""
+        return np.asarray(self.root.sum(axis=1) @ self.source)
 
     @property
     def values(self) -> Values:
         """Those of the attribute."""
         return self.law.values[1]
-
-    @cached_property
-    def source(self) -> Float64Matrix:
-        """(k_A, k_B) float64 P(b | a)."""
-        return _conditional(self.law.dense(self.law.share))
-
-    @cached_property
-    def target(self) -> Float64Matrix:
-        """(k_A, k_B) float64 P(b* | a*)."""
-        return _conditional(self.law.target)
 
     @cached_property
     def tree(self) -> Tree:
@@ -135,18 +137,13 @@ class Given:
         ``root``: (k_A, k_A) P(a, a*).
         """
         own, eta, chances = replace(self, root=root), np.zeros_like(self.eta), root.sum(axis=0)
-        floor, greatest, moved = own._floor(), 0.0, 0.0
+        floor = own._floor()
         for new in np.flatnonzero(chances > 0.0).tolist():
             each = own.moves(new)
             bounds, ones = limits.given(each.prior, each.neglected, each.rows), np.ones((1, each.rows.size), np.float32)
             told = Told(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
-            found = Redraw.least([told], floor)
-            eta[new, each.masks] = found.eta
-            greatest = max(greatest, min(found.greatest[0] + each.neglected, float(limits.greatest.max())))
-            between = self.values.squares[np.ix_(each.rows, each.masks)]
-            kept = (each.joint * between).sum(axis=0) @ (1.0 - found.eta)
-            moved += float(chances[new] * (kept + found.means[0] @ between @ found.weights))
-        return replace(own, eta=eta, moved=moved, greatest=greatest)
+            eta[new, each.masks] = Redraw.least([told], floor).eta
+        return replace(own, eta=eta)
 
     def moves(self, new: int) -> Moves:
         """Return what moves beside the mask ``new`` of the root.
@@ -234,10 +231,6 @@ class Given:
 
     def joint(self) -> Float64Matrix:
         """Return (k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more."""
-        return self._joint
-
-    @cached_property
-    def _joint(self) -> Float64Matrix:
         result = np.zeros((len(self.values),) * 2)
         for new, share in self._some[0]:
             each = self.moves(new)

@@ -157,7 +157,7 @@ class SemanticTransport(Mechanism):
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
         for name, column in zip(self._attributes, batch.columns, strict=True):
-            if column.is_array and any(len(m.attributes) == 2 for each in maps.strata for m in each.maps):
+            if column.is_array and any(len(m.attributes) == 2 for _, each in maps.strata.values() for m in each):
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )
@@ -168,7 +168,7 @@ class SemanticTransport(Mechanism):
         A value that the window does not have gets those of the nearest one. One that the drawn masks of the root leave
         out, for lists, gets the chances of all values.
         """
-        law = self._prepared_statistics().law(j)
+        law = self._prepared_statistics().laws[j]
         own = Values.of(self._distances[j], law.positions).indices(values)
         rows = np.where(law.joint[own].any(axis=1, keepdims=True), law.joint[own], law.joint.sum(axis=0))
         classes = OutputClasses.of_values(law.positions, len(self._distances[j].taxonomy))
@@ -186,12 +186,15 @@ class SemanticTransport(Mechanism):
         maps = self._prepared_statistics()
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
-            law = maps.law(j)
+            law = maps.laws[j]
             joint, positions = law.joint, law.positions
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
             blocks, drawn = law.blocks()
-            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, 0.0, drawn, law.greatest)
+            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, None if drawn else 0.0)
+            if drawn:  # the promise bounds what was not drawn
+                surest = max(self.parameters.certainty, *(float(part.prior.max()) for _, part in law.parts))
+                record[name] = replace(record[name], greatest=surest)
             unchanged[name] = float(joint.trace())
             rmse[name] = float((joint * distance.matrix(positions) ** 2).sum() ** 0.5)
         return Risk(value, record, unchanged, None, rmse)

@@ -6,11 +6,11 @@ derives T and Ψ from these, so that all mask alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from stream_masker.core.random import salts_of
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 10
+FORMAT = 11
 """The number of the format of models and snapshots."""
 EVERY = -1
 """The number that stands for all contexts."""
@@ -33,19 +33,37 @@ DRAWN_MASKS = 4_096
 """How many masks of pairs stand for all of them in the joint law of a value and all masks."""
 
 
-class Side(NamedTuple):
-    """The masking of one attribute in some of the records.
-
-    ``joint``: returns (k, k) float64 P(x, x*). ``blocks``: returns the joint law of a value and all masks of its
-    record, in blocks of columns (k, m), and whether the columns are a random sample. ``greatest``: the bound of all
-    posteriors.
-    """
+@dataclass(frozen=True, eq=False)
+class Own:
+    """The masking of the attribute ``which`` of a map with a redraw; that of further ones is ``Given``."""
 
     attribute: int
     values: Values
-    joint: Callable[[], Float64Matrix]
-    blocks: Callable[[], tuple[Iterator[Float64Matrix], bool]]
-    greatest: float
+    map: Map
+    redraw: Redraw
+    which: int
+
+    @property
+    def prior(self) -> Float64Array:
+        """(k,) float64 P(x)."""
+        return self.map.law.marginal(self.which)
+
+    def joint(self) -> Float64Matrix:
+        """Return (k, k) float64 P(x, x*)."""
+        return redrawn_joint(self.map, self.redraw, self.which)
+
+    def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
+        """Return the joint law of a value and all masks of its record, in blocks of columns (k, m), and whether the
+        columns are a random sample, of ``DRAWN_MASKS``."""
+        told = Told.by(self.map)[self.which]
+        masks = np.flatnonzero(told.chance)
+        weights = told.chance[masks]
+        if drawn := masks.size > DRAWN_MASKS:
+            masks, weights = masks[systematic(weights, DRAWN_MASKS)], np.ones(DRAWN_MASKS)
+        weights, eta, mean = weights / weights.sum(), self.redraw.eta[masks], self.redraw.means[self.which][:, None]
+        parts = np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS))
+        found = ((part, told.columns(masks[part])) for part in parts)
+        return ((each * (1.0 - eta[part]) + mean * eta[part]) * weights[part] for part, each in found), drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +71,7 @@ class Transport:
     """The map of some records, with its redraw.
 
     * ``attributes``: the indices of one or two.
-    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it; ``moved``: the E[d²]
-      of its masks.
+    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it.
     * ``given``: the attributes that are masked given this one, if it is a root.
     """
 
@@ -62,7 +79,6 @@ class Transport:
     map: Map
     redraw: Redraw
     wanted: tuple[float, ...]
-    moved: tuple[float, ...]
     given: tuple[Given, ...] = ()
 
     @classmethod
@@ -70,8 +86,7 @@ class Transport:
         """Return the map of one attribute whose masks are independent of their values."""
         own = Map(law, (Kernel.flat(law.values[0]),), law.share.astype(np.float32))
         again = Redraw.of(Told.by(own), np.zeros(len(law.values[0])))
-        greatest = (float(law.marginal(0).max()),)
-        return cls((attribute,), own, replace(again, greatest=greatest), (np.inf,), (np.inf,))
+        return cls((attribute,), own, again, (np.inf,))
 
     @property
     def values(self) -> tuple[Values, ...]:
@@ -100,45 +115,23 @@ class Transport:
         drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
         return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
 
-    def joint(self, which: int) -> Float64Matrix:
-        """Return (k, k) float64 P(x, x*) of attribute ``which``."""
-        return redrawn_joint(self.map, self.redraw, which)
-
-    def blocks(self, which: int) -> tuple[Iterator[Float64Matrix], bool]:
-        """See ``Side``: the columns of all masks, or of a random sample of ``DRAWN_MASKS``."""
-        told = Told.by(self.map)[which]
-        masks = np.flatnonzero(told.chance)
-        weights = told.chance[masks]
-        if drawn := masks.size > DRAWN_MASKS:
-            masks, weights = masks[systematic(weights, DRAWN_MASKS)], np.ones(DRAWN_MASKS)
-        weights, eta, mean = weights / weights.sum(), self.redraw.eta[masks], self.redraw.means[which][:, None]
-        parts = np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS))
-        found = ((part, told.columns(masks[part])) for part in parts)
-        return ((each * (1.0 - eta[part]) + mean * eta[part]) * weights[part] for part, each in found), drawn
-
     @property
-    def sides(self) -> list[Side]:
+    def masked(self) -> list[Own | Given]:
         """The masking of each attribute."""
-        own = zip(self.attributes, self.values, self.redraw.greatest, strict=True)
-        return [
-            *(Side(j, v, partial(self.joint, k), partial(self.blocks, k), most) for k, (j, v, most) in enumerate(own)),
-            *(Side(g.attribute, g.values, g.joint, g.blocks, g.greatest) for g in self.given),
-        ]
+        own = enumerate(zip(self.attributes, self.values, strict=True))
+        return [*(Own(*each, self.map, self.redraw, k) for k, each in own), *self.given]
 
     def packed(self) -> dict[str, Any]:
         """Return what is published."""
         kernels = [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in self.map.kernels]
-        given = [
-            [g.attribute, packed_law(g.law), pack_array(g.eta[g.target > 0.0]), g.wanted, g.moved, g.greatest]
-            for g in self.given
-        ]
+        given = [[g.attribute, packed_law(g.law), pack_array(g.eta[g.target > 0.0]), g.wanted] for g in self.given]
         return {
             "attributes": list(self.attributes),
             "law": packed_law(self.map.law),
             "phi": pack_array(self.map.phi),
             "kernels": kernels,
             "eta": pack_array(self.redraw.eta),
-            "moved": [list(self.wanted), list(self.moved), list(self.redraw.greatest)],
+            "wanted": list(self.wanted),
             "given": given,
         }
 
@@ -153,14 +146,13 @@ class Transport:
         ]
         own = Map(law, tuple(kernels), unpack_array(model["phi"], np.float32, law.rows.size))
         eta = unpack_array(model["eta"], np.float32, own.psi.size)
-        wanted, moved, greatest = (tuple(map(float, each)) for each in model["moved"])
-        again = replace(Redraw.of(Told.by(own), eta), greatest=greatest)
+        again = Redraw.of(Told.by(own), eta)
         given, root = [], redrawn_joint(own, again, 0) if model["given"] else np.zeros((0, 0))
-        for j, pairs, redrawn, *figures in model["given"]:
-            made = Given.of(j, _read_law(pairs, [distances[attributes[0]], distances[j]]), 0.0)
-            made.eta[made.target > 0.0] = unpack_array(redrawn, np.float32, int(np.count_nonzero(made.target)))
-            given.append(Given(j, made.law, root, made.eta, *map(float, figures)))
-        return cls(attributes, own, again, wanted, moved, tuple(given))
+        for j, pairs, redrawn, asked in model["given"]:
+            plain = Given.of(j, _read_law(pairs, [distances[attributes[0]], distances[j]]), float(asked))
+            chances = unpack_array(redrawn, np.float32, int(np.count_nonzero(plain.target)))
+            given.append(plain.redrawn(root, chances))
+        return cls(attributes, own, again, tuple(map(float, model["wanted"])), tuple(given))
 
 
 def packed_law(law: Law) -> dict[str, Any]:
@@ -198,40 +190,23 @@ def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matr
     return np.append(order, np.arange(len(order))[None], axis=0).astype(np.uint16), near
 
 
-class Stratum(NamedTuple):
-    """The records of a context, or of all (``EVERY``), with one pattern of missing attributes.
-
-    ``maps``: the maps of these records. If the records are too few there are none: then the maps of all contexts mask
-    them or, without those, masks are independent of the values.
-    """
-
-    context: int
-    pattern: int
-    records: int
-    maps: tuple[Transport, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class AttributeLaw:
     """The joint law of an attribute's value, and of its own mask, or all masks of its record.
 
-    ``sides``: its masking in different records, with the numbers of records.
+    ``parts``: the share of some of the records, and their masking. ``positions``: (k,) int32, all values and masks.
     """
 
-    sides: Sequence[tuple[int, Side]]
-
-    @cached_property
-    def positions(self) -> Int32Array:
-        """(k,) int32: all values and masks."""
-        return np.unique(np.concatenate([side.values.positions for _, side in self.sides]))
+    parts: Sequence[tuple[float, Own | Given]]
+    positions: Int32Array
 
     @cached_property
     def joint(self) -> Float64Matrix:
         """(k, k) float64 P(x, x*)."""
         result = np.zeros((self.positions.size,) * 2)
-        for share, side in self._shares:
-            places = np.searchsorted(self.positions, side.values.positions)
-            result[np.ix_(places, places)] += side.joint() * share
+        for share, part in self.parts:
+            places = np.searchsorted(self.positions, part.values.positions)
+            result[np.ix_(places, places)] += part.joint() * share
         return result
 
     def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
@@ -239,23 +214,13 @@ class AttributeLaw:
 
         Also return whether the columns are a random sample.
         """
-        found = [(share, side, *side.blocks()) for share, side in self._shares]
-        scattered = (self._wide(side, block * share) for share, side, blocks, _ in found for block in blocks)
+        found = [(share, part.values, *part.blocks()) for share, part in self.parts]
+        scattered = (self._wide(values, block * share) for share, values, blocks, _ in found for block in blocks)
         return scattered, any(drawn for *_, drawn in found)
 
-    @property
-    def greatest(self) -> float:
-        """The bound of all posteriors of a value."""
-        return max(side.greatest for _, side in self.sides)
-
-    @property
-    def _shares(self) -> list[tuple[float, Side]]:
-        total = sum(records for records, _ in self.sides)
-        return [(records / total, side) for records, side in self.sides]
-
-    def _wide(self, side: Side, block: Float64Matrix) -> Float64Matrix:
+    def _wide(self, values: Values, block: Float64Matrix) -> Float64Matrix:
         wide = np.zeros((self.positions.size, block.shape[1]))
-        wide[np.searchsorted(self.positions, side.values.positions)] = block
+        wide[np.searchsorted(self.positions, values.positions)] = block
         return wide
 
 
@@ -263,12 +228,14 @@ class AttributeLaw:
 class Maps:
     """The maps of a window in use.
 
-    ``hidden``: for each attribute a map whose masks do not depend on the values. ``noise``: (p,) α·sdVar. ``contexts``:
-    whether there are any.
+    * ``strata``: by context (or ``EVERY``) and pattern of missing attributes, the number of these records and their
+      maps; none for too few records, which then have the maps of all contexts.
+    * ``hidden``: for each attribute a map whose masks do not depend on the values, for records without other maps.
+    * ``noise``: (p,) α·sdVar. ``contexts``: whether there are any.
     """
 
     distances: tuple[Distance, ...]
-    strata: tuple[Stratum, ...]
+    strata: Mapping[tuple[int, int], tuple[int, tuple[Transport, ...]]]
     hidden: tuple[Transport, ...]
     noise: Float64Array
     contexts: bool
@@ -284,23 +251,20 @@ class Maps:
         if read_model_field(model, "context") != context:
             raise StatisticsError("the model's contexts are not those of this mechanism")
         try:
-            strata = [
-                Stratum(int(number), int(pattern), int(n), tuple(Transport.read(each, distances) for each in maps))
+            strata = {
+                (int(number), int(pattern)): (int(n), tuple(Transport.read(each, distances) for each in maps))
                 for number, pattern, n, maps in model["strata"]
-            ]
+            }
             laws = [_read_law(each, [d]) for each, d in zip(model["hidden"], distances, strict=True)]
             hidden = tuple(Transport.independent(j, law) for j, law in enumerate(laws))
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-        return cls(distances, tuple(strata), hidden, noise, bool(context))
-
-    @cached_property
-    def _maps(self) -> dict[tuple[int, int], tuple[Transport, ...]]:
-        return {(each.context, each.pattern): each.maps for each in self.strata}
+        return cls(distances, strata, hidden, noise, bool(context))
 
     def maps(self, context: int, pattern: int) -> tuple[Transport, ...]:
         """Return the maps by which records are masked; none if they are masked independently of their values."""
-        return self._maps.get((context, pattern)) or self._maps.get((EVERY, pattern)) or ()
+        own, pooled = (self.strata.get((number, pattern), (0, ()))[1] for number in (context, EVERY))
+        return own or pooled
 
     def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""
@@ -333,11 +297,20 @@ class Maps:
         masked = tuple(Column(new, old.offsets) for old, new in zip(columns, masks, strict=True))
         return MaskedBatch(masked, tuple(map(add, found, noise)))
 
-    def law(self, j: int) -> AttributeLaw:
-        """Return the law of attribute j and its masks."""
-        found = []
-        for each in self.strata:
-            if not each.pattern >> j & 1 and (each.context == EVERY) is not self.contexts:
-                maps = self.maps(each.context, each.pattern) or (self.hidden[j],)
-                found += [(each.records, side) for m in maps for side in m.sides if side.attribute == j]
-        return AttributeLaw(found)
+    @cached_property
+    def laws(self) -> tuple[AttributeLaw, ...]:
+        """The law of each attribute and its masks."""
+        found: list[list[tuple[int, Own | Given]]] = [[] for _ in self.distances]
+        for (context, pattern), (records, _) in self.strata.items():
+            if (context == EVERY) is not self.contexts:
+                hidden = [own for j, own in enumerate(self.hidden) if not pattern >> j & 1]
+                for part in (part for each in self.maps(context, pattern) or hidden for part in each.masked):
+                    found[part.attribute].append((records, part))
+        totals = [sum(records for records, _ in parts) for parts in found]
+        return tuple(
+            AttributeLaw(
+                [(records / total, part) for records, part in parts],
+                np.unique(np.concatenate([part.values.positions for _, part in parts])),
+            )
+            for parts, total in zip(found, totals, strict=True)
+        )

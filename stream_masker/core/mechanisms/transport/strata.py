@@ -21,7 +21,7 @@ from stream_masker.core.mechanisms.transport.certainty import Limits, certain, r
 from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.transport.model import EVERY, Transport, packed_law
-from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, marginals
+from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts
 from stream_masker.errors import StatisticsError
 
 ENOUGH, ENOUGH_SHARE = 200, 100
@@ -149,23 +149,17 @@ class Strata:
         values = {j: select(column, (j,)) for j, column in every.values.items()}
         return Part(values, {key: select(pair, key) for key, pair in every.pairs.items()})
 
-    def _law(self, key: Attributes, column: SparseCounts) -> Law:
-        """Return the law of one attribute, or of a pair, from its counts."""
-        sides = marginals(column, self._sizes[key[1]]) if len(key) == 2 else (column,)
-        distances = [self._settings.distances[j] for j in key]
-        values = [Values.most_frequent(d, side) for d, side in zip(distances, sides, strict=True)]
-        return Law.of(column, values, self._settings.least)
+    def _law(self, key: Attributes, column: SparseCounts, first: Values | None = None) -> Law:
+        """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
+        return Law.of(column, [self._settings.distances[j] for j in key], self._settings.least, first)
 
     def _links(self, root: int, law: Law, part: Part) -> Iterator[Given]:
         """Yield the masking of each other attribute of a root."""
         for j in part.values:
-            if j == root:
-                continue
-            pair = part.pairs[min(j, root), max(j, root)]
-            pair = pair if root < j else _swapped(pair, self._sizes[root], self._sizes[j])
-            values = Values.most_frequent(self._settings.distances[j], marginals(pair, self._sizes[j])[1])
-            pairs = Law.of(pair, (law.values[0], values), self._settings.least)
-            yield Given.of(j, pairs, float(self._wanted[j]))
+            if j != root:
+                pair = part.pairs[min(j, root), max(j, root)]
+                pair = pair if root < j else _swapped(pair, self._sizes[root], self._sizes[j])
+                yield Given.of(j, self._law((root, j), pair, law.values[0]), float(self._wanted[j]))
 
     def _fitted(self, key: Attributes, law: Law, links: Sequence[Given]) -> Transport:
         """Return a map, and what is masked given it."""
@@ -180,10 +174,10 @@ class Strata:
         limits = [
             self._limits(a, v, law.marginal(j), told) for j, (a, v) in enumerate(zip(key, law.values, strict=True))
         ]
-        found, again, moved = certain(Map.started(law, tuple(kernels)), limits, goals)
+        found, again = certain(Map.started(law, tuple(kernels)), limits, goals)
         root = redrawn_joint(found, again, 0) if links else np.zeros((0, 0))
         given = [g.fitted(root, self._limits(g.attribute, g.values, root.sum(axis=1) @ g.source)) for g in links]
-        return Transport(key, found, again, tuple(goals), moved, tuple(given))
+        return Transport(key, found, again, tuple(goals), tuple(given))
 
     def _limits(
         self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float64Array, float]] = ()

@@ -72,11 +72,7 @@ def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     if position == UNKNOWN and (several := concepts.ambiguous(value)):
         raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
     if position == UNKNOWN:
-        similar = " or ".join(concepts.similar(value))
-        advice = f"; did you mean {similar}?" if similar else ""
-        raise ParameterError(
-            f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology{advice}"
-        )
+        raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
     found = taxonomy.ids[position]
     return {
         "concept": found,

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import graph, store
 from stream_masker.core.ontology.formats import Draft
 from stream_masker.core.ontology.sources import find_source
-from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.ontology.taxonomy import Closure, Taxonomy
 from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.core.validation import require_mapping
 from stream_masker.errors import (
@@ -40,11 +39,12 @@ class Ontology:
     Create one with ``load``, ``from_edges``, ``from_parents`` or ``from_networkx``.
     """
 
-    def __init__(self, whole: Taxonomy, synonym_offsets: Int64Array, synonyms: Texts) -> None:
-        """``whole``: every concept. The synonyms of the concept at position c are
-        ``synonyms[synonym_offsets[c]:synonym_offsets[c + 1]]``."""
+    def __init__(self, whole: Taxonomy, synonyms: Iterable[str] = (), rows: Int64Array | None = None) -> None:
+        """``whole``: every concept. ``rows``: (m + 1,), such that the synonyms of the concept at position c are
+        ``synonyms[rows[c]:rows[c + 1]]``; None if there are no synonyms."""
         self._whole = whole
-        self._synonym_offsets, self._synonyms = frozen_array(synonym_offsets), synonyms
+        self._synonyms = Texts.of(synonyms)
+        self._rows = frozen_array(np.zeros(len(whole) + 1, np.int64) if rows is None else rows)
         self._taxonomies = {0: whole}
 
     @classmethod
@@ -61,11 +61,8 @@ class Ontology:
         if not isinstance(source, str | Path):
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         found = find_source(source)
-        arrays = store.load(found.key)
-        if arrays is None:
-            with error_location(found.name):
-                arrays = store.save(found.key, cls._of(found.read())._arrays())
-        return cls._from_arrays(arrays)
+        with error_location(found.name):
+            return cls._from_parts(store.stored(found.key, lambda: cls._of(found.read())._parts()))
 
     @classmethod
     def from_edges(
@@ -148,7 +145,7 @@ class Ontology:
     def synonyms_of(self, concept: str) -> tuple[str, ...]:
         """Return the synonyms of a concept. Raises UnknownConceptError."""
         position = self._whole.position(concept)
-        return self._synonyms[self._synonym_offsets[position] : self._synonym_offsets[position + 1]]
+        return self._synonyms[self._rows[position] : self._rows[position + 1]]
 
     def named(self, name: str) -> list[str]:
         """Return the ids of the concepts that have a label or a synonym, regardless of case."""
@@ -191,33 +188,38 @@ class Ontology:
         labels = [draft.labels.get(concept, "") for concept in ids]
         whole, order = _taxonomy_of(ids, labels, *_links(ids, draft.parents))
         synonyms = [draft.synonyms.get(ids[k], []) for k in order.tolist()]
-        offsets = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
-        return cls(whole, offsets, Texts.of(chain.from_iterable(synonyms)))
+        rows = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
+        return cls(whole, chain.from_iterable(synonyms), rows)
 
     @cached_property
     def _names(self) -> TextIndex:
         """Finds positions by case-folded labels and synonyms."""
         positions = np.arange(len(self), dtype=np.int64)
         names = [*map(str.casefold, chain(self._whole.labels, self._synonyms))]
-        owners = np.concatenate((positions, np.repeat(positions, np.diff(self._synonym_offsets))))
+        owners = np.concatenate((positions, np.repeat(positions, np.diff(self._rows))))
         kept = [k for k, name in enumerate(names) if name]
         return TextIndex.of([names[k] for k in kept], owners[kept])
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _parts(self) -> store.Parts:
+        """Return the given and the computed arrays, which ``_from_parts`` reads."""
+        tau = self._whole
         return {
-            **self._whole.arrays(),
-            "synonyms": self._synonyms.utf8,
-            "synonyms.offsets": self._synonyms.offsets,
-            "synonyms.rows": self._synonym_offsets,
-            "names": self._names.checksums,
-            "names.owners": self._names.owners,
+            "ids": (tau.ids.utf8, tau.ids.offsets),
+            "labels": (tau.labels.utf8, tau.labels.offsets),
+            "links": (tau.parent_offsets, tau.parents, tau.depth),
+            "closure": tau.closure,
+            "codes": tau.codes,
+            "synonyms": (self._synonyms.utf8, self._synonyms.offsets),
+            "rows": (self._rows,),
+            "names": self._names,
         }
 
     @classmethod
-    def _from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Ontology:
-        synonyms = Texts(arrays["synonyms"], arrays["synonyms.offsets"])
-        onto = cls(Taxonomy.from_arrays(arrays), arrays["synonyms.rows"], synonyms)
-        onto._names = TextIndex(arrays["names"], arrays["names.owners"])
+    def _from_parts(cls, parts: store.Parts) -> Ontology:
+        whole = Taxonomy(Texts(*parts["ids"]), Texts(*parts["labels"]), *parts["links"])
+        whole.closure, whole.codes = Closure(*parts["closure"]), TextIndex(*parts["codes"])
+        onto = cls(whole, Texts(*parts["synonyms"]), *parts["rows"])
+        onto._names = TextIndex(*parts["names"])
         return onto
 
 

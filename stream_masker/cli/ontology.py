@@ -23,7 +23,7 @@ def command() -> None:
     """Inspect an ontology: its concepts, and the mapping of values to concepts.
 
     SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
-    Graphs, FHIR CodeSystem or ValueSet (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
+    Graphs, FHIR CodeSystem (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
     .gz; or a SNOMED CT RF2 release (its folder or its .zip).
 
     \b

@@ -104,11 +104,6 @@ class ConceptMap:
                 self._cache[value] = match
         return match
 
-    def resolve(self, value: str) -> tuple[int, bool]:
-        """Return the position of the concept, or ``UNKNOWN``; and whether the whole value was found, not a prefix."""
-        match = self.find(value)
-        return match.position, match.how not in ("ancestor", "unknown")
-
     def ambiguous(self, value: str) -> list[str]:
         """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
         them."""

@@ -51,7 +51,7 @@ class Ontology:
     def load(cls, source: str | Path) -> Ontology:
         """Load an ontology by name (``icd10cm``), from a file or from a folder.
 
-        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem or ValueSet
+        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem
         (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; and SNOMED CT RF2
         releases, given as a folder or a ``.zip``. A source is parsed once: the result is kept as arrays in the cache
         folder, from where later calls map them.

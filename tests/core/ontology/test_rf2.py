@@ -141,7 +141,7 @@ BAD = [
     (lambda r: r.concepts.clear(), EmptyOntologyError, "Concept.*: the file is empty"),
     (lambda r: swap(r.links, 1, snomed.CONCEPT), SourceFormatError, "first line lacks the columns active, sourceId"),
     (lambda r: swap(r.terms, 4, r.terms[3][:60]), SourceFormatError, "Description.*: line 4 has 8 of 9 columns"),
-    (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 1 of 10"),
+    (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 0 of 10"),
     (lambda r: swap(r.terms, 4, r.terms[3] + "\t"), SourceFormatError, "Description.*: line 4 has 10 of 9 columns"),
     (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), SourceFormatError, "Concept.*: line 3: active is not 0 or 1$"),
     (lambda r: swap(r.concepts, 3, concept_row("6x", 1)), SourceFormatError, "Concept.*: line 3: id is not a number$"),

@@ -10,8 +10,8 @@ from stream_masker.core.ontology.formats import Draft
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
 
-def read_csv(file: BinaryIO) -> Draft:
-    """Read a table with commas or semicolons.
+def read_table(file: BinaryIO) -> Draft:
+    """Read a table with commas, semicolons or tabs, whichever the header has most of.
 
     A concept with several parents has several rows; a root has a row with an empty parent. If no row has an empty
     parent, the parents without a row of their own are roots. Raises SourceFormatError (the header, or a row
@@ -19,17 +19,7 @@ def read_csv(file: BinaryIO) -> Draft:
     concept).
     """
     text = file.read().decode("utf-8-sig")
-    header = text.partition("\n")[0]
-    return _read(text, ";" if header.count(";") > header.count(",") else ",")
-
-
-def read_tsv(file: BinaryIO) -> Draft:
-    """Read a table with tabs; otherwise like ``read_csv``."""
-    return _read(file.read().decode("utf-8-sig"), "\t")
-
-
-def _read(text: str, delimiter: str) -> Draft:
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     header = [name.strip().lower() for name in next(rows, [])]
     if header[:2] != ["concept", "parent"]:
         raise SourceFormatError("the first line must be concept,parent or concept,parent,label")

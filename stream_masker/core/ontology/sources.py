@@ -28,7 +28,7 @@ from stream_masker.errors import OntologyError, SourceFormatError
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An ontology to read: its name for messages, a key that changes with its content, and a function that parses it."""
+    """An ontology to read: its name for messages, a key that changes with its content, and what parses it."""
 
     name: str
     key: str

@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms.defaults import noise_defaults
 from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
-from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
+from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, unchanged_warning
@@ -209,9 +209,8 @@ def _check_arguments(
     require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
     if key is not None:
         require_type("key", key, str)
-    if isinstance(keep, str):
-        raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
-    require_texts("keep", keep)
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=['age']")
     require_mapping("context", context or {}, "{'sex': ['F', 'M'], 'age': [18, 45, 65]}")
     if dropped := [name for name in context or () if name not in keep]:
         raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")

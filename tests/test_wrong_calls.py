@@ -150,8 +150,8 @@ FRAMES = {
     "a taxonomy": (lambda: framed(TAU), rf"^attributes is of type Taxonomy: {MAPPING}"),
     "a distance": (lambda: framed({"a": D}), r"^the concepts of 'a' are of type WuPalmer: use an Ontology, a Taxonomy"),
     "another order": (lambda: mask_frame({"a": TAU}, FRAME, keep=[], seed=SEED), r"^attributes is of type DataFrame: "),
-    "nothing kept": (lambda: framed(keep=None), r"^keep is of type NoneType: use a list of texts$"),
-    "a number kept": (lambda: framed(keep=[0]), r"^keep has the element 0: use texts$"),
+    "nothing kept": (lambda: framed(keep=None), r"^keep=None is not allowed: use a list of columns, such as "),
+    "a number kept": (lambda: framed(keep=[0]), r"^the table has no column 0: use 'a', 'b'$"),
     "a list of keys": (lambda: framed(key=["b"]), r"^key is of type list: use a str$"),
     "a class": (
         lambda: framed(mechanism=SemanticNoise),

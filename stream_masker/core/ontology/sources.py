@@ -72,7 +72,7 @@ def _digest(files: Iterable[rf2.File]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for path in files:
         with path.open("rb") as file:
-            digest.update(hashlib.file_digest(cast(BinaryIO, file), "blake2b").digest())
+            digest.update(hashlib.file_digest(cast(io.BufferedReader, file), "blake2b").digest())
     return digest.hexdigest()
 
 

@@ -109,7 +109,8 @@ class Taxonomy:
     @cached_property
     def closure(self) -> Closure:
         """The ancestors of every concept, and the shortest paths to them."""
-        return Closure(*map(frozen_array, graph.closure(self.parent_offsets, self.parents, self.depth)))
+        offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents, self.depth)
+        return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""

@@ -38,7 +38,7 @@ def find_snapshots(path: Path) -> dict[str, list[File]]:
 
     Raises MissingFileError if one of the three kinds is missing, and SourceFormatError for a damaged archive.
     """
-    files: list[File] = sorted(path.rglob("*.txt"))
+    files: list[File] = [*sorted(path.rglob("*.txt"))]
     if path.is_file():
         try:
             archive = zipfile.ZipFile(path)

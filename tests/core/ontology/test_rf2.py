@@ -105,7 +105,7 @@ class TestReading:
         synonyms = ["Endolymphatic hydrops", "Enfermedad de Ménière", "Ménière's disease"]
         assert sorted(onto.synonyms_of(str(MENIERE))) == synonyms
 
-    @pytest.mark.parametrize("place", [".", "Terminology", "Snapshot/Terminology", "Int/Snapshot/Terminology"])
+    @pytest.mark.parametrize("place", [".", "Int/Snapshot/Terminology"])
     def test_files_are_found_in_folders_and_archives(self, release, tmp_path, place):
         assert_is_the_release(Ontology.load(release.write(place)))
         assert_is_the_release(Ontology.load(zipped(release, tmp_path / "release.zip")))

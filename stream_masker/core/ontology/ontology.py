@@ -18,16 +18,7 @@ from stream_masker.core.ontology.sources import find_source
 from stream_masker.core.ontology.taxonomy import Closure, Taxonomy
 from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.core.validation import require_mapping
-from stream_masker.errors import (
-    CycleError,
-    DuplicateConceptError,
-    EmptyOntologyError,
-    OntologyError,
-    ParameterError,
-    UnknownConceptError,
-    UnknownParentError,
-    error_location,
-)
+from stream_masker.errors import OntologyError, ParameterError, UnknownConceptError, error_location
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,7 +47,7 @@ class Ontology:
         releases, given as a folder or a ``.zip``. A source is parsed once: the result is kept as arrays in the cache
         folder, from where later calls map them.
 
-        Raises OntologyError, or the subclass that describes the problem.
+        Raises OntologyError, whose message says where the problem is and names the concepts or files.
         """
         if not isinstance(source, str | Path):
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
@@ -74,7 +65,7 @@ class Ontology:
         """Build an ontology from (child, parent) links. The concept without a parent is the root.
 
         A root is added above several of them, as by ``load``. ``labels``, ``synonyms``: by concept id. Raises
-        EmptyOntologyError, DuplicateConceptError (a link that occurs twice), CycleError.
+        OntologyError for no link, a link that occurs twice, or a cycle.
         """
         parents: dict[str, list[str]] = {}
         for child, parent in _checked_links(edges):
@@ -91,7 +82,7 @@ class Ontology:
     ) -> Ontology:
         """Build an ontology from the parents of every concept; a root has none. Every parent must be a key.
 
-        Raises like ``from_edges``, and UnknownParentError.
+        Raises like ``from_edges``, and for another parent.
         """
         require_mapping("labels", labels or {}, "{'concept': 'a label'}")
         require_mapping("synonyms", synonyms or {}, "{'concept': ['a synonym']}")
@@ -249,15 +240,15 @@ def _add_common_root(draft: Draft) -> None:
 def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
     """Return the indices of the child and of the parent of each link. ``ids``: ascending."""
     if not ids:
-        raise EmptyOntologyError("the ontology holds no concept")
+        raise OntologyError("the ontology holds no concept")
     if "" in parents:
         raise OntologyError("a concept has an empty id")
     index = {concept: k for k, concept in enumerate(ids)}
     above = [parents[concept] for concept in ids]
     if unknown := sorted(set(chain.from_iterable(above)) - index.keys()):
-        raise UnknownParentError("these parents are not concepts", culprits=unknown)
+        raise OntologyError("these parents are not concepts", culprits=unknown)
     if repeated := [concept for concept, own in zip(ids, above, strict=True) if len(set(own)) < len(own)]:
-        raise DuplicateConceptError("these concepts have the same parent twice", culprits=repeated)
+        raise OntologyError("these concepts have the same parent twice", culprits=repeated)
     counts = np.fromiter(map(len, above), np.int64, len(ids))
     linked = np.fromiter(map(index.__getitem__, chain.from_iterable(above)), np.int64, int(counts.sum()))
     return np.repeat(np.arange(len(ids)), counts), linked
@@ -268,13 +259,13 @@ def _taxonomy_of(
 ) -> tuple[Taxonomy, Int64Array]:
     """Return the taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
 
-    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises CycleError.
+    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises OntologyError for a cycle.
     """
     m = len(ids)
     levels = graph.ordered(children, parents, m)
     order = np.concatenate([np.empty(0, np.int64), *levels])
     if order.size < m:
-        raise CycleError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
+        raise OntologyError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
     position = np.empty(m, np.int64)
     position[order] = np.arange(m)
     depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))

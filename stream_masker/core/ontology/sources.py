@@ -23,7 +23,7 @@ from stream_masker.core.ontology.formats import Draft, fhir, icd10cm, rf2
 from stream_masker.core.ontology.formats.claml import read_claml
 from stream_masker.core.ontology.formats.edges import read_table
 from stream_masker.core.ontology.formats.obo import read_obo
-from stream_masker.errors import OntologyError, SourceFormatError
+from stream_masker.errors import OntologyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Source:
         try:
             return self.parse()
         except UnicodeDecodeError:
-            raise SourceFormatError("the file is not UTF-8 text") from None
+            raise OntologyError("the file is not UTF-8 text") from None
         except (OSError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
             raise OntologyError(f"the file cannot be read: {error}") from None
 
@@ -87,12 +87,12 @@ def _read_json(file: BinaryIO) -> Draft:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise SourceFormatError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
+        raise OntologyError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
     if isinstance(document, dict) and document.get("resourceType") == "CodeSystem":
         return fhir.read_code_system(document)
     if isinstance(document, dict) and document.get("graphs") and isinstance(document["graphs"], list):
         return read_obo(io.BytesIO(content), "an OBO Graph")
-    raise SourceFormatError("the JSON is no OBO Graph, and no CodeSystem of FHIR")
+    raise OntologyError("the JSON is no OBO Graph, and no CodeSystem of FHIR")
 
 
 NAMED: Final[dict[str, Callable[[], Source]]] = {

@@ -12,14 +12,7 @@ import pytest
 from support.small_ontology import FORMATS, HEAD, load
 
 from stream_masker import Ontology
-from stream_masker.errors import (
-    CycleError,
-    DuplicateConceptError,
-    EmptyOntologyError,
-    OntologyError,
-    SourceFormatError,
-    UnknownParentError,
-)
+from stream_masker.errors import OntologyError
 
 CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
 
@@ -53,22 +46,22 @@ class TestEdgeLists:
         assert links(load(tmp_path / "x.csv", "concept,parent\n" + rows)) == expected
 
     @pytest.mark.parametrize(
-        ("text", "error", "message"),
+        ("text", "message"),
         [
-            ("", SourceFormatError, "first line must be"),
-            ("concept,parent,label\n", EmptyOntologyError, "no concept"),
-            ("one,two\n", SourceFormatError, "first line must be"),
-            ("concept,parent\nr,\na,r\na,r\n", DuplicateConceptError, "line 4"),
-            ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", DuplicateConceptError, "line 4 gives a concept another"),
-            ("concept,parent\nr,\nr,\n", DuplicateConceptError, "line 3"),
-            ("concept,parent\nr,\na,gone\n", UnknownParentError, "not concepts: gone"),
-            ("concept,parent\na,b\nb,a\nr,\n", CycleError, "cycle"),
-            ("concept,parent\nr\n", SourceFormatError, "line 2"),
-            ("concept,parent\nr,\n" + "a" * 200_000 + ",r\n", OntologyError, "field larger than"),
+            ("", "first line must be"),
+            ("concept,parent,label\n", "no concept"),
+            ("one,two\n", "first line must be"),
+            ("concept,parent\nr,\na,r\na,r\n", "line 4"),
+            ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", "line 4 gives a concept another"),
+            ("concept,parent\nr,\nr,\n", "line 3"),
+            ("concept,parent\nr,\na,gone\n", "not concepts: gone"),
+            ("concept,parent\na,b\nb,a\nr,\n", "cycle"),
+            ("concept,parent\nr\n", "line 2"),
+            ("concept,parent\nr,\n" + "a" * 200_000 + ",r\n", "field larger than"),
         ],
     )
-    def test_each_kind_of_invalid_file_has_its_error(self, tmp_path, text, error, message):
-        with pytest.raises(error, match=rf"bad\.csv.*{message}"):
+    def test_each_kind_of_invalid_file_has_its_error(self, tmp_path, text, message):
+        with pytest.raises(OntologyError, match=rf"bad\.csv.*{message}"):
             load(tmp_path / "bad.csv", text)
 
     def test_a_file_that_is_not_text_truncated_missing_or_unknown(self, tmp_path):
@@ -94,16 +87,16 @@ def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
 
 class TestObo:
     @pytest.mark.parametrize(
-        ("text", "error", "message"),
+        ("text", "message"),
         [
-            ("[Term]\nname: nobody\n", SourceFormatError, r"the document is not OBO: SyntaxError: .*line 2"),
-            ("[Term]\nid: a\nis_a: gone ! Gone\n", SourceFormatError, "the document is not OBO: KeyError: 'gone'"),
-            ("[Term]\nid: a\nis_a: b\n\n[Term]\nid: b\nis_a: a\n", CycleError, "form a cycle: [ab], [ab]"),
-            ("format-version: 1.2\n", EmptyOntologyError, "no concept"),
+            ("[Term]\nname: nobody\n", r"the document is not OBO: SyntaxError: .*line 2"),
+            ("[Term]\nid: a\nis_a: gone ! Gone\n", "the document is not OBO: KeyError: 'gone'"),
+            ("[Term]\nid: a\nis_a: b\n\n[Term]\nid: b\nis_a: a\n", "form a cycle: [ab], [ab]"),
+            ("format-version: 1.2\n", "no concept"),
         ],
     )
-    def test_invalid_files_are_refused(self, tmp_path, text, error, message):
-        with pytest.raises(error, match=rf"x\.obo: .*{message}"):
+    def test_invalid_files_are_refused(self, tmp_path, text, message):
+        with pytest.raises(OntologyError, match=rf"x\.obo: .*{message}"):
             load(tmp_path / "x.obo", text)
 
     def test_the_human_phenotype_ontology(self):
@@ -138,7 +131,7 @@ class TestOboGraphsAndOwl:
     )
     def test_invalid_documents_are_refused(self, tmp_path, name, text):
         reason = "the document is not (OWL|an OBO Graph)|the JSON is no OBO Graph|line 1 is not valid JSON"
-        with pytest.raises(SourceFormatError, match=f"{name}: ({reason})"):
+        with pytest.raises(OntologyError, match=f"{name}: ({reason})"):
             load(tmp_path / name, text)
 
 

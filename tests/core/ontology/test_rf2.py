@@ -8,15 +8,7 @@ import pytest
 from support import snomed
 
 from stream_masker import Ontology
-from stream_masker.errors import (
-    CycleError,
-    DuplicateConceptError,
-    EmptyOntologyError,
-    MissingFileError,
-    SeveralRootsError,
-    SourceFormatError,
-    UnknownParentError,
-)
+from stream_masker.errors import OntologyError
 
 ROOT, DISEASE, EAR, MENIERE, OLD = 138875005, 64572001, 25906001, 13445001, 99999003
 FSN, SYNONYM, DEFINITION = snomed.FULLY_SPECIFIED_NAME, snomed.SYNONYM, 900000000000550004
@@ -130,29 +122,29 @@ def swap(rows, line, row):
 
 
 BAD = [
-    (lambda r: r.links.clear(), EmptyOntologyError, "Relationship.*: the file is empty"),
-    (lambda r: r.links.append(link_row(EAR, OLD)), UnknownParentError, "Relationship.*: line 6: .*: 99999003$"),
-    (lambda r: r.links.append(link_row(EAR, 42)), UnknownParentError, "Relationship.*: line 6: .*not active: 42$"),
-    (lambda r: r.links.append(link_row(42, EAR)), UnknownParentError, "Relationship.*: line 6: .*not active: 42$"),
-    (lambda r: r.links.append(link_row(DISEASE, MENIERE)), CycleError, r"form a cycle: \d+, \d+(, \d+)?$"),
-    (lambda r: r.links.append(link_row(EAR, EAR)), CycleError, "form a cycle: 25906001$"),
-    (lambda r: r.concepts.append(concept_row(7, 1)), SeveralRootsError, "only the root 138875005 may lack: 7$"),
-    (lambda r: r.concepts.append(concept_row(EAR, 0)), DuplicateConceptError, "line 7 gives a concept again"),
-    (lambda r: r.concepts.clear(), EmptyOntologyError, "Concept.*: the file is empty"),
-    (lambda r: swap(r.links, 1, snomed.CONCEPT), SourceFormatError, "first line lacks the columns active, sourceId"),
-    (lambda r: swap(r.terms, 4, r.terms[3][:60]), SourceFormatError, "Description.*: line 4 has 8 of 9 columns"),
-    (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 0 of 10"),
-    (lambda r: swap(r.terms, 4, r.terms[3] + "\t"), SourceFormatError, "Description.*: line 4 has 10 of 9 columns"),
-    (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), SourceFormatError, "Concept.*: line 3: active is not 0 or 1$"),
-    (lambda r: swap(r.concepts, 3, concept_row("6x", 1)), SourceFormatError, "Concept.*: line 3: id is not a number$"),
+    (lambda r: r.links.clear(), "Relationship.*: the file is empty"),
+    (lambda r: r.links.append(link_row(EAR, OLD)), "Relationship.*: line 6: .*: 99999003$"),
+    (lambda r: r.links.append(link_row(EAR, 42)), "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.append(link_row(42, EAR)), "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.append(link_row(DISEASE, MENIERE)), r"form a cycle: \d+, \d+(, \d+)?$"),
+    (lambda r: r.links.append(link_row(EAR, EAR)), "form a cycle: 25906001$"),
+    (lambda r: r.concepts.append(concept_row(7, 1)), "only the root 138875005 may lack: 7$"),
+    (lambda r: r.concepts.append(concept_row(EAR, 0)), "line 7 gives a concept again"),
+    (lambda r: r.concepts.clear(), "Concept.*: the file is empty"),
+    (lambda r: swap(r.links, 1, snomed.CONCEPT), "first line lacks the columns active, sourceId"),
+    (lambda r: swap(r.terms, 4, r.terms[3][:60]), "Description.*: line 4 has 8 of 9 columns"),
+    (lambda r: r.links.insert(2, ""), "Relationship.*: line 3 has 0 of 10"),
+    (lambda r: swap(r.terms, 4, r.terms[3] + "\t"), "Description.*: line 4 has 10 of 9 columns"),
+    (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), "Concept.*: line 3: active is not 0 or 1$"),
+    (lambda r: swap(r.concepts, 3, concept_row("6x", 1)), "Concept.*: line 3: id is not a number$"),
 ]
 
 
 class TestInvalidReleases:
-    @pytest.mark.parametrize(("modify", "error", "message"), BAD)
-    def test_errors_name_the_file_and_the_line(self, release, modify, error, message):
+    @pytest.mark.parametrize(("modify", "message"), BAD)
+    def test_errors_name_the_file_and_the_line(self, release, modify, message):
         modify(release)
-        with pytest.raises(error, match=message) as caught:
+        with pytest.raises(OntologyError, match=message) as caught:
             Ontology.load(release.write())
         assert str(release.folder) in str(caught.value)
 
@@ -160,5 +152,5 @@ class TestInvalidReleases:
     def test_a_missing_file_is_named(self, release, kind):
         release.write()
         release.path(kind).unlink()
-        with pytest.raises(MissingFileError, match=rf"lacks files of a SNOMED CT RF2 .*: sct2_{kind}_Snapshot\*.txt$"):
+        with pytest.raises(OntologyError, match=rf"lacks files of a SNOMED CT RF2 .*: sct2_{kind}_Snapshot\*.txt$"):
             Ontology.load(release.folder)

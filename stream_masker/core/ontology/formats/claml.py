@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import SourceFormatError
+from stream_masker.errors import OntologyError
 
 SYNONYM_KINDS: Final = ("inclusion", "preferredLong")
 
@@ -31,14 +31,14 @@ def read_claml(file: BinaryIO) -> Draft:
       the dot is added (``W00.0``), and before a fifth character an X (``M45.X0``).
     * Several chapters get a common root, with the name in the document's title.
 
-    Raises SourceFormatError, DuplicateConceptError.
+    Raises OntologyError.
     """
     try:
         document = parse(file, XMLParser()).getroot()  # noqa: S314 - expat limits the expansion of entities
     except ParseError as error:
-        raise SourceFormatError(f"line {error.position[0]} is not well-formed XML") from None
+        raise OntologyError(f"line {error.position[0]} is not well-formed XML") from None
     if document.tag != "ClaML":
-        raise SourceFormatError("the XML is not ClaML: the document element must be ClaML")
+        raise OntologyError("the XML is not ClaML: the document element must be ClaML")
     title = document.find("Title")
     draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
     classes = {_required(element, "code"): element for element in document.iter("Class")}
@@ -113,5 +113,5 @@ def _text(element: Element) -> str:
 def _required(element: Element, name: str) -> str:
     value = element.get(name)
     if not value:
-        raise SourceFormatError(f"the document is not valid ClaML: {element.tag} needs {name}")
+        raise OntologyError(f"the document is not valid ClaML: {element.tag} needs {name}")
     return value

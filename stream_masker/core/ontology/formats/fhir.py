@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import DuplicateConceptError, SourceFormatError
+from stream_masker.errors import OntologyError
 
 Resource: TypeAlias = Mapping[str, Any]
 
@@ -16,13 +16,13 @@ def read_code_system(resource: Resource) -> Draft:
 
     The hierarchy is that of nested concepts and of the properties ``parent``, ``subsumedBy`` and ``child``. ``display``
     is the label, designations are synonyms. Several concepts without a parent get a common root, named like the
-    resource. Raises SourceFormatError, DuplicateConceptError.
+    resource. Raises OntologyError.
     """
     name = str(resource.get("name") or resource.get("id") or "CodeSystem")
     draft = Draft(root=name, root_label=str(resource.get("title", "")))
     _add_concepts(draft, _objects(resource, "concept"), [])
     if not draft.parents:
-        raise SourceFormatError("the CodeSystem lists no concepts: use a complete one")
+        raise OntologyError("the CodeSystem lists no concepts: use a complete one")
     for concept, parents in draft.parents.items():
         draft.parents[concept] = list(dict.fromkeys(parents))
     return draft
@@ -33,7 +33,7 @@ def _add_concepts(draft: Draft, concepts: Iterable[Resource], parents: list[str]
     for concept in concepts:
         code = _text(concept, "code")
         if code in draft.labels:
-            raise DuplicateConceptError("a code is given twice", culprits=[code])
+            raise OntologyError("a code is given twice", culprits=[code])
         draft.labels[code] = _text(concept, "display", "")
         draft.synonyms[code] = [_text(one, "value", "") for one in _objects(concept, "designation")]
         draft.parents.setdefault(code, []).extend(parents)
@@ -48,12 +48,12 @@ def _add_concepts(draft: Draft, concepts: Iterable[Resource], parents: list[str]
 def _objects(resource: Resource, name: str) -> list[Resource]:
     objects = resource.get(name) or []
     if not isinstance(objects, list) or not all(isinstance(one, Mapping) for one in objects):
-        raise SourceFormatError(f"the resource is not valid FHIR: {name} must be a list of objects")
+        raise OntologyError(f"the resource is not valid FHIR: {name} must be a list of objects")
     return objects
 
 
 def _text(resource: Resource, name: str, default: str | None = None) -> str:
     value = resource.get(name, default)
     if not isinstance(value, str):
-        raise SourceFormatError(f"the resource is not valid FHIR: {name} must be a text")
+        raise OntologyError(f"the resource is not valid FHIR: {name} must be a text")
     return value

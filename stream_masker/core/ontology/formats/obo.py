@@ -7,7 +7,7 @@ import warnings
 from typing import BinaryIO, Final
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import OntologyError, SourceFormatError, installation_of
+from stream_masker.errors import OntologyError, installation_of
 
 UNREADABLE: Final = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 """What pronto raises for documents that it cannot read."""
@@ -19,7 +19,7 @@ def read_obo(file: BinaryIO, kind: str = "OBO", root: str = "ROOT") -> Draft:
     ``file``: an OBO file, OWL in RDF/XML, or the JSON of an OBO Graph, of which pronto reads the first graph;
     ``kind``: which of them. ``root``: the name of the root of several top classes. Alternative ids are synonyms.
     Identifiers are those of OBO files for OBO ontologies (``HP:0000118``), otherwise IRIs. Imports are not followed.
-    Raises OntologyError if pronto is not installed, and SourceFormatError for what it cannot read.
+    Raises OntologyError if pronto is not installed, and for what it cannot read.
     """
     try:
         from pronto.ontology import Ontology
@@ -37,5 +37,5 @@ def read_obo(file: BinaryIO, kind: str = "OBO", root: str = "ROOT") -> Draft:
                 draft.add(term.id, parents, term.name or "", synonyms, "the document")
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
-        raise SourceFormatError(f"the document is not {kind}: {type(error).__name__}: {reason}") from None
+        raise OntologyError(f"the document is not {kind}: {type(error).__name__}: {reason}") from None
     return draft

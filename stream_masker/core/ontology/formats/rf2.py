@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import (
-    DuplicateConceptError,
-    EmptyOntologyError,
-    MissingFileError,
-    SeveralRootsError,
-    SourceFormatError,
-    UnknownParentError,
-    error_location,
-)
+from stream_masker.errors import OntologyError, error_location
 
 KINDS: Final = ("Concept", "Relationship", "Description")
 
@@ -36,19 +28,19 @@ File: TypeAlias = Path | zipfile.Path
 def find_snapshots(path: Path) -> dict[str, list[File]]:
     """Return the snapshot files of each kind in a folder or a ``.zip``, at any depth.
 
-    Raises MissingFileError if one of the three kinds is missing, and SourceFormatError for a damaged archive.
+    Raises OntologyError if one of the three kinds is missing, or for a damaged archive.
     """
     files: list[File] = [*sorted(path.rglob("*.txt"))]
     if path.is_file():
         try:
             archive = zipfile.ZipFile(path)
         except zipfile.BadZipFile as error:
-            raise SourceFormatError(f"{path} cannot be read as a zip archive: {error}") from None
+            raise OntologyError(f"{path} cannot be read as a zip archive: {error}") from None
         files = [zipfile.Path(archive, name) for name in sorted(archive.namelist())]
     names = {kind: re.compile(rf"x?sct2_{kind}_Snapshot[-_].*\.txt") for kind in KINDS}
     found = {kind: [file for file in files if name.fullmatch(file.name)] for kind, name in names.items()}
     if missing := [f"sct2_{kind}_Snapshot*.txt" for kind in KINDS if not found[kind]]:
-        raise MissingFileError(f"{path} lacks files of a SNOMED CT RF2 snapshot", culprits=missing)
+        raise OntologyError(f"{path} lacks files of a SNOMED CT RF2 snapshot", culprits=missing)
     return found
 
 
@@ -60,7 +52,7 @@ def read_release(files: dict[str, list[File]]) -> Draft:
     a parent. Label: the fully specified name, preferably an English one, otherwise a synonym. (Language reference sets,
     which mark preferred synonyms, are not read.)
 
-    Raises OntologyError or one of its subclasses; messages name the file and, where possible, the line.
+    Raises OntologyError, whose message names the file and, where possible, the line.
     """
     draft, inactive, ranks = Draft(), set[str](), dict[str, int]()
     for kind in KINDS:
@@ -75,17 +67,17 @@ def read_release(files: dict[str, list[File]]) -> Draft:
     others = [concept for concept, parents in draft.parents.items() if not parents and concept != SNOMED_ROOT]
     if others and SNOMED_ROOT in draft.parents:
         message = f"these active concepts have no active is-a row, which only the root {SNOMED_ROOT} may lack"
-        raise SeveralRootsError(message, culprits=sorted(others))
+        raise OntologyError(message, culprits=sorted(others))
     return draft
 
 
 def _add_concepts(draft: Draft, inactive: set[str], file: File) -> None:
     for line, (active, concept) in _rows(file, "id"):
         if not (concept.isascii() and concept.isdigit()):
-            raise SourceFormatError(f"line {line}: id is not a number")
+            raise OntologyError(f"line {line}: id is not a number")
         if concept in draft.parents or concept in inactive:
             message = f"line {line} gives a concept again: use the snapshot of one release"
-            raise DuplicateConceptError(message, culprits=[concept])
+            raise OntologyError(message, culprits=[concept])
         if active == "1":
             draft.parents[concept] = []
         else:
@@ -99,7 +91,7 @@ def _add_links(draft: Draft, inactive: set[str], file: File) -> None:
             continue
         if unknown := [one for one in (child, parent) if one not in parents]:
             message = f"line {line}: an active is-a row names a concept that is not active"
-            raise UnknownParentError(message, culprits=unknown)
+            raise OntologyError(message, culprits=unknown)
         if parent not in parents[child]:
             parents[child].append(parent)
 
@@ -119,23 +111,23 @@ def _add_names(draft: Draft, ranks: dict[str, int], file: File) -> None:
 def _rows(file: File, *columns: str) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the line, and ``active`` and the wanted columns of each row.
 
-    Raises EmptyOntologyError for an empty file, and SourceFormatError if it lacks a column, or if a line has too few or
-    too many or is neither active nor inactive.
+    Raises OntologyError for an empty file, if it lacks a column, or if a line has too few or too many or is neither
+    active nor inactive.
     """
     with file.open("rb") as raw:
         text = io.TextIOWrapper(raw, "utf-8-sig", newline="")
         rows = csv.reader(text, delimiter="\t", quoting=csv.QUOTE_NONE)
         header = next(rows, [])
         if not header:
-            raise EmptyOntologyError("the file is empty")
+            raise OntologyError("the file is empty")
         if missing := [column for column in ("active", *columns) if column not in header]:
-            raise SourceFormatError(f"the first line lacks the columns {', '.join(missing)}")
+            raise OntologyError(f"the first line lacks the columns {', '.join(missing)}")
         wanted = itemgetter(*map(header.index, ("active", *columns)))
         for line, row in enumerate(rows, start=2):
             if len(row) != len(header):
                 found = f"line {line} has {len(row)} of {len(header)} columns"
-                raise SourceFormatError(f"{found}: the file is truncated or damaged")
+                raise OntologyError(f"{found}: the file is truncated or damaged")
             values = wanted(row)
             if values[0] not in ("0", "1"):
-                raise SourceFormatError(f"line {line}: active is not 0 or 1")
+                raise OntologyError(f"line {line}: active is not 0 or 1")
             yield line, values

@@ -186,7 +186,7 @@ class TestClaml:
             ("<ClaML>", "line 1 is not well-formed XML"),
             ("<other/>", "the document element must be ClaML"),
             ("<ClaML><Class/></ClaML>", "Class needs code"),
-            ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "gives a concept again: A"),
+            ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "a concept is given twice: A"),
             ('<ClaML><Class code="A"><SuperClass code="B"/></Class></ClaML>', "these parents are not concepts: B"),
             ("<ClaML/>", "holds no concept"),
         ],

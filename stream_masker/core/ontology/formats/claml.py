@@ -50,7 +50,7 @@ def read_claml(file: BinaryIO) -> Draft:
         code = _required(element, "code")
         parents = _codes(element, "SuperClass") or above.get(code, [])
         synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms, "the document")
+        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms)
     modifiers: dict[str, dict[str, str]] = {}
     for element in document.iter("ModifierClass"):
         codes = modifiers.setdefault(_required(element, "modifier"), {})
@@ -87,7 +87,7 @@ def _add_code(draft: Draft, base: str, code: str, modifier: str, text: str) -> s
         concept = f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
     if concept not in draft.parents:
         label = ": ".join(part for part in (draft.labels[base], text) if part)
-        draft.add(concept, [base], label, [], "the document")
+        draft.add(concept, [base], label, [])
     return concept
 
 

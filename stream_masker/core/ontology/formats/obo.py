@@ -34,7 +34,7 @@ def read_obo(file: BinaryIO, kind: str = "OBO", root: str = "ROOT") -> Draft:
             if not term.obsolete:
                 parents = [parent.id for parent in term.superclasses(distance=1, with_self=False)]
                 synonyms = [synonym.description for synonym in term.synonyms] + sorted(term.alternate_ids)
-                draft.add(term.id, parents, term.name or "", synonyms, "the document")
+                draft.add(term.id, parents, term.name or "", synonyms)
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
         raise OntologyError(f"the document is not {kind}: {type(error).__name__}: {reason}") from None

@@ -158,15 +158,15 @@ class Ontology:
         if isinstance(domain, str):
             raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
         if domain is not None:
-            concepts = list(domain)
+            concepts = whole.encode(list(domain)).tolist()
             if not concepts:
                 raise ParameterError("domain is empty: use at least one concept id")
-            position = whole.common_subsumer(whole.encode(concepts).tolist())
+            position = whole.common_subsumer(concepts)
         elif root is not None:
-            if root not in whole:
-                few = f"one of {len(whole):,} ids, such as {whole.ids[len(whole) - 1]!r}"
+            position = whole.find_one(root)
+            if position < 0:
+                few = f"one of {len(whole):,} ids, such as {whole.ids[-1]!r}"
                 raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
-            position = whole.position(root)
         if position not in self._taxonomies:
             self._taxonomies[position] = _below(whole, position)
         return self._taxonomies[position]
@@ -285,7 +285,7 @@ def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> li
 
 def _below(whole: Taxonomy, position: int) -> Taxonomy:
     """Return the taxonomy of a concept and its descendants, with the links between them."""
-    inside = graph.descendants_of(position, whole.child_offsets, whole.children)
+    inside = whole.below(position)
     kept = sorted(np.flatnonzero(inside).tolist(), key=whole.ids.__getitem__)
     index = np.full(len(whole), -1)
     index[kept] = np.arange(len(kept))

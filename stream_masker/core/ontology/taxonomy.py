@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, ranges
-from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.errors import ParameterError, UnknownConceptError
@@ -93,7 +93,7 @@ class Taxonomy:
         return self.parents.size == len(self) - 1
 
     @cached_property
-    def leaf(self) -> NDArray[np.bool_]:
+    def leaf(self) -> BoolArray:
         """(m,) bool: whether each concept has no children."""
         return frozen_array(np.diff(self.child_offsets) == 0)
 
@@ -168,6 +168,13 @@ class Taxonomy:
         """Return the concept and all its subsumers, deepest first, with the number of links on the shortest path to
         each."""
         return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
+
+    def below(self, position: int) -> BoolArray:
+        """Return (m,) bool: whether each concept is the one at a position or one of its descendants."""
+        offsets, ancestors, _ = self.closure
+        found = np.zeros(len(self), np.bool_)
+        found[np.repeat(np.arange(len(self)), np.diff(offsets))[ancestors == position]] = True
+        return found
 
     def ancestors_at(self, positions: NDArray[np.integer], depth: int) -> tuple[Int64Array, Int32Array]:
         """Return the ancestors at a depth of k concepts; those of a concept above it are itself.

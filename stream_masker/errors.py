@@ -62,34 +62,6 @@ class OntologyError(StreamMaskerError):
         super().__init__(message + name_some(self.culprits))
 
 
-class CycleError(OntologyError):
-    """The is-a links form a cycle."""
-
-
-class UnknownParentError(OntologyError):
-    """The parent in a link is not a concept."""
-
-
-class SeveralRootsError(OntologyError):
-    """More than one concept has no parent."""
-
-
-class DuplicateConceptError(OntologyError):
-    """A concept or a link is given twice, or in contradictory ways."""
-
-
-class EmptyOntologyError(OntologyError):
-    """The source contains no concept."""
-
-
-class SourceFormatError(OntologyError):
-    """A file does not conform to its format: encoding, header, a truncated line, or a malformed value."""
-
-
-class MissingFileError(OntologyError):
-    """A source that consists of several files lacks one of them."""
-
-
 def installation_of(extra: str) -> str:
     """Return how to install an extra. No index of packages has this one, so that its name there is anybody's."""
     return f"pip install '.[{extra}]' in the clone of stream-masker"

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
-import numpy as np
-
-from stream_masker.core.context import texts_of
+from stream_masker.core.context import ContextChoice
 from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
 from stream_masker.core.mechanisms import Mechanism, SemanticNoise, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
@@ -17,7 +15,7 @@ from stream_masker.core.mechanisms.defaults import noise_defaults
 from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy
-from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
+from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, unchanged_warning
@@ -29,8 +27,6 @@ class UnchangedWarning(UserWarning):
     """Masking leaves most records as they were."""
 
 
-FrameContext: TypeAlias = Sequence[str] | Mapping[str, Sequence[str] | Sequence[float]]
-"""Context columns, or a mapping to their values or to bounds of bands."""
 Vocabulary: TypeAlias = Taxonomy | Ontology | str
 """The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
 
@@ -48,15 +44,14 @@ def mask_frame(
     * ``frame``: a pyarrow Table, a pandas DataFrame or a polars DataFrame.
     * ``attributes``: the columns of codes, with the taxonomy of each, an ontology, or the name or file of one.
     * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident. The index of a pandas
-      DataFrame stays if it consists of numbers and has no name, or if its name is in ``keep`` (``index`` for an index
-      without a name); otherwise the result has row numbers, with IndexWarning.
+      DataFrame stays if it consists of numbers and has no name; otherwise the result has row numbers.
     * ``mechanism``: its name; by default semantic noise, with the reference that the columns allow. Further ``options``
       are parameters of its constructor, such as ``alpha``.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
       one key count as one where rare values and pairs are counted.
     * ``context``: columns of ``keep`` whose relation to the codes is preserved, and which the promise takes as known,
-      such as sex and age; the most important first. A list of columns of texts, or a mapping to their texts, or to the
-      ascending bounds of bands of numbers: ``{"sex": ["F", "M"], "age": [18, 45, 65]}``.
+      such as sex and age; the most important first. A mapping to their texts, or to the ascending bounds of bands of
+      numbers: ``{"sex": ["F", "M"], "age": [18, 45, 65]}``.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
       error if there is none), or becomes a missing value (``suppress``).
     * ``seed``: the secret from which the noise derives, of at least 16 bytes.
@@ -89,7 +84,7 @@ class FrameMasker:
         keep: Sequence[str],
         mechanism: str = SemanticNoise.name,
         key: str | None = None,
-        context: FrameContext = (),
+        context: ContextChoice | None = None,
         unknown: UnknownPolicy = "reject",
         seed: bytes,
         **options: Any,
@@ -99,7 +94,8 @@ class FrameMasker:
         self._seed = checked_seed(seed)
         named = {"attributes": attributes, "keep": keep, "mechanism": mechanism, "key": key, "context": context}
         self._given = {**named, "unknown": unknown, "seed": seed, **options}
-        self._keep, self._key, self._context, self._mechanism, self._options = keep, key, context, mechanism, options
+        self._keep, self._key, self._context = keep, key, context or {}
+        self._mechanism, self._options = mechanism, options
         self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -153,9 +149,7 @@ class FrameMasker:
 
     def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
         """Return the rows of a table as records, with their keys if they are needed."""
-        _check_columns(
-            table.columns, list(self._concepts), [name for name in self._keep if name not in table.index_names]
-        )
+        _check_columns(table.columns, list(self._concepts), self._keep)
         columns = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
         given = {**columns, **{name: table.values(name) for name in self._context}}
         records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
@@ -165,7 +159,9 @@ class FrameMasker:
         """Choose the mechanism, and let it learn the rows."""
         taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
-        options, kind = {**self._options, **self._contexts(rows)}, mechanism_type(self._mechanism)
+        options, kind = {**self._options}, mechanism_type(self._mechanism)
+        if self._context:
+            options["context"] = self._context
         if kind is SemanticNoise:
             options |= noise_defaults(taxonomies, arrays, options)
         known = [each.name for each in own_first(kind.parameters_type) if each.name != "window"]
@@ -174,13 +170,6 @@ class FrameMasker:
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
         self.mechanism_ = masker
-
-    def _contexts(self, rows: _Rows) -> dict[str, Any]:
-        """Return the parameter of the mechanism, with the values of the columns that are given without."""
-        given = self._context
-        if not given or isinstance(given, Mapping):
-            return {"context": given} if given else {}
-        return {"context": {name: texts_of(name, [record[name] for record in rows.records]) for name in given}}
 
     def _masked(self, rows: _Rows) -> Any:
         masked = self.mechanism_.mask_many(rows.records, keys=rows.keys)
@@ -213,17 +202,17 @@ def _warn_of_unchanged(
         warn_caller(warning, UnchangedWarning)
 
 
-def _check_arguments(attributes: Mapping[str, Vocabulary], keep: Sequence[str], key: object, context: object) -> None:
+def _check_arguments(
+    attributes: Mapping[str, Vocabulary], keep: Sequence[str], key: object, context: ContextChoice | None
+) -> None:
     """Raise ParameterError for arguments of another kind, and for a context of columns that are not kept."""
     require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
     if key is not None:
         require_type("key", key, str)
-    if isinstance(keep, str):
-        raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
-    require_texts("keep", keep)
-    if isinstance(context, str) or not isinstance(context, Mapping | Sequence):
-        raise ParameterError(f"context={context!r} is not allowed: use a list of columns, such as context=['sex']")
-    if dropped := [name for name in context if name not in keep]:
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=['age']")
+    require_mapping("context", context or {}, "{'sex': ['F', 'M'], 'age': [18, 45, 65]}")
+    if dropped := [name for name in context or () if name not in keep]:
         raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")
 
 
@@ -249,15 +238,15 @@ def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMa
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:
-    """Return the concept ids of a column of codes."""
-    return [_id(name, row, value, concepts) for row, value in enumerate(values)]
-
-
-def _id(name: str, row: int, value: Any, concepts: ConceptMap) -> str | list[str] | None:
-    if isinstance(value, list | tuple | np.ndarray):
-        concepts_of_row = (_concept(name, row, element, concepts) for element in value)
-        return [concept for concept in concepts_of_row if concept is not None]
-    return None if value is None else _concept(name, row, value, concepts)
+    """Return the concept ids of a column of codes, or of lists of codes."""
+    found: list[Value] = []
+    for row, value in enumerate(values):
+        if isinstance(value, list):
+            of_row = (_concept(name, row, element, concepts) for element in value)
+            found.append([concept for concept in of_row if concept is not None])
+        else:
+            found.append(None if value is None else _concept(name, row, value, concepts))
+    return found
 
 
 def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | None:

@@ -91,10 +91,10 @@ def masking_report(mechanism: Mechanism, original: Records, masked: Records) -> 
     )
 
 
-def _encoded(mechanism: Mechanism, original: Records, masked: Records) -> tuple[Batch, Batch]:
+def _encoded(mechanism: Mechanism, original: Any, masked: Any) -> tuple[Batch, Batch]:
     if not isinstance(mechanism, Mechanism):
         raise ParameterError(f"mechanism is of type {type(mechanism).__name__}: use the mechanism that masked them")
-    before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
+    before, after = mechanism.encode(original), mechanism.encode(masked)
     if before.size != after.size:
         raise ParameterError(f"there are {before.size} original records and {after.size} masked ones: give the same")
     return before, after
@@ -103,10 +103,6 @@ def _encoded(mechanism: Mechanism, original: Records, masked: Records) -> tuple[
 def _distortions(mechanism: Mechanism, before: Batch, after: Batch) -> list[Distortion]:
     columns = zip(before.columns, after.columns, mechanism.distances, strict=True)
     return [distortion_of(one.codes, other.codes, d) for one, other, d in columns]
-
-
-def _sequence(records: Records) -> Any:
-    return records if hasattr(records, "columns") else list(records)
 
 
 def _again(mechanism: Mechanism, batch: Batch) -> Batch:

@@ -48,9 +48,6 @@ def contents(frame):
     return frame.to_pydict() if isinstance(frame, pa.Table) else frame.to_dict(as_series=False)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::stream_masker.core.dataframes.IndexWarning")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_result_is_a_table_of_the_same_kind_with_masked_and_kept_columns_alone(kind):
     frame = KINDS[kind](DATA)
@@ -78,9 +75,9 @@ def test_the_masks_are_those_of_the_mechanism(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("context", [["ward", "age"], {"ward": ["A", "B"], "age": ["old", "young"]}])
-def test_codes_of_a_context_stay_in_it(kind, context):
+def test_codes_of_a_context_stay_in_it(kind):
     """Each ward has a chapter of its own, which its masks do not leave."""
+    context = {"ward": ["A", "B"], "age": ["old", "young"]}
     rng = np.random.default_rng(7)
     wards = rng.choice(["A", "B"], 600).tolist()
     data = {
@@ -121,19 +118,11 @@ def test_an_unknown_code_is_an_error_that_says_where_and_not_which():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"keep": "age"}, r"^keep='age' is not allowed: use a list of columns, such as keep=\['age'\]$"),
-        ({"keep": ["nothing"]}, r"^the table has no column 'nothing': use 'patient', 'principal', 'age', "),
         ({"keep": ["principal"]}, r"^the column 'principal' is to be masked and kept: choose one of the two$"),
         ({"key": "secondary"}, r"^column 'secondary', row 0: the key is missing, but every row needs one$"),
         ({"attributes": {"age": TAU}}, r"^column 'age', row 0: the code is of type int: use text$"),
-        (
-            {"attributes": {"principal": 5}},
-            r"^the concepts of 'principal' are of type int: ",
-        ),
         ({"mechanism": "magic"}, r"^mechanism='magic' is not allowed: use semantic_noise or "),
         ({"unknown": "pass"}, r"^unknown='pass' is not allowed: use reject or ancestor or suppress$"),
-        ({"frame": DATA}, r"^frame is of type dict: use a pyarrow Table, or a pandas or polars DataFrame$"),
-        ({"frame": pl.LazyFrame(DATA)}, r"^frame is of type LazyFrame: "),
     ],
 )
 def test_errors_say_what_is_allowed(change, message):

@@ -23,7 +23,7 @@ def command() -> None:
     """Inspect an ontology: its concepts, and the mapping of values to concepts.
 
     SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
-    Graphs, FHIR CodeSystem or ValueSet (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
+    Graphs, FHIR CodeSystem (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
     .gz; or a SNOMED CT RF2 release (its folder or its .zip).
 
     \b
@@ -72,11 +72,7 @@ def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     if position == UNKNOWN and (several := concepts.ambiguous(value)):
         raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
     if position == UNKNOWN:
-        similar = " or ".join(concepts.similar(value))
-        advice = f"; did you mean {similar}?" if similar else ""
-        raise ParameterError(
-            f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology{advice}"
-        )
+        raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
     found = taxonomy.ids[position]
     return {
         "concept": found,

@@ -6,8 +6,9 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -55,9 +56,7 @@ class Column:
     @property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
-        if self.offsets is None:
-            return (self.codes >= 0).astype(np.int64)
-        return np.diff(np.concatenate(([0], np.cumsum(self.codes >= 0)))[self.offsets])
+        return self.marked_lengths(self.codes >= 0)
 
     @property
     def first_codes(self) -> NDArray[np.int32]:
@@ -68,9 +67,11 @@ class Column:
         first[filled] = self.codes[self.offsets[:-1][filled]]
         return first
 
-    def of_records(self, records: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return (m,) bool: which values are those of the chosen records; ``records``: (n,) bool."""
-        return np.repeat(records, self.lengths)
+    def marked_lengths(self, marks: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return (n,) int64: the number of marked values of each record; ``marks``: (m,) bool."""
+        if self.offsets is None:
+            return marks.astype(np.int64)
+        return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[self.offsets])
 
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return the values of the records with these indices, in their order. The offsets start with 0."""
@@ -122,10 +123,6 @@ class Batch:
             codes.append(rows)
         return codes, record
 
-    def select(self, records: NDArray[np.bool_]) -> Batch:
-        """Return some of the records, without their units; ``records``: (n,) bool."""
-        return self.take(np.flatnonzero(records))
-
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Return the records with these indices, in their order, without their units."""
         slots = None if self.slots is None else self.slots[rows]
@@ -155,14 +152,7 @@ class Distortion:
         return count / max(1, self.values)
 
     def __add__(self, other: Distortion) -> Distortion:
-        return Distortion(
-            self.values + other.values,
-            self.squared_distance + other.squared_distance,
-            self.squared_noise + other.squared_noise,
-            self.truncated + other.truncated,
-            self.unsigned + other.unsigned,
-            self.unchanged + other.unchanged,
-        )
+        return Distortion(*map(operator.add, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +165,11 @@ class MaskedBatch:
 
 def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
     """Return (n,) bool: whether each record has at least one value, and masking changed none of its values."""
-    present, changed = np.zeros(batch.size, np.int64), np.zeros(batch.size, np.int64)
+    present, changed = np.zeros((2, batch.size), np.int64)
     for before, after in zip(batch.columns, masked.columns, strict=True):
-        present += _per_record(before.codes != ABSENT, before.offsets)
-        changed += _per_record(before.codes != after.codes, before.offsets)
-    result: NDArray[np.bool_] = (present > 0) & (changed == 0)
-    return result
-
-
-def _per_record(marks: NDArray[np.bool_], offsets: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Return (n,) int64: the number of marked values of each record."""
-    if offsets is None:
-        return marks.astype(np.int64)
-    return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[offsets])
+        present += before.present_lengths
+        changed += before.marked_lengths(before.codes != after.codes)
+    return np.asarray((present > 0) & (changed == 0))
 
 
 def presence_patterns(present: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64] | slice, list[int]]]:

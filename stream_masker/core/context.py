@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -23,8 +23,6 @@ from stream_masker.errors import ParameterError
 
 MAX_CONTEXTS = 400
 """The greatest number of contexts, with those of other values."""
-MAX_TEXTS = 40
-"""The greatest number of different texts of a column that is given without them."""
 
 ContextChoice: TypeAlias = Mapping[str, Sequence[str] | Sequence[float]]
 """For each context attribute its texts, or the ascending bounds of its bands."""
@@ -44,15 +42,17 @@ class ContextAttribute:
     @classmethod
     def of(cls, name: str, given: object) -> ContextAttribute:
         """Create the attribute of a list of texts or of bounds. Raises ParameterError."""
-        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-            raise _wrong(name)
-        if all(isinstance(entry, str) for entry in given):
-            if len(set(given)) < len(given):
+        entries = tuple(given) if isinstance(given, list | tuple) else ()
+        if entries and all(isinstance(entry, str) for entry in entries):
+            if len(set(entries)) < len(entries):
                 raise ParameterError(f"context {name!r} has a text twice")
-            return cls(name, texts=tuple(given))
-        if not all(_is_number(entry) for entry in given) or any(low >= high for low, high in pairwise(given)):
-            raise _wrong(name)
-        return cls(name, bounds=tuple(map(float, given)))
+            return cls(name, texts=entries)
+        are_numbers = all(isinstance(entry, int | float) and math.isfinite(_number(entry)) for entry in entries)
+        if not entries or not are_numbers or any(low >= high for low, high in pairwise(entries)):
+            raise ParameterError(
+                f"context {name!r}: give the texts that can occur, or the ascending bounds of bands of numbers"
+            )
+        return cls(name, bounds=tuple(map(float, entries)))
 
     @property
     def size(self) -> int:
@@ -108,8 +108,9 @@ class Context:
 
     def numbers(self, columns: Sequence[Sequence[Any]]) -> Int64Array:
         """Return (n,) int64: the context of each record, from the n values of each attribute."""
-        kinds = [_kinds(attribute, column) for attribute, column in zip(self.attributes, columns, strict=True)]
-        return self.numbers_of(np.stack(kinds, axis=1))
+        pairs = zip(self.attributes, columns, strict=True)
+        kinds = [[attribute.kind_of(value) for value in column] for attribute, column in pairs]
+        return self.numbers_of(np.array(kinds, np.int64).T)
 
     def numbers_of(self, kinds: NDArray[np.int64]) -> Int64Array:
         """Return (n,) int64: the contexts of the (n, c) kinds of each attribute."""
@@ -128,32 +129,6 @@ class Context:
 NO_CONTEXT = Context(())
 
 
-def texts_of(name: str, values: Iterable[object]) -> list[str]:
-    """Return the different texts of a context column, ascending. Raises ParameterError."""
-    texts = {value for value in values if value is not None}
-    if not texts or len(texts) > MAX_TEXTS or not all(isinstance(value, str) for value in texts):
-        raise ParameterError(
-            f"the context {name!r} is not a column of at most {MAX_TEXTS} different texts: give bounds of bands, such "
-            f"as context={{{name!r}: [18, 45, 65]}}"
-        )
-    return sorted(map(str, texts))
-
-
-def _kinds(attribute: ContextAttribute, column: Sequence[Any]) -> Int64Array:
-    known: dict[Any, int] = {}
-    kinds = np.empty(len(column), np.int64)
-    for row, value in enumerate(column):
-        key = value if isinstance(value, str | int | float) else None
-        if key not in known:
-            known[key] = attribute.kind_of(key)
-        kinds[row] = known[key]
-    return kinds
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _number(value: object) -> float:
     """Return a number, or a text that is one, as float; NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -162,9 +137,3 @@ def _number(value: object) -> float:
         return float(value)
     except (ValueError, OverflowError):
         return math.nan
-
-
-def _wrong(name: str) -> ParameterError:
-    return ParameterError(
-        f"context {name!r}: give the texts that can occur, or the ascending bounds of bands of numbers"
-    )

@@ -11,14 +11,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from stream_masker.errors import ParameterError, installation_of, warn_caller
-
-UNNAMED_INDEX = "index"
-"""The name of a pandas index without a name, as pandas' ``reset_index`` has it."""
-
-
-class IndexWarning(UserWarning):
-    """The index of a DataFrame is not among the columns to keep, so the result has row numbers instead."""
+from stream_masker.errors import ParameterError, installation_of
 
 
 class DataFrame(Protocol):
@@ -31,7 +24,8 @@ class DataFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrappedTable:
-    """A table that narwhals wraps, with its module. ``index``: that of a pandas DataFrame; otherwise None."""
+    """A table that narwhals wraps, with its module. ``index``: row labels to keep, those of a pandas DataFrame if they
+    are numbers and have no name; otherwise None."""
 
     narwhals: Any
     frame: Any
@@ -58,7 +52,9 @@ class WrappedTable:
             ) from None
         except narwhals.exceptions.DuplicateError:
             raise ParameterError("two columns of the frame have the same name: rename one of them") from None
-        return cls(narwhals, narwhals.maybe_reset_index(wrapped), narwhals.maybe_get_index(wrapped))
+        index = narwhals.maybe_get_index(wrapped)
+        is_kept = index is not None and list(index.names) == [None] and index.dtype.kind in "iu"
+        return cls(narwhals, narwhals.maybe_reset_index(wrapped), index if is_kept else None)
 
     @property
     def columns(self) -> list[str]:
@@ -71,10 +67,10 @@ class WrappedTable:
         return len(self.frame)
 
     def values(self, name: str) -> list[Any]:
-        """Return the values of a column; None where one is missing."""
+        """Return the values of a column, arrays as lists; None where one is missing."""
         column = self.frame[name]
         return [
-            None if missing or _is_nan(value) else value
+            None if missing else _plain(value)
             for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
         ]
 
@@ -82,8 +78,6 @@ class WrappedTable:
         """Return a native table of the kept and the masked columns, in the order of this one.
 
         Masked columns have the types of the originals, if these can hold the masks; categories are those of the masks.
-        Row labels without a name that are numbers stay. Another index stays if ``keep`` names all its levels; otherwise
-        the rows are numbered, with IndexWarning.
         """
         series = {
             name: (self._series(name, masked[name]) if name in masked else self.frame[name]).to_native()
@@ -92,64 +86,35 @@ class WrappedTable:
         }
         module = self.frame.implementation.to_native_namespace()
         native = module.table(series) if self.frame.implementation.is_pyarrow() else module.DataFrame(series)
-        if self.index is not None and self._keeps_index(keep):
+        if self.index is not None:
             native.index = self.index
         return native
 
-    @property
-    def index_names(self) -> list[str]:
-        """The names of the levels of the index; empty without an index."""
-        names = () if self.index is None else self.index.names
-        return [UNNAMED_INDEX if name is None else str(name) for name in names]
-
-    def _keeps_index(self, keep: Sequence[str]) -> bool:
-        names = self.index_names
-        if list(self.index.names) == [None] and self.index.dtype.kind in "iu":
-            return True
-        if set(names) <= set(keep):
-            return True
-        warn_caller(
-            f"the result has row numbers instead of the index {', '.join(map(repr, names))}: "
-            "name it in keep, if it tells nothing of a patient",
-            IndexWarning,
-        )
-        return False
-
     def _series(self, name: str, values: Sequence[Any]) -> Any:
-        series = self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
-        return self._as_original(series, self.frame[name], values)
-
-    def _as_original(self, series: Any, original: Any, values: Sequence[Any]) -> Any:
-        """Return a masked column as one of the type of its original; unchanged if that cannot hold the masks."""
-        narwhals, dtype = self.narwhals, original.dtype
-        if self.frame.implementation.is_polars() and dtype == narwhals.Enum:
+        """Return a masked column of the type of its original; of texts, if that cannot hold the masks."""
+        narwhals, kind, original = self.narwhals, self.frame.implementation, self.frame[name]
+        text, dtype, given = narwhals.String, original.dtype, original.to_native()
+        if any(isinstance(value, list) for value in values):
+            text = None if kind.is_pandas_like() else narwhals.List(text)
+        series = narwhals.new_series(name, values, text, backend=kind)
+        if kind.is_polars() and dtype == narwhals.Enum:
             return series.cast(narwhals.Enum(sorted({value for value in values if value is not None})))
         if dtype in (narwhals.Categorical, narwhals.Enum):
             return series.cast(narwhals.Categorical)
-        given, native = original.to_native(), series.to_native()
+        native = series.to_native()
         try:
-            if self.frame.implementation.is_pandas_like():
+            if kind.is_pandas_like():
                 return narwhals.from_native(native.astype(given.dtype), series_only=True)
-            return narwhals.from_native(_cast(native, given), series_only=True)
+            cast = native.cast(given.type if hasattr(given, "type") else given.dtype)
+            return narwhals.from_native(cast, series_only=True)
         except (TypeError, ValueError, NotImplementedError):
             return series
 
-    def _type(self, values: Sequence[Any]) -> Any:
-        """Return the type of a column of values; pandas has none for lists."""
-        kinds = set(map(type, values))
-        if list in kinds:
-            pandas = self.frame.implementation.is_pandas_like()
-            return None if pandas else self.narwhals.List(self.narwhals.String)
-        return self.narwhals.String
 
-
-def _cast(native: Any, given: Any) -> Any:
-    """Return a polars or pyarrow column as one of the type of another."""
-    return native.cast(given.type if hasattr(given, "type") else given.dtype)
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and isnan(value)
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and isnan(value):
+        return None
+    return list(value) if isinstance(value, tuple | np.ndarray) else value
 
 
 def check_fields(whose: str, given: Collection[str], names: Sequence[str]) -> None:
@@ -188,9 +153,5 @@ def as_records(
     table = WrappedTable.of(records)
     if not set(required) <= set(table.columns):
         check_fields("the table", table.columns, names)
-    columns = {name: [_plain(value) for value in table.values(name)] for name in names if name in table.columns}
+    columns = {name: table.values(name) for name in names if name in table.columns}
     return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple | np.ndarray) else value

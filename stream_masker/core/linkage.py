@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.errors import ParameterError
@@ -59,32 +59,28 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
             f"there are {len(original.columns)} original and {len(after.columns)} masked columns for "
             f"{len(distances)} distances: give as many of each"
         )
-    first, second, tables = [], [], []
+    indices, tables = [], []
     for one, other, d in zip(original.columns, after.columns, distances, strict=True):
-        sides = _padded(one, original.size), _padded(other, original.size)
+        sides = _padded(one), _padded(other)
         if sides[0].shape != sides[1].shape:
             raise ParameterError("a masked column does not have the elements of the original one")
-        values, index = np.unique(np.concatenate(sides), return_inverse=True)
+        values, index = np.unique(np.stack(sides), return_inverse=True)
         known = values >= 0
         table = np.full((values.size,) * 2, UNIT, np.int64)
         table[np.ix_(known, known)] = np.rint(d.matrix(values[known]) * UNIT)
         table[np.ix_(~known, ~known)] = 0
-        before, masks = index.reshape(2, *sides[0].shape)
-        first.append(before)
-        second.append(masks)
-        tables += [table] * before.shape[1]
+        indices.append(index.reshape(2, *sides[0].shape))
+        tables += [table] * sides[0].shape[1]
     if not original.size or not tables:
         return Linkage(np.zeros(original.size), 0.0)
-    whole, changed = np.concatenate(first, axis=1), np.concatenate(second, axis=1)
+    whole, changed = np.concatenate(indices, axis=2)
     return Linkage(_probabilities(whole, changed, tables), float((whole == changed).all(axis=1).mean()))
 
 
-def _padded(column: Column, size: int) -> Int32Array:
+def _padded(column: Column) -> Int32Array:
     """Return (n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
-    if column.offsets is None:
-        return np.maximum(column.codes, -1)[:, None]
-    rows = np.full((size, int(column.lengths.max(initial=0))), -1, np.int32)
-    rows[np.arange(rows.shape[1]) < column.lengths[:, None]] = np.maximum(column.codes, -1)
+    rows = np.full((column.lengths.size, int(column.lengths.max(initial=0))), ABSENT, np.int32)
+    rows[np.arange(rows.shape[1]) < column.lengths[:, None]] = np.maximum(column.codes, ABSENT)
     return rows
 
 

@@ -40,21 +40,6 @@ MAX_KNOWN: Final = 1 << 16
 """The number of digests from which a secret forgets those that it remembers."""
 
 
-class BlockCipher:
-    """AES of many independent blocks in one call (ECB mode, for which distinct blocks are what matters)."""
-
-    def __init__(self, key: bytes) -> None:
-        """``key``: 16, 24 or 32 bytes."""
-        self._encryptor = Cipher(AES(key), ECB()).encryptor()  # noqa: S305 - a pseudo-random function, not encryption
-
-    def words(self, blocks: UInt64Array) -> UInt64Array:
-        """Return the encrypted blocks. ``blocks``: (…, 2) uint64; the result has the same shape."""
-        words = np.empty(blocks.size + 2, np.uint64)  # the cipher wants room for one block more
-        plain = np.ascontiguousarray(blocks).reshape(-1)
-        self._encryptor.update_into(plain.view(np.uint8).data, words.view(np.uint8).data)
-        return words[: blocks.size].reshape(blocks.shape)
-
-
 class Secret:
     """What is derived from one secret: digests of keys, and a cipher for each purpose."""
 
@@ -63,7 +48,7 @@ class Secret:
         self._secret = checked_secret(secret)
         self._hash = self._keyed(b"masker-digest", BLOCK_BYTES)
         self._known: dict[bytes, bytes] = {}
-        self._ciphers: dict[bytes, BlockCipher] = {}
+        self._ciphers: dict[bytes, Any] = {}
 
     def __reduce__(self) -> tuple[type[Secret], tuple[bytes]]:
         """A secret is pickled and copied without the states of its hash and ciphers."""
@@ -86,11 +71,19 @@ class Secret:
             digests.append(digest)
         return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
-    def cipher(self, purpose: bytes) -> BlockCipher:
-        """Return the cipher of a purpose, a name of at most 16 bytes. Words of different purposes are unrelated."""
+    def words(self, purpose: bytes, blocks: UInt64Array) -> UInt64Array:
+        """Return the encrypted blocks of a purpose, a name of at most 16 bytes. Words of different purposes are
+        unrelated.
+
+        ``blocks``: (…, 2) uint64, all of them different where words must be; the result has the same shape.
+        """
         if purpose not in self._ciphers:
-            self._ciphers[purpose] = BlockCipher(self._keyed(purpose, 32).digest())
-        return self._ciphers[purpose]
+            cipher = Cipher(AES(self._keyed(purpose, 32).digest()), ECB())  # noqa: S305 - a pseudo-random function
+            self._ciphers[purpose] = cipher.encryptor()
+        words = np.empty(blocks.size + 2, np.uint64)  # the cipher wants room for one block more
+        plain = np.ascontiguousarray(blocks).reshape(-1)
+        self._ciphers[purpose].update_into(plain.view(np.uint8).data, words.view(np.uint8).data)
+        return words[: blocks.size].reshape(blocks.shape)
 
     def _keyed(self, person: bytes, size: int) -> Any:
         """Return the state of a BLAKE2b hash with ``size`` bytes, keyed by the secret."""
@@ -114,7 +107,7 @@ class Keys:
 
     def words(self, blocks: UInt64Array) -> UInt64Array:
         """Return the words of (…, 2) uint64 blocks, which are digests XOR layouts."""
-        return self.secret.cipher(b"masker-words").words(blocks)
+        return self.secret.words(b"masker-words", blocks)
 
 
 class PositionKeys(Keys):
@@ -133,7 +126,7 @@ class PositionKeys(Keys):
         source = secret.digests([b"%d %d " % (partition, len(name)) + name])
         blocks = np.repeat(source, offsets.size, axis=0)
         blocks[:, 0] ^= offsets.astype(np.uint64)
-        super().__init__(secret, secret.cipher(b"masker-position").words(blocks))
+        super().__init__(secret, secret.words(b"masker-position", blocks))
 
 
 class FieldKeys(Keys):
@@ -183,51 +176,28 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
     They depend on the record's key, the attribute and the value, and on the element's index if ``numbers_elements``.
     distinct: whether equal values of one key get different words, by their index in the column.
     """
-    digests, messages = [], []
-    for column in batch.columns:
-        digests.append(keys.digests if column.offsets is None else keys.digests[column.owners])
-        message = _code_messages(column.codes)
+    if not batch.columns:
+        return []
+    counters = np.arange(layout.first // 2, (layout.first + layout.width + 1) // 2, dtype=np.uint64)
+    blocks = []
+    for attribute, column in enumerate(batch.columns):
+        digests = keys.digests if column.offsets is None else keys.digests[column.owners]
+        value, index = column.codes.astype(np.uint32).astype(np.uint64), np.zeros(column.codes.size, np.int64)
         if distinct:
-            message |= np.arange(message.size, dtype=np.uint64) << np.uint64(32)
+            index = np.arange(index.size)
         elif keys.numbers_elements and column.offsets is not None:
-            indices = np.arange(message.size) - np.repeat(column.offsets[:-1], column.lengths)
-            message |= indices.astype(np.uint64) << np.uint64(32)
-        messages.append(message)
-    return _column_words(keys, digests, messages, layout)
+            index = np.arange(index.size) - np.repeat(column.offsets[:-1], column.lengths)
+        block = np.empty((value.size, counters.size, 2), np.uint64)
+        block[..., 0] = (digests[:, 0] ^ (value | index.astype(np.uint64) << np.uint64(32)))[:, None]
+        block[..., 1] = digests[:, 1:] ^ (np.uint64(attribute) << _ATTRIBUTE_BIT | counters)
+        blocks.append(block)
+    words = keys.words(np.concatenate(blocks)).reshape(-1, 2 * counters.size)[:, layout.first % 2 :]
+    return slices(np.ascontiguousarray(words[:, : layout.width]), map(len, blocks))
 
 
 def key_words(keys: Keys) -> UInt64Array:
     """Return (n,) uint64: a word of each record that depends on its key alone."""
     return keys.words(keys.digests ^ np.array([0, _KEY_ALONE], np.uint64))[:, 0].copy()
-
-
-def _column_words(
-    keys: Keys, digests: Sequence[UInt64Matrix], messages: Sequence[UInt64Array], layout: WordLayout
-) -> list[UInt64Matrix]:
-    """Return the words of each column. ``digests``: (k, 2), ``messages``: (k,) of its values."""
-    if not messages:
-        return []
-    sizes = [message.size for message in messages]
-    attributes = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
-    upper = attributes << _ATTRIBUTE_BIT
-    words = _words(keys, np.concatenate(digests), np.concatenate(messages), upper, layout)
-    return slices(words, sizes)
-
-
-def _words(
-    keys: Keys, digests: UInt64Matrix, lower: UInt64Array, upper: UInt64Array, layout: WordLayout
-) -> UInt64Matrix:
-    """Return (k, width) uint64: the words of k values, by the two words of their layouts without the counter."""
-    counters = np.arange(layout.first // 2, (layout.first + layout.width + 1) // 2, dtype=np.uint64)
-    blocks = np.empty((lower.size, counters.size, 2), np.uint64)
-    blocks[..., 0] = (digests[:, 0] ^ lower)[:, None]
-    blocks[..., 1] = (digests[:, 1] ^ upper)[:, None] ^ counters
-    words, start = keys.words(blocks).reshape(lower.size, 2 * counters.size), layout.first % 2
-    return np.ascontiguousarray(words[:, start : start + layout.width])
-
-
-def _code_messages(codes: Int32Array) -> UInt64Array:
-    return codes.astype(np.uint32).astype(np.uint64)
 
 
 def uniforms(words: UInt64Array) -> Float64Array:

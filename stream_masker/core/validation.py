@@ -34,15 +34,6 @@ def require_mapping(name: str, given: object, example: str) -> None:
             raise ParameterError(f"{name} has the key {key!r}: use names as texts, such as {example}")
 
 
-def require_texts(name: str, given: object) -> None:
-    """Raise ParameterError unless ``given`` is a sequence of texts and not a text itself."""
-    if isinstance(given, str) or not isinstance(given, Collection):
-        raise ParameterError(f"{name} is of type {type(given).__name__}: use a list of texts")
-    for text in given:
-        if not isinstance(text, str):
-            raise ParameterError(f"{name} has the element {text!r}: use texts")
-
-
 def require_known(names: Collection[str], allowed: Collection[str], whose: str) -> None:
     """Raise ParameterError for a parameter that does not exist; ``whose``: what has the allowed ones."""
     for name in names:
@@ -78,11 +69,8 @@ def whole_number(name: str, given: object, low: float, high: float) -> int:
 
 
 def _range(low: float, high: float) -> str:
-    return f"of {low:g} or more" if math.isinf(high) else f"from {_digits(low)} to {_digits(high)}"
-
-
-def _digits(bound: float) -> str:
-    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+    start, end = (str(bound) if isinstance(bound, int) else f"{bound:g}" for bound in (low, high))
+    return f"of {start} or more" if math.isinf(high) else f"from {start} to {end}"
 
 
 MIN_SEED_BYTES: Final = 16

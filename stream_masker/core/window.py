@@ -55,7 +55,7 @@ class SlidingWindow:
         """Return the counts of the records in the window."""
         if self._counts is None:
             live = self._forget()
-            self._counts = count_batch(self._batches[0].select(live), self._sizes)
+            self._counts = count_batch(self._batches[0].take(np.flatnonzero(live)), self._sizes)
         return self._counts
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class SlidingWindow:
         batch, times = joined(self._batches), np.concatenate(self._times)
         last, live = _last(times, self._records, self._age)
         kept = live if self._records is None else last
-        self._batches, self._times = [batch.select(kept)], [times[kept]]
+        self._batches, self._times = [batch.take(np.flatnonzero(kept))], [times[kept]]
         self._pending = 0
         return live[kept]
 

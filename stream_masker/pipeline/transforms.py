@@ -97,7 +97,7 @@ class Pseudonyms:
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
-        return self._secret.cipher(purpose).words(self._secret.digests(texts)).tobytes()
+        return self._secret.words(purpose, self._secret.digests(texts)).tobytes()
 
 
 def text_of(value: JsonValue) -> bytes:

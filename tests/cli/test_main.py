@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from stream_masker import __version__
 from stream_masker.cli import COMMANDS, main
 from stream_masker.cli.options import CommandFormatter
-from stream_masker.errors import ConfigurationError, CycleError, ParameterError, ServiceError, StatisticsError
+from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StatisticsError
 
 HEAVY = ("numba", "numpy", "pydantic", "confluent_kafka", "kafka", "faust", "jsonschema", "networkx", "rich")
 
@@ -93,7 +93,7 @@ def failing(monkeypatch):
     [
         (ConfigurationError("what"), 2),
         (ParameterError("what"), 2),
-        (CycleError("what"), 2),
+        (OntologyError("what"), 2),
         (ServiceError("what"), 1),
         (StatisticsError("what"), 1),
     ],

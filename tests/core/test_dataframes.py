@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from stream_masker.core.dataframes import WrappedTable, as_records
-from stream_masker.core.mechanisms import MECHANISMS, Exponential, SemanticNoise, mechanism
+from stream_masker.core.mechanisms import Exponential, SemanticNoise
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
 
@@ -36,15 +36,6 @@ def test_learning_and_masking_a_table_is_that_of_its_records(frame):
         results.append((noise.mask_many(records, keys=keys), noise.statistics.to_dict()))
     assert results[0] == results[1]
     assert any(one["a"] != record["a"] for one, record in zip(results[1][0], RECORDS, strict=True))
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_every_mechanism_takes_tables(name):
-    made = mechanism(name)({"a": TAU, "b": TAU}, seed=SEED)
-    assert made.encode(FRAMES[1]).size == 120
-    lists, tables = made.encode(RECORDS), made.encode(FRAMES[2])
-    for one, other in zip(lists.columns, tables.columns, strict=True):
-        assert one.codes.tolist() == other.codes.tolist()
 
 
 def test_lists_in_cells_are_array_attributes():

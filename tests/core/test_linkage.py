@@ -72,14 +72,6 @@ def test_probabilities_follow_the_definition(case, distance):
     assert found.unchanged == pytest.approx(np.mean([a == b for a, b in zip(original, masked, strict=True)]))
 
 
-def test_unmasked_records_are_linked_if_they_are_unique(flat):
-    columns = scalars([1, 1, 1, 2, 2, 3])
-    found = record_linkage(Batch(6, columns), columns, [flat])
-    assert found.probabilities.tolist() == pytest.approx([1 / 3] * 3 + [1 / 2] * 2 + [1])
-    assert found.risk == pytest.approx(3 / 6)
-    assert found.unchanged == 1.0
-
-
 def test_an_absent_value_is_far_from_a_present_one(flat):
     before, after = scalars([1, ABSENT]), scalars([2, ABSENT])
     assert record_linkage(Batch(2, before), after, [flat]).probabilities.tolist() == [1.0, 1.0]

@@ -86,7 +86,7 @@ def test_a_subtaxonomy_holds_the_descendants_of_its_root_and_their_links(tau):
 def test_a_diamond_has_the_expected_depth_path_and_distance():
     diamond = Ontology.from_edges([("b", "a"), ("c", "b"), ("c", "a"), ("d", "c"), ("e", "a"), ("d", "e")]).taxonomy()
     assert diamond.depth_of("d") == 4
-    assert diamond.path("d", "a") == 2
+    assert diamond.ancestors_of("d")["a"] == 2
     assert WuPalmer(diamond)("d", "b") == pytest.approx(1 - 4 / 6)
 
 

@@ -66,7 +66,7 @@ def literal_correlation(a, d_a, b, d_b):
 def exact_wu_palmer(tau, c1, c2):
     lcs = tau.lcs(c1, c2)
     double = 2 * tau.depth_of(lcs)
-    return 1 - Fraction(double, double + tau.path(c1, lcs) + tau.path(c2, lcs))
+    return 1 - Fraction(double, double + tau.ancestors_of(c1)[lcs] + tau.ancestors_of(c2)[lcs])
 
 
 def literal_mean(values, tau):

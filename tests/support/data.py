@@ -28,37 +28,3 @@ def discharges() -> list[dict[str, str]]:
     """101,766 real discharges by column; ``?`` is a missing value."""
     with gzip.open(data_file("uci-discharges.csv.gz"), "rt", newline="") as lines:
         return list(csv.DictReader(lines))
-
-
-MUSHROOM = (
-    "class",
-    "cap_shape",
-    "cap_surface",
-    "cap_color",
-    "bruises",
-    "odor",
-    "gill_attachment",
-    "gill_spacing",
-    "gill_size",
-    "gill_color",
-    "stalk_shape",
-    "stalk_root",
-    "stalk_surface_above_ring",
-    "stalk_surface_below_ring",
-    "stalk_color_above_ring",
-    "stalk_color_below_ring",
-    "veil_type",
-    "veil_color",
-    "ring_number",
-    "ring_type",
-    "spore_print_color",
-    "population",
-    "habitat",
-)
-
-
-@cache
-def mushroom() -> list[dict[str, str]]:
-    """The 5,644 mushrooms with all 23 values; rows with a missing value are shorter."""
-    with gzip.open(data_file("mushroom.csv.gz"), "rt", newline="") as lines:
-        return [dict(zip(MUSHROOM, row, strict=True)) for row in csv.reader(lines) if len(row) == len(MUSHROOM)]

@@ -38,8 +38,8 @@ def real_rows(columns: tuple[str, ...]) -> np.ndarray:
 @cache
 def _resolved(columns: tuple[str, ...]) -> np.ndarray:
     """(discharges, columns) int32: the positions of diagnoses, or ``UNKNOWN``."""
-    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
-    return np.array([[find(row[name])[0] for name in columns] for row in discharges()], np.int32)
+    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).find
+    return np.array([[find(row[name]).position for name in columns] for row in discharges()], np.int32)
 
 
 def as_batch(codes: np.ndarray) -> Batch:

@@ -42,43 +42,30 @@ id: part_of
 name: part of
 """
 
+META = {
+    "synonyms": [
+        {"pred": "hasExactSynonym", "val": "Organ anomaly"},
+        {"pred": "hasRelatedSynonym", "val": "Anomalía"},
+    ],
+    "basicPropertyValues": [
+        {"pred": "http://www.geneontology.org/formats/oboInOwl#hasAlternativeId", "val": "HP:0000999"}
+    ],
+}
+NODES = [
+    {"id": PURL + "HP_0000001", "lbl": "All", "type": "CLASS"},
+    {"id": PURL + "HP_0000118", "lbl": "Phenotypic abnormality", "type": "CLASS", "meta": META},
+    {"id": PURL + "HP_0000152", "lbl": "Abnormality of head & neck", "type": "CLASS"},
+    {"id": PURL + "HP_0000002", "lbl": "Gone", "type": "CLASS", "meta": {"deprecated": True}},
+    {"id": PURL + "BFO_0000050", "lbl": "part of", "type": "PROPERTY"},
+]
+EDGES = ["118 is_a 001", "118 is_a 001", "152 is_a 118", "152 is_a 001", "002 is_a 118"]
+LINKS = [dict(zip(("sub", "pred", "obj"), edge.split(), strict=True)) for edge in EDGES]
 GRAPH = {
     "graphs": [
         {
             "id": PURL + "hp.json",
-            "nodes": [
-                {"id": PURL + "HP_0000001", "lbl": "All", "type": "CLASS"},
-                {
-                    "id": PURL + "HP_0000118",
-                    "lbl": "Phenotypic abnormality",
-                    "type": "CLASS",
-                    "meta": {
-                        "synonyms": [
-                            {"pred": "hasExactSynonym", "val": "Organ anomaly"},
-                            {"pred": "hasRelatedSynonym", "val": "Anomalía"},
-                        ],
-                        "basicPropertyValues": [
-                            {
-                                "pred": "http://www.geneontology.org/formats/oboInOwl#hasAlternativeId",
-                                "val": "HP:0000999",
-                            },
-                            {"pred": "http://purl.org/dc/elements/1.1/creator", "val": "nobody"},
-                        ],
-                    },
-                },
-                {"id": PURL + "HP_0000152", "lbl": "Abnormality of head & neck", "type": "CLASS"},
-                {"id": PURL + "HP_0000002", "lbl": "Gone", "type": "CLASS", "meta": {"deprecated": True}},
-                {"id": PURL + "BFO_0000050", "lbl": "part of", "type": "PROPERTY"},
-                {"id": PURL + "RO_1"},
-            ],
-            "edges": [
-                {"sub": PURL + "HP_0000118", "pred": "is_a", "obj": PURL + "HP_0000001"},
-                {"sub": PURL + "HP_0000118", "pred": "is_a", "obj": PURL + "HP_0000001"},
-                {"sub": PURL + "HP_0000152", "pred": "is_a", "obj": PURL + "HP_0000118"},
-                {"sub": PURL + "HP_0000152", "pred": "is_a", "obj": PURL + "HP_0000001"},
-                {"sub": PURL + "HP_0000002", "pred": "is_a", "obj": PURL + "HP_0000118"},
-                {"sub": PURL + "HP_0000001", "pred": PURL + "BFO_0000050", "obj": PURL + "HP_0000152"},
-            ],
+            "nodes": NODES,
+            "edges": [{**link, **{end: f"{PURL}HP_0000{link[end]}" for end in ("sub", "obj")}} for link in LINKS],
         }
     ]
 }
@@ -99,7 +86,7 @@ OWL = (
     <rdfs:label rdf:datatype="http://www.w3.org/2001/XMLSchema#string">All</rdfs:label>
     <rdfs:subClassOf rdf:resource="http://www.w3.org/2002/07/owl#Thing"/>
   </owl:Class>
-  <!-- an anonymous superclass is not an is-a link, neither is an equivalent class -->
+  <!-- an anonymous superclass is not an is-a link -->
   <owl:Class rdf:about="http://purl.obolibrary.org/obo/HP_0000118">
     <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
     <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
@@ -109,17 +96,6 @@ OWL = (
         <owl:someValuesFrom rdf:resource="http://purl.obolibrary.org/obo/HP_0000152"/>
       </owl:Restriction>
     </rdfs:subClassOf>
-    <owl:equivalentClass>
-      <owl:Class>
-        <owl:intersectionOf rdf:parseType="Collection">
-          <rdf:Description rdf:about="http://purl.obolibrary.org/obo/HP_0000152"/>
-          <owl:Restriction>
-            <owl:onProperty rdf:resource="http://purl.obolibrary.org/obo/BFO_0000050"/>
-            <owl:someValuesFrom rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
-          </owl:Restriction>
-        </owl:intersectionOf>
-      </owl:Class>
-    </owl:equivalentClass>
     <oboInOwl:hasExactSynonym>Organ anomaly</oboInOwl:hasExactSynonym>
     <oboInOwl:hasRelatedSynonym xml:lang="es">Anomalía</oboInOwl:hasRelatedSynonym>
     <oboInOwl:hasAlternativeId>HP:0000999</oboInOwl:hasAlternativeId>
@@ -139,7 +115,7 @@ OWL = (
 """
 )
 
-FORMATS = {"hp.obo": OBO, "hp.json": json.dumps(GRAPH), "hp.owl": OWL, "indented.json": json.dumps(GRAPH, indent=1)}
+FORMATS = {"hp.obo": OBO, "hp.json": json.dumps(GRAPH), "hp.owl": OWL}
 """The same ontology by file name."""
 
 

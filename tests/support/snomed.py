@@ -1,6 +1,6 @@
 """Generated SNOMED CT releases (RF2 snapshots) of any size, with the shape of SNOMED CT.
 
-Concepts have 1.6 parents on average, depths (nodes on the longest path) up to 15, and a heavy-tailed fan-out. Second
+Concepts have 1.6 parents on average, depths (nodes on the longest path) up to 20, and a heavy-tailed fan-out. Second
 parents are near the first one, so that a concept has few ancestors for its depth. A tenth of the concepts is inactive.
 Files also have inactive relationships and descriptions, relationships other than is-a, and synonyms.
 """
@@ -19,10 +19,8 @@ FULLY_SPECIFIED_NAME, SYNONYM = 900000000000003001, 900000000000013009
 DATE, OTHER = "20240101", "900000000000207008"
 """The date of all rows, and what stands in the columns that nobody reads."""
 
-LEVELS, TOP_LEVEL = 15, 19
 MORE_PARENTS = 0.65
 """The average number of parents besides the first, before repeated parents are removed."""
-CHILDLESS = 0.65
 
 CONCEPT = "id effectiveTime active moduleId definitionStatusId"
 DESCRIPTION = "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId"
@@ -69,48 +67,11 @@ def _write(folder: Path, name: str, header: str, rows: list[tuple[object, ...]])
 def hierarchy(concepts: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Return (l,) the child and (l,) the parent of each link of a rooted DAG, whose root is 0.
 
-    First parents are one level up, and few of them have most children; other parents are near them.
+    First parents are among the concepts before, mostly among the first of them; other parents are near them.
     """
-    sizes = level_sizes(concepts)
-    depth = np.repeat(np.arange(1, sizes.size + 1), sizes)
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    spread = [starts[k] + _spread(sizes[k], sizes[k + 1], rng) for k in range(sizes.size - 1)]
-    first = np.concatenate([np.full(1, -1), *spread])
-    more = np.repeat(np.arange(concepts), rng.geometric(1 / (1 + MORE_PARENTS), concepts) - 1)
-    more = more[depth[more] > 2]
-    near = _near(first, more, depth, starts, rng)
-    pairs = np.concatenate((np.arange(1, concepts) * concepts + first[1:], more * concepts + near))
+    every = np.arange(1, concepts)
+    first = np.floor(every * rng.random(every.size) ** 3).astype(np.int64)
+    more = np.repeat(every, rng.geometric(1 / (1 + MORE_PARENTS), every.size) - 1)
+    near = np.clip(first[more - 1] + rng.geometric(0.1, more.size) * rng.choice([-1, 1], more.size), 1, more - 1)
+    pairs = np.concatenate((every * concepts + first, (more * concepts + near)[(near > 0) & (first[more - 1] > 0)]))
     return np.divmod(np.unique(pairs), concepts)
-
-
-def level_sizes(concepts: int) -> Ints:
-    """The number of concepts of depth 1, 2, …: one, up to 19, and then a bell curve."""
-    levels = min(LEVELS, concepts)
-    hump = np.exp(-(((np.arange(1, levels + 1) - 7.5) / 2.2) ** 2) / 2)
-    hump[:2] = 0
-    left = concepts - levels
-    top = min(TOP_LEVEL - 1, left) if levels > 1 else 0
-    sizes = np.ones(levels, np.int64)
-    sizes[1:2] += top
-    if levels > 2:
-        sizes += np.floor(hump / hump.sum() * (left - top)).astype(np.int64)
-    sizes[np.argmax(hump) if levels > 2 else -1] += concepts - sizes.sum()
-    return sizes
-
-
-def _spread(parents: int, children: int, rng: np.random.Generator) -> Ints:
-    """(children,) the parents of one level, ascending: most have no child, and a few have very many."""
-    weights = rng.pareto(1.5, parents) * (rng.random(parents) > CHILDLESS)
-    weights[rng.integers(parents)] += 1e-9
-    return np.repeat(np.arange(parents), rng.multinomial(children, weights / weights.sum()))
-
-
-def _near(first: Ints, children: Ints, depth: Ints, starts: Ints, rng: np.random.Generator) -> Ints:
-    """(n,) another parent of each child: near the first parent, or near one of its ancestors except the root."""
-    near = first[children]
-    for _ in range(2):
-        higher = (rng.random(near.size) < 0.35) & (depth[near] > 2)
-        near = np.where(higher, first[near], near)
-    level = depth[near]
-    beside = near + rng.geometric(0.1, near.size) * rng.choice([-1, 1], near.size)
-    return np.clip(beside, starts[level - 1], starts[level] - 1)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-import numpy as np
-
 from stream_masker.core.ontology.ontology import Ontology
 from stream_masker.core.ontology.taxonomy import Taxonomy, fold_code
-from stream_masker.core.ontology.texts import Texts
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import OntologyError, ParameterError
 
@@ -28,6 +23,9 @@ SHORTEST_PREFIX: Final = 3
 
 NO_DOT: Final = "."
 """The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
+
+LONGEST_REST: Final = 5
+"""The most characters, with a dot, that follow a code in a finer one that ``_is_finer`` accepts."""
 
 CACHED_VALUES: Final = 100_000
 """The most values that a ``ConceptMap`` caches, including those without a concept."""
@@ -87,7 +85,7 @@ class ConceptMap:
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _mapped_positions(mapping or {}, taxonomy)
-        self._ontology = ontology or Ontology(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), Texts.of(()))
+        self._ontology = ontology or Ontology(taxonomy)
         self._cache: dict[str, Match] = {}
 
     def __repr__(self) -> str:
@@ -106,24 +104,12 @@ class ConceptMap:
                 self._cache[value] = match
         return match
 
-    def resolve(self, value: str) -> tuple[int, bool]:
-        """Return the position of the concept, or ``UNKNOWN``; and whether the whole value was found, not a prefix."""
-        match = self.find(value)
-        return match.position, match.how not in ("ancestor", "unknown")
-
     def ambiguous(self, value: str) -> list[str]:
         """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
         them."""
         if self.find(value).how not in {"unknown", "ancestor"}:
             return []
-        return sorted(self.taxonomy.decode(self._coded_any(value_keys(value)) or self._named(value)))
-
-    def similar(self, value: str) -> list[str]:
-        """Return the ids of at most three concepts whose code or label, which begins alike, a value may misspell."""
-        text, ids = value.strip().casefold(), self.taxonomy.ids
-        pairs = chain(zip(ids, ids, strict=True), zip(self.taxonomy.labels, ids, strict=True))
-        known = {name.casefold(): one for name, one in pairs if name[:2].casefold() == text[:2]}
-        return list(dict.fromkeys(known[name] for name in get_close_matches(text, known, cutoff=0.7)))
+        return sorted(self.taxonomy.decode(self._coded_any(_value_keys(value)) or self._named(value)))
 
     def _find(self, value: str) -> Match:
         if value in self._mapping:
@@ -131,19 +117,20 @@ class ConceptMap:
         position = self.taxonomy.find_one(value)
         if position >= 0:
             return Match(position, "exact")
-        keys = value_keys(value)
+        keys = _value_keys(value)
         for how, positions in (("normalised", self._coded_any(keys)), ("label", self._named(value))):
             if len(positions) == 1:
                 return Match(positions[0], how)  # type: ignore[arg-type]
         return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
 
     def _ancestor(self, keys: Sequence[str]) -> Match:
-        for prefix, rest in self._prefixes(keys) if self._are_longer_codes_finer else ():
-            if not is_finer(prefix, rest):
-                continue
-            positions = self._coded(prefix)
-            if len(positions) == 1 and positions[0] > 0:
-                return Match(positions[0], "ancestor")
+        """Return the longest prefix that is a code. A key may start with ``NO_DOT``."""
+        for key in keys if self._are_longer_codes_finer else ():
+            shortest = max(SHORTEST_PREFIX + key.startswith(NO_DOT), len(key) - LONGEST_REST)
+            for end in range(len(key) - 1, shortest - 1, -1):
+                positions = self._coded(key[:end]) if _is_finer(key, key[end:]) else []
+                if len(positions) == 1 and positions[0] > 0:
+                    return Match(positions[0], "ancestor")
         return _NO_CONCEPT
 
     def _coded_any(self, keys: Sequence[str]) -> list[int]:
@@ -151,25 +138,14 @@ class ConceptMap:
         return next(filter(None, map(self._coded, keys)), [])
 
     def _coded(self, key: str) -> list[int]:
-        """Return the positions of the concepts with a key (``code_keys``)."""
+        """Return the positions of the concepts with a key (``_code_keys``)."""
         tau = self.taxonomy
-        candidates = tau.codes.candidates(fold_code(key))
-        return [c for c in candidates if key in code_keys(tau.ids[c])]
+        return [c for c in tau.codes.candidates(fold_code(key)) if key in _code_keys(tau.ids[c])]
 
     def _named(self, name: str) -> list[int]:
         """Return the positions of the concepts with a label or synonym."""
         positions = self.taxonomy.find(self._ontology.named(name)).tolist()
         return [position for position in positions if position >= 0]
-
-    def _prefixes(self, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield the prefixes of a value's keys that may be codes, with the rest, in the order in which they are tried.
-
-        The capitals of a character may have three characters for its two bytes, and a key may start with ``NO_DOT``.
-        """
-        longest = self.taxonomy.id_bytes * 3 // 2 + len(NO_DOT)
-        for key in keys:
-            for end in range(min(len(key) - 1, longest), SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
-                yield key[:end], key[end:]
 
     @cached_property
     def _are_longer_codes_finer(self) -> bool:
@@ -177,13 +153,12 @@ class ConceptMap:
         The root does not count."""
         whole = self._ontology.taxonomy()
         positions = {fold_code(concept): k for k, concept in enumerate(whole.ids) if k}
-        offsets, parents = whole.parent_offsets.tolist(), whole.parents.tolist()
         are_parents = []
         for code, k in positions.items():
             starts = (positions[code[:end]] for end in range(len(code) - 1, 0, -1) if code[:end] in positions)
-            longest = next(starts, None)
-            if longest is not None:
-                are_parents.append(longest in parents[offsets[k] : offsets[k + 1]])
+            if longest := next(starts, None):
+                above = whole.parents[whole.parent_offsets[k] : whole.parent_offsets[k + 1]]
+                are_parents.append(longest in above)
         return 2 * sum(are_parents) > len(are_parents)
 
 
@@ -191,13 +166,13 @@ _FINER: Final = re.compile(r"\.?[0-9A-Z]{0,3}[0-9]")
 _SEVENTH: Final = re.compile(r"\.?[0-9X]{0,3}[A-Z]")
 
 
-def is_finer(prefix: str, rest: str) -> bool:
-    """Return whether what follows a code, in capitals, looks like the end of a finer code."""
-    length = len((prefix + rest).replace(NO_DOT, ""))
-    return bool(_FINER.fullmatch(rest) or (length == 7 and _SEVENTH.fullmatch(rest)))
+def _is_finer(code: str, rest: str) -> bool:
+    """Return whether the rest of a code, after a prefix in capitals, looks like the end of a finer code."""
+    is_seventh = len(code.replace(NO_DOT, "")) == 7 and _SEVENTH.fullmatch(rest)
+    return bool(_FINER.fullmatch(rest) or is_seventh)
 
 
-def code_keys(concept: str) -> set[str]:
+def _code_keys(concept: str) -> set[str]:
     """Return the keys by which a code is found: in capitals, and if it has a dot, also without the dot.
 
     A code without a dot has a second key that starts with ``NO_DOT``.
@@ -206,7 +181,7 @@ def code_keys(concept: str) -> set[str]:
     return {code, code.replace(".", "")} if "." in code else {code, NO_DOT + code}
 
 
-def value_keys(value: str) -> tuple[str, ...]:
+def _value_keys(value: str) -> tuple[str, ...]:
     """Return the keys by which a value looks up codes, in order: as it is, then with the leading zeros of ICD-9.
 
     A value with a dot then looks up codes that have no dot, after its own dot is removed.
@@ -225,18 +200,17 @@ def read_mapping(path: Path) -> dict[str, str]:
 
     Raises OntologyError, which names the line but no value.
     """
-    delimiter = "\t" if path.suffix == ".tsv" else ","
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            rows = list(csv.reader(lines, delimiter=delimiter))
+            header, *rows = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ",")) or [[]]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise OntologyError(f"the mapping file {path} cannot be read ({type(error).__name__})") from None
-    if not rows or [cell.strip().lower() for cell in rows[0]] != ["value", "concept"]:
+    if [cell.strip().lower() for cell in header] != ["value", "concept"]:
         raise OntologyError(f"the first line of the mapping file {path} must be value,concept")
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(rows, start=2):
         if row and (len(row) != 2 or not all(row)):
             raise OntologyError(f"line {number} of the mapping file {path} is not a pair of value and concept")
-    return {row[0]: row[1].strip() for row in rows[1:] if row}
+    return {row[0]: row[1].strip() for row in rows if row}
 
 
 def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:

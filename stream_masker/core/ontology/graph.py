@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths, ranges
-from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array
 
 
 def compress(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
@@ -38,17 +38,6 @@ def ordered(children: Int64Array, parents: Int64Array, size: int) -> list[Int64A
         ready = np.unique(reached[waiting[reached] == 0])
         level = ready[np.argsort(first[ready], kind="stable")]
     return levels
-
-
-def descendants_of(start: int, child_offsets: Int64Array, children: Int32Array) -> BoolArray:
-    """Return (m,) bool: whether each concept is ``start`` or one of its descendants."""
-    below = np.zeros(child_offsets.size - 1, np.bool_)
-    level = np.array([start])
-    while level.size:
-        below[level] = True
-        reached = children[ranges(child_offsets[level], child_offsets[level + 1] - child_offsets[level])]
-        level = np.unique(reached[~below[reached]])
-    return below
 
 
 def closure(

@@ -9,26 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import graph, store
 from stream_masker.core.ontology.formats import Draft
 from stream_masker.core.ontology.sources import find_source
-from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.ontology.taxonomy import Closure, Taxonomy
 from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.core.validation import require_mapping
-from stream_masker.errors import (
-    CycleError,
-    DuplicateConceptError,
-    EmptyOntologyError,
-    OntologyError,
-    ParameterError,
-    UnknownConceptError,
-    UnknownParentError,
-    error_location,
-)
+from stream_masker.errors import OntologyError, ParameterError, UnknownConceptError, error_location
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,32 +30,30 @@ class Ontology:
     Create one with ``load``, ``from_edges``, ``from_parents`` or ``from_networkx``.
     """
 
-    def __init__(self, whole: Taxonomy, synonym_offsets: Int64Array, synonyms: Texts) -> None:
-        """``whole``: every concept. The synonyms of the concept at position c are
-        ``synonyms[synonym_offsets[c]:synonym_offsets[c + 1]]``."""
+    def __init__(self, whole: Taxonomy, synonyms: Iterable[str] = (), rows: Int64Array | None = None) -> None:
+        """``whole``: every concept. ``rows``: (m + 1,), such that the synonyms of the concept at position c are
+        ``synonyms[rows[c]:rows[c + 1]]``; None if there are no synonyms."""
         self._whole = whole
-        self._synonym_offsets, self._synonyms = frozen_array(synonym_offsets), synonyms
+        self._synonyms = Texts.of(synonyms)
+        self._rows = frozen_array(np.zeros(len(whole) + 1, np.int64) if rows is None else rows)
         self._taxonomies = {0: whole}
 
     @classmethod
     def load(cls, source: str | Path) -> Ontology:
         """Load an ontology by name (``icd10cm``), from a file or from a folder.
 
-        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem or ValueSet
+        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem
         (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; and SNOMED CT RF2
         releases, given as a folder or a ``.zip``. A source is parsed once: the result is kept as arrays in the cache
         folder, from where later calls map them.
 
-        Raises OntologyError, or the subclass that describes the problem.
+        Raises OntologyError, whose message says where the problem is and names the concepts or files.
         """
         if not isinstance(source, str | Path):
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         found = find_source(source)
-        arrays = store.load(found.key)
-        if arrays is None:
-            with error_location(found.name):
-                arrays = store.save(found.key, cls._of(found.read())._arrays())
-        return cls._from_arrays(arrays)
+        with error_location(found.name):
+            return cls._from_parts(store.stored(found.key, lambda: cls._of(found.read())._parts()))
 
     @classmethod
     def from_edges(
@@ -77,7 +65,7 @@ class Ontology:
         """Build an ontology from (child, parent) links. The concept without a parent is the root.
 
         A root is added above several of them, as by ``load``. ``labels``, ``synonyms``: by concept id. Raises
-        EmptyOntologyError, DuplicateConceptError (a link that occurs twice), CycleError.
+        OntologyError for no link, a link that occurs twice, or a cycle.
         """
         parents: dict[str, list[str]] = {}
         for child, parent in _checked_links(edges):
@@ -94,7 +82,7 @@ class Ontology:
     ) -> Ontology:
         """Build an ontology from the parents of every concept; a root has none. Every parent must be a key.
 
-        Raises like ``from_edges``, and UnknownParentError.
+        Raises like ``from_edges``, and for another parent.
         """
         require_mapping("labels", labels or {}, "{'concept': 'a label'}")
         require_mapping("synonyms", synonyms or {}, "{'concept': ['a synonym']}")
@@ -148,7 +136,7 @@ class Ontology:
     def synonyms_of(self, concept: str) -> tuple[str, ...]:
         """Return the synonyms of a concept. Raises UnknownConceptError."""
         position = self._whole.position(concept)
-        return self._synonyms[self._synonym_offsets[position] : self._synonym_offsets[position + 1]]
+        return self._synonyms[self._rows[position] : self._rows[position + 1]]
 
     def named(self, name: str) -> list[str]:
         """Return the ids of the concepts that have a label or a synonym, regardless of case."""
@@ -170,15 +158,15 @@ class Ontology:
         if isinstance(domain, str):
             raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
         if domain is not None:
-            concepts = list(domain)
+            concepts = whole.encode(list(domain)).tolist()
             if not concepts:
                 raise ParameterError("domain is empty: use at least one concept id")
-            position = whole.common_subsumer(whole.encode(concepts).tolist())
+            position = whole.common_subsumer(concepts)
         elif root is not None:
-            if root not in whole:
-                few = f"one of {len(whole):,} ids, such as {whole.ids[len(whole) - 1]!r}"
+            position = whole.find_one(root)
+            if position < 0:
+                few = f"one of {len(whole):,} ids, such as {whole.ids[-1]!r}"
                 raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
-            position = whole.position(root)
         if position not in self._taxonomies:
             self._taxonomies[position] = _below(whole, position)
         return self._taxonomies[position]
@@ -191,33 +179,38 @@ class Ontology:
         labels = [draft.labels.get(concept, "") for concept in ids]
         whole, order = _taxonomy_of(ids, labels, *_links(ids, draft.parents))
         synonyms = [draft.synonyms.get(ids[k], []) for k in order.tolist()]
-        offsets = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
-        return cls(whole, offsets, Texts.of(chain.from_iterable(synonyms)))
+        rows = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
+        return cls(whole, chain.from_iterable(synonyms), rows)
 
     @cached_property
     def _names(self) -> TextIndex:
         """Finds positions by case-folded labels and synonyms."""
         positions = np.arange(len(self), dtype=np.int64)
         names = [*map(str.casefold, chain(self._whole.labels, self._synonyms))]
-        owners = np.concatenate((positions, np.repeat(positions, np.diff(self._synonym_offsets))))
+        owners = np.concatenate((positions, np.repeat(positions, np.diff(self._rows))))
         kept = [k for k, name in enumerate(names) if name]
         return TextIndex.of([names[k] for k in kept], owners[kept])
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _parts(self) -> store.Parts:
+        """Return the given and the computed arrays, which ``_from_parts`` reads."""
+        tau = self._whole
         return {
-            **self._whole.arrays(),
-            "synonyms": self._synonyms.utf8,
-            "synonyms.offsets": self._synonyms.offsets,
-            "synonyms.rows": self._synonym_offsets,
-            "names": self._names.checksums,
-            "names.owners": self._names.owners,
+            "ids": (tau.ids.utf8, tau.ids.offsets),
+            "labels": (tau.labels.utf8, tau.labels.offsets),
+            "links": (tau.parent_offsets, tau.parents, tau.depth),
+            "closure": tau.closure,
+            "codes": tau.codes,
+            "synonyms": (self._synonyms.utf8, self._synonyms.offsets),
+            "rows": (self._rows,),
+            "names": self._names,
         }
 
     @classmethod
-    def _from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Ontology:
-        synonyms = Texts(arrays["synonyms"], arrays["synonyms.offsets"])
-        onto = cls(Taxonomy.from_arrays(arrays), arrays["synonyms.rows"], synonyms)
-        onto._names = TextIndex(arrays["names"], arrays["names.owners"])
+    def _from_parts(cls, parts: store.Parts) -> Ontology:
+        whole = Taxonomy(Texts(*parts["ids"]), Texts(*parts["labels"]), *parts["links"])
+        whole.closure, whole.codes = Closure(*parts["closure"]), TextIndex(*parts["codes"])
+        onto = cls(whole, Texts(*parts["synonyms"]), *parts["rows"])
+        onto._names = TextIndex(*parts["names"])
         return onto
 
 
@@ -247,15 +240,15 @@ def _add_common_root(draft: Draft) -> None:
 def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
     """Return the indices of the child and of the parent of each link. ``ids``: ascending."""
     if not ids:
-        raise EmptyOntologyError("the ontology holds no concept")
+        raise OntologyError("the ontology holds no concept")
     if "" in parents:
         raise OntologyError("a concept has an empty id")
     index = {concept: k for k, concept in enumerate(ids)}
     above = [parents[concept] for concept in ids]
     if unknown := sorted(set(chain.from_iterable(above)) - index.keys()):
-        raise UnknownParentError("these parents are not concepts", culprits=unknown)
+        raise OntologyError("these parents are not concepts", culprits=unknown)
     if repeated := [concept for concept, own in zip(ids, above, strict=True) if len(set(own)) < len(own)]:
-        raise DuplicateConceptError("these concepts have the same parent twice", culprits=repeated)
+        raise OntologyError("these concepts have the same parent twice", culprits=repeated)
     counts = np.fromiter(map(len, above), np.int64, len(ids))
     linked = np.fromiter(map(index.__getitem__, chain.from_iterable(above)), np.int64, int(counts.sum()))
     return np.repeat(np.arange(len(ids)), counts), linked
@@ -266,13 +259,13 @@ def _taxonomy_of(
 ) -> tuple[Taxonomy, Int64Array]:
     """Return the taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
 
-    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises CycleError.
+    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises OntologyError for a cycle.
     """
     m = len(ids)
     levels = graph.ordered(children, parents, m)
     order = np.concatenate([np.empty(0, np.int64), *levels])
     if order.size < m:
-        raise CycleError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
+        raise OntologyError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
     position = np.empty(m, np.int64)
     position[order] = np.arange(m)
     depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
@@ -292,7 +285,7 @@ def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> li
 
 def _below(whole: Taxonomy, position: int) -> Taxonomy:
     """Return the taxonomy of a concept and its descendants, with the links between them."""
-    inside = graph.descendants_of(position, whole.child_offsets, whole.children)
+    inside = whole.below(position)
     kept = sorted(np.flatnonzero(inside).tolist(), key=whole.ids.__getitem__)
     index = np.full(len(whole), -1)
     index[kept] = np.arange(len(kept))

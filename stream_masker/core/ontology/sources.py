@@ -6,29 +6,42 @@ import codecs
 import csv
 import gzip
 import hashlib
+import io
+import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 import orjson
 
-from stream_masker.core.ontology.formats import Draft, fhir, icd10cm, obo, rf2
+from stream_masker.core.ontology.formats import Draft, fhir, icd10cm, rf2
 from stream_masker.core.ontology.formats.claml import read_claml
-from stream_masker.core.ontology.formats.edges import read_csv, read_tsv
-from stream_masker.errors import OntologyError, SourceFormatError
+from stream_masker.core.ontology.formats.edges import read_table
+from stream_masker.core.ontology.formats.obo import read_obo
+from stream_masker.errors import OntologyError
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An ontology to read: its name for messages, a key that changes with its content, and a function that reads it."""
+    """An ontology to read: its name for messages, a key that changes with its content, and what parses it."""
 
     name: str
     key: str
-    read: Callable[[], Draft]
+    parse: Callable[[], Draft]
+
+    def read(self) -> Draft:
+        """Parse the source. Raises OntologyError, also if it is damaged."""
+        try:
+            return self.parse()
+        except UnicodeDecodeError:
+            raise OntologyError("the file is not UTF-8 text") from None
+        except (OSError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
+            raise OntologyError(f"the file cannot be read: {error}") from None
 
 
 def find_source(source: str | Path) -> Source:
@@ -45,46 +58,41 @@ def find_source(source: str | Path) -> Source:
 def _source_at(path: Path) -> Source:
     if path.is_dir() or path.suffix == ".zip":
         files = rf2.find_snapshots(path)
-        key = _digest([path] if path.is_file() else [file.path for file in files])
+        key = _digest(chain.from_iterable(files.values()) if path.is_dir() else [path])
         return Source(str(path), f"{key}.rf2", partial(rf2.read_release, files))
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix not in READERS:
         raise OntologyError(f"{path} is not an ontology: give a name ({', '.join(sorted(NAMED))}) or {ALLOWED}")
     key = f"{_digest([path])}{suffix}{'.gz' if path.suffix == '.gz' else ''}"
-    return Source(str(path), key, partial(_read_file, path, READERS[suffix]))
+    return Source(str(path), key, partial(_parse_file, path, READERS[suffix]))
 
 
-def _digest(files: list[Path]) -> str:
+def _digest(files: Iterable[rf2.File]) -> str:
     """Return a digest of the content of files. Raises OSError."""
     digest = hashlib.blake2b(digest_size=16)
     for path in files:
         with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
+            digest.update(hashlib.file_digest(cast(io.BufferedReader, file), "blake2b").digest())
     return digest.hexdigest()
 
 
-def _read_file(path: Path, reader: Callable[[BinaryIO], Draft]) -> Draft:
-    try:
-        with path.open("rb") as file:
-            return reader(cast(BinaryIO, gzip.open(file)) if path.suffix == ".gz" else file)
-    except UnicodeDecodeError:
-        raise SourceFormatError("the file is not UTF-8 text") from None
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
-        raise OntologyError(f"the file cannot be read: {error}") from None
+def _parse_file(path: Path, reader: Callable[[BinaryIO], Draft]) -> Draft:
+    with path.open("rb") as file:
+        return reader(cast(BinaryIO, gzip.open(file)) if path.suffix == ".gz" else file)
 
 
 def _read_json(file: BinaryIO) -> Draft:
-    """Read a CodeSystem or a ValueSet of FHIR, or an OBO Graph."""
+    """Read a CodeSystem of FHIR, or an OBO Graph."""
     content = file.read().removeprefix(codecs.BOM_UTF8)
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise SourceFormatError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
-    if isinstance(document, dict) and document.get("resourceType") in fhir.RESOURCE_TYPES:
-        return fhir.read_resource(document)
+        raise OntologyError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
+    if isinstance(document, dict) and document.get("resourceType") == "CodeSystem":
+        return fhir.read_code_system(document)
     if isinstance(document, dict) and document.get("graphs") and isinstance(document["graphs"], list):
-        return obo.read_terms(content, "an OBO Graph")
-    raise SourceFormatError("the JSON is no OBO Graph, and no CodeSystem or ValueSet of FHIR")
+        return read_obo(io.BytesIO(content), "an OBO Graph")
+    raise OntologyError("the JSON is no OBO Graph, and no CodeSystem of FHIR")
 
 
 NAMED: Final[dict[str, Callable[[], Source]]] = {
@@ -94,11 +102,11 @@ NAMED: Final[dict[str, Callable[[], Source]]] = {
 
 READERS: Final[dict[str, Callable[[BinaryIO], Draft]]] = {
     ".claml": read_claml,
-    ".csv": read_csv,
+    ".csv": read_table,
     ".json": _read_json,
-    ".obo": obo.read_obo,
-    ".owl": obo.read_owl,
-    ".tsv": read_tsv,
+    ".obo": read_obo,
+    ".owl": partial(read_obo, kind="OWL in RDF/XML", root="owl:Thing"),
+    ".tsv": read_table,
     ".xml": read_claml,
 }
 """The reader of each file name suffix."""

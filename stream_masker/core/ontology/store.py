@@ -7,51 +7,41 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
-Arrays = Mapping[str, NDArray[Any]]
+Parts: TypeAlias = Mapping[str, Sequence[NDArray[Any]]]
+"""The arrays of each part of an ontology. Array k of the part ``ids`` is in the file ``ids.k.npy``."""
 
 SUFFIX: Final = ".ontology"
 """The end of the names of the folders of the store."""
 
 
-def load(key: str) -> Arrays | None:
-    """Map the arrays that were saved under a key; None if there are none, or if a file is damaged."""
-    folder = _folder(key)
+def stored(key: str, compute: Callable[[], Parts]) -> Parts:
+    """Map the parts that are stored under a key.
+
+    If there are none, or if a file is damaged, they are computed and stored; if the cache folder is not writable, they
+    are returned as they are.
+    """
+    folder = cache_folder() / f"{key}-{_code_digest()}{SUFFIX}"
     try:
         return _mapped(folder)
     except (OSError, ValueError) as error:
         log.debug("no stored ontology in %s (%s)", folder, type(error).__name__)
-        return None
-
-
-def save(key: str, arrays: Arrays) -> Arrays:
-    """Save arrays under a key and return them, mapped; if the cache folder is not writable, as they are.
-
-    The folder appears complete or not at all. It replaces one that exists.
-    """
-    folder = _folder(key)
+    parts = compute()
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temporary:
-            new = Path(temporary, "new")
-            new.mkdir()
-            for name, array in arrays.items():
-                np.save(new / f"{name}.npy", array)
-            shutil.rmtree(folder, ignore_errors=True)
-            new.rename(folder)
+        _save(folder, parts)
         return _mapped(folder)
     except (OSError, ValueError) as error:
         log.debug("an ontology is not stored in %s (%s)", folder, type(error).__name__)
-        return arrays
+        return parts
 
 
 def cache_folder() -> Path:
@@ -59,19 +49,8 @@ def cache_folder() -> Path:
     configured = os.environ.get("STREAM_MASKER_CACHE")
     if configured:
         return Path(configured)
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "stream-masker"
-
-
-def _home() -> Path:
-    """Return the home of the user; ``/`` for a user without one, such as an arbitrary one of OpenShift."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/")
-
-
-def _folder(key: str) -> Path:
-    return cache_folder() / f"{key}-{_code_digest()}{SUFFIX}"
+    above = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache")
+    return Path(above, "stream-masker")
 
 
 @cache
@@ -84,9 +63,24 @@ def _code_digest() -> str:
     return digest.hexdigest()
 
 
-def _mapped(folder: Path) -> Arrays:
-    """Map the arrays of a folder. Raises OSError or ValueError if there is none, or if a file is no array."""
-    arrays = {path.stem: np.asarray(np.load(path, mmap_mode="r")) for path in sorted(folder.glob("*.npy"))}
-    if not arrays:
+def _save(folder: Path, parts: Parts) -> None:
+    """Write parts to a folder, which appears complete or not at all and replaces one that exists."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temporary:
+        new = Path(temporary, "new")
+        new.mkdir()
+        for name, arrays in parts.items():
+            for k, array in enumerate(arrays):
+                np.save(new / f"{name}.{k}.npy", array)
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+
+
+def _mapped(folder: Path) -> Parts:
+    """Map the parts in a folder. Raises OSError or ValueError if there is none, or if a file is no array."""
+    parts: dict[str, list[NDArray[Any]]] = {}
+    for path in sorted(folder.glob("*.npy")):
+        parts.setdefault(path.name.partition(".")[0], []).append(np.asarray(np.load(path, mmap_mode="r")))
+    if not parts:
         raise ValueError("there is no array")
-    return arrays
+    return parts

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, ranges
-from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.texts import TextIndex, Texts, encoded
+from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.errors import ParameterError, UnknownConceptError
 
+NO_POSITION: Final = -1
+"""The position of what does not exist."""
 
-@dataclass(frozen=True, slots=True)
-class Closure:
+
+class Closure(NamedTuple):
     """The ancestors of each concept, as compressed rows.
 
     The ancestors of c, including c itself, are the positions ``ancestors[offsets[c]:offsets[c + 1]]``, descending, so
@@ -30,10 +31,6 @@ class Closure:
     offsets: Int64Array
     ancestors: Int32Array
     paths: Int32Array
-
-
-STORED_LINKS = ("parent_offsets", "parents", "child_offsets", "children", "depth")
-STORED_CLOSURE = ("ancestor_offsets", "ancestors", "ancestor_paths")
 
 
 class Taxonomy:
@@ -50,55 +47,26 @@ class Taxonomy:
 
     def __init__(
         self,
-        ids: Sequence[str],
-        labels: Sequence[str],
+        ids: Iterable[str],
+        labels: Iterable[str],
         parent_offsets: Int64Array,
         parents: Int32Array,
         depth: Int32Array,
-        *,
-        child_rows: tuple[Int64Array, Int32Array] | None = None,
     ) -> None:
         """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
-        self.ids = Texts.of(ids)
-        self.labels = Texts.of(labels)
+        self.ids, self.labels = Texts.of(ids), Texts.of(labels)
         self.parent_offsets, self.parents = frozen_array(parent_offsets), frozen_array(parents)
-        if child_rows is None:
-            rows = np.repeat(np.arange(len(self.ids), dtype=np.int64), np.diff(parent_offsets))
-            child_rows = graph.compress(self.parents.astype(np.int64), rows, len(self.ids))
-        self.child_offsets, self.children = frozen_array(child_rows[0]), frozen_array(child_rows[1])
         self.depth: Int32Array = frozen_array(depth)
+        rows = np.repeat(np.arange(len(self.ids), dtype=np.int64), np.diff(parent_offsets))
+        child_offsets, children = graph.compress(self.parents.astype(np.int64), rows, len(self.ids))
+        self.child_offsets, self.children = frozen_array(child_offsets), frozen_array(children)
         self._positions = _Positions(self)
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Taxonomy:
-        """Return the taxonomy whose ``arrays`` these are, mapped from files for instance. Nothing is computed."""
-        ids, labels = (Texts(arrays[name], arrays[f"{name}.offsets"]) for name in ("ids", "labels"))
-        below = arrays["child_offsets"], arrays["children"]
-        tau = cls(ids, labels, arrays["parent_offsets"], arrays["parents"], arrays["depth"], child_rows=below)
-        tau.fingerprint = arrays["fingerprint"].tobytes().decode()
-        tau.codes = TextIndex(arrays["codes"], arrays["codes.owners"])
-        if "ancestors" in arrays:
-            tau.closure = Closure(*(frozen_array(arrays[name]) for name in STORED_CLOSURE))
-        return tau
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that ``from_arrays`` needs, by name, given and computed ones; without the closure of a
-        tree, which is computed fast."""
-        found: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in STORED_LINKS}
-        for name, texts in (("ids", self.ids), ("labels", self.labels)):
-            found[name], found[f"{name}.offsets"] = texts.utf8, texts.offsets
-        found["fingerprint"] = np.frombuffer(self.fingerprint.encode(), np.uint8)
-        found["codes"], found["codes.owners"] = self.codes.checksums, self.codes.owners
-        if not self.is_tree:
-            table = self.closure
-            found.update(zip(STORED_CLOSURE, (table.offsets, table.ancestors, table.paths), strict=True))
-        return found
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __contains__(self, concept: object) -> bool:
-        return isinstance(concept, str) and self._positions[concept] >= 0
+        return self.find_one(concept) >= 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and (self is other or self.fingerprint == other.fingerprint)
@@ -120,27 +88,22 @@ class Taxonomy:
         return TextIndex.of(list(map(fold_code, self.ids)), np.arange(len(self)))
 
     @cached_property
-    def id_bytes(self) -> int:
-        """The number of bytes of the longest id, in UTF-8."""
-        return int(np.diff(self.ids.offsets).max())
-
-    @cached_property
     def is_tree(self) -> bool:
         """Whether every concept except the root has exactly one parent."""
         return self.parents.size == len(self) - 1
 
     @cached_property
-    def leaf(self) -> NDArray[np.bool_]:
+    def leaf(self) -> BoolArray:
         """(m,) bool: whether each concept has no children."""
         return frozen_array(np.diff(self.child_offsets) == 0)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of ids and links as 32 hexadecimal digits. Labels are not part of it."""
+        """A hash of links and ids, with zero bytes between ids, as 32 hexadecimal digits. Labels are not part of it."""
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.parent_offsets, self.parents):
             digest.update(array.tobytes())
-        digest.update(encoded("\0".join(self.ids)))
+        digest.update(np.insert(self.ids.utf8, self.ids.offsets[1:-1], 0).tobytes())
         return digest.hexdigest()
 
     @cached_property
@@ -151,10 +114,7 @@ class Taxonomy:
 
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
-        try:
-            position = self._positions[concept]
-        except TypeError:
-            position = NO_POSITION
+        position = self.find_one(concept)
         if position < 0:
             given = f"the concept, a {type(concept).__name__} that is not shown, is not below {self.root!r}"
             raise UnknownConceptError(f"{given}: use one of {len(self):,} ids, such as {self.ids[len(self) - 1]!r}")
@@ -175,15 +135,12 @@ class Taxonomy:
         return positions
 
     def find_one(self, value: object) -> int:
-        """Return what ``find`` does, for one value. Raises TypeError for a value that has no hash, such as a list."""
-        return self._positions[value]
+        """Return the position of a value, -1 if it is not a concept."""
+        return self._positions[value] if isinstance(value, str) else NO_POSITION
 
     def find(self, values: Sequence[object]) -> Int32Array:
         """Return (n,) int32: the positions of n values, -1 for those that are not concepts."""
-        try:
-            return np.fromiter(map(self._positions.__getitem__, values), np.int32, len(values))
-        except TypeError:
-            return self.find([value if isinstance(value, str) else None for value in values])
+        return np.fromiter(map(self.find_one, values), np.int32, len(values))
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
@@ -212,6 +169,13 @@ class Taxonomy:
         each."""
         return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
 
+    def below(self, position: int) -> BoolArray:
+        """Return (m,) bool: whether each concept is the one at a position or one of its descendants."""
+        offsets, ancestors, _ = self.closure
+        found = np.zeros(len(self), np.bool_)
+        found[np.repeat(np.arange(len(self)), np.diff(offsets))[ancestors == position]] = True
+        return found
+
     def ancestors_at(self, positions: NDArray[np.integer], depth: int) -> tuple[Int64Array, Int32Array]:
         """Return the ancestors at a depth of k concepts; those of a concept above it are itself.
 
@@ -223,16 +187,6 @@ class Taxonomy:
         owner, concept = np.repeat(np.arange(lengths.size), lengths), self.closure.ancestors[ranges(starts, lengths)]
         at = self.depth[concept] == np.minimum(self.depth[positions], depth)[owner]
         return owner[at], concept[at]
-
-    def path(self, concept: str, ancestor: str) -> int:
-        """Return the number of links on the shortest is-a path from a concept up to an ancestor.
-
-        Raises UnknownConceptError if ``ancestor`` does not subsume ``concept``.
-        """
-        links = self._ancestors(self.position(concept)).get(self.position(ancestor))
-        if links is None:
-            raise UnknownConceptError("the second concept does not subsume the first")
-        return links
 
     def lcs(self, c1: str, c2: str) -> str:
         """Return the least common subsumer: the deepest one; of several, that of least paths, then of smallest id."""
@@ -253,28 +207,22 @@ class Taxonomy:
         return dict(zip(table.ancestors[row].tolist(), table.paths[row].tolist(), strict=True))
 
 
-class _Positions(dict[object, int]):
-    """Positions of the ids that were looked up; of any other value, -1. It holds at most the ids of the taxonomy."""
+class _Positions(dict[str, int]):
+    """Positions of the ids that were looked up; of any other text, -1. It holds at most the ids of the taxonomy."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         super().__init__()
         self._taxonomy = taxonomy
 
-    def __missing__(self, value: object) -> int:
-        if not isinstance(value, str):
-            return -1
+    def __missing__(self, value: str) -> int:
         ids = self._taxonomy.ids
         for position in self._taxonomy.codes.candidates(fold_code(value)):
             if ids[position] == value:
                 self[str(value)] = position
                 return position
-        return -1
+        return NO_POSITION
 
 
 def fold_code(code: str) -> str:
     """Return a code in capitals and without dots, so that all spellings of a code become equal."""
     return code.upper().replace(".", "")
-
-
-NO_POSITION = -1
-"""The position of what does not exist."""

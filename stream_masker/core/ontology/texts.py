@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final, SupportsIndex, overload
+from typing import Any, Final, NamedTuple, Self, SupportsIndex, overload
 from zlib import crc32
 
 import numpy as np
@@ -39,7 +39,7 @@ class Texts(Sequence[str]):
         """Return the given texts; ``Texts`` as they are."""
         if isinstance(texts, Texts):
             return texts
-        parts = list(map(encoded, texts))
+        parts = list(map(_encoded, texts))
         offsets = offsets_from_lengths(np.fromiter(map(len, parts), np.int64, len(parts)))
         return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
 
@@ -55,14 +55,12 @@ class Texts(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
-        if isinstance(index, slice):
-            return tuple(self.decode(range(*index.indices(len(self)))))
-        return self._text(range(len(self))[index])
+        found = range(len(self))[index]
+        return tuple(self.decode(found)) if isinstance(found, range) else self._text(found)
 
     def __iter__(self) -> Iterator[str]:
-        data, bounds = self.utf8.data, self.offsets.tolist()
-        for start, end in pairwise(bounds):
-            yield str(data[start:end], "utf-8", "surrogatepass")
+        for start, end in pairwise(self.offsets.tolist()):
+            yield str(self.utf8.data[start:end], "utf-8", "surrogatepass")
 
     def __eq__(self, other: object) -> bool:
         comparable = isinstance(other, Sequence) and not isinstance(other, str) and len(other) == len(self)
@@ -74,36 +72,35 @@ class Texts(Sequence[str]):
         return Texts, (self.utf8, self.offsets)
 
 
-class TextIndex:
+class TextIndex(NamedTuple):
     """Finds the owners (positions of concepts) of keys: the CRC-32 of each key, sorted, beside its owner.
 
     checksums: (e,) uint32, ascending. owners: (e,) int32. Two keys may have the same checksum, so callers compare the
     texts of the owners that are found.
     """
 
-    def __init__(self, checksums: NDArray[np.uint32], owners: Int32Array) -> None:
-        self.checksums, self.owners = frozen_array(checksums), frozen_array(owners)
+    checksums: NDArray[np.uint32]
+    owners: Int32Array
 
     @classmethod
-    def of(cls, keys: Sequence[str], owners: NDArray[np.integer]) -> TextIndex:
+    def of(cls, keys: Sequence[str], owners: NDArray[np.integer]) -> Self:
         """Index e keys, each with (e,) its owner."""
-        checksums = np.fromiter(map(checksum, keys), np.uint32, len(keys))
+        checksums = np.fromiter(map(_checksum, keys), np.uint32, len(keys))
         order = np.argsort(checksums, kind="stable")
         return cls(checksums[order], owners[order].astype(np.int32))
 
     def candidates(self, key: str) -> list[int]:
         """Return the owners of the keys with the checksum of a key, ascending where they were indexed so."""
-        wanted, checksums = checksum(key), self.checksums.data
+        wanted, checksums = _checksum(key), self.checksums.data
         first = bisect_left(checksums, wanted)
         owners: list[int] = self.owners[first : bisect_right(checksums, wanted, first)].tolist()
         return owners
 
 
-def checksum(text: str) -> int:
-    """Return the CRC-32 of a text in UTF-8."""
-    return crc32(encoded(text))
+def _checksum(text: str) -> int:
+    return crc32(_encoded(text))
 
 
-def encoded(text: str) -> bytes:
+def _encoded(text: str) -> bytes:
     """Return a text in UTF-8; lone surrogates, which Python's texts may contain, are encoded too."""
     return text.encode("utf-8", "surrogatepass")

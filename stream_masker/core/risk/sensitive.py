@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray
-from stream_masker.core.ontology.graph import descendants_of
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError
@@ -62,7 +61,7 @@ def limited_groups(
 
 def _members(taxonomy: Taxonomy, roots: Sequence[str]) -> BoolArray:
     positions = [taxonomy.position(root) for root in roots]
-    below = [descendants_of(position, taxonomy.child_offsets, taxonomy.children) for position in positions]
+    below = [taxonomy.below(position) for position in positions]
     return np.asarray(np.logical_or.reduce(below))
 
 

@@ -46,7 +46,7 @@ _SLOT_BITS = 7
 
 def key_hashes(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
     """Return (n,) int64 in [0, 2⁶³): hashes of n noise keys that nobody can test against a guess without the secret."""
-    words = secret.cipher(b"masker-slot").words(secret.digests(keys))
+    words = secret.words(b"masker-slot", secret.digests(keys))
     return (words[:, 0] >> np.uint64(1)).astype(np.int64)
 
 

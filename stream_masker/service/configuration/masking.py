@@ -22,7 +22,7 @@ class OntologySection(Section):
 
     source: NonEmptyText
     """`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, .tsv, .obo, .json
-    (OBO Graphs, FHIR CodeSystem or ValueSet), .xml (ClaML) or .owl file, optionally with .gz; or a SNOMED CT RF2
+    (OBO Graphs, FHIR CodeSystem), .xml (ClaML) or .owl file, optionally with .gz; or a SNOMED CT RF2
     release (its folder or its .zip file)."""
 
 

@@ -11,13 +11,7 @@ from support.data import icd9cm
 from support.graphs import edges
 
 from stream_masker import Ontology
-from stream_masker.errors import (
-    CycleError,
-    DuplicateConceptError,
-    EmptyOntologyError,
-    ParameterError,
-    UnknownConceptError,
-)
+from stream_masker.errors import OntologyError, ParameterError, UnknownConceptError
 
 LINKS = [("a", "r"), ("b", "a"), ("c", "a"), ("c", "r"), ("d", "r")]
 
@@ -29,7 +23,7 @@ def test_the_error_names_the_concepts_of_a_cycle(given_links, data):
     top = data.draw(st.sampled_from(concepts))
     bottom = data.draw(st.sampled_from(sorted(nx.ancestors(network, top) | {top})))
     network.add_edge(top, bottom)
-    with pytest.raises(CycleError) as caught:
+    with pytest.raises(OntologyError) as caught:
         Ontology.from_networkx(network)
     cycle = caught.value.culprits
     assert len(set(cycle)) == len(cycle)
@@ -40,25 +34,23 @@ def test_a_long_chain_needs_no_deep_recursion():
     chain = [(f"{k + 1:06}", f"{k:06}") for k in range(5_000)]
     tau = Ontology.from_edges(chain).taxonomy()
     assert (tau.ids[-1], tau.depth_of("005000")) == ("005000", 5_001)
-    with pytest.raises(CycleError, match=r"and 4996 more$"):
+    with pytest.raises(OntologyError, match=r"and 4996 more$"):
         Ontology.from_edges([*chain, ("000000", "005000")])
 
 
 @pytest.mark.parametrize(
-    ("links", "error", "culprits"),
+    ("links", "message"),
     [
-        ([], EmptyOntologyError, ()),
-        ([("a", "r"), ("b", "a"), ("a", "b")], CycleError, {"a", "b"}),
-        ([("a", "a")], CycleError, {"a"}),
-        ([("a", "r"), ("a", "r")], DuplicateConceptError, {"a"}),
-        ([(f"c{k}", "r") for k in range(8)] * 2, DuplicateConceptError, {f"c{k}" for k in range(8)}),
+        ([], "the ontology holds no concept"),
+        ([("a", "r"), ("b", "a"), ("a", "b")], "the is-a links form a cycle: [ab], [ab]"),
+        ([("a", "a")], "the is-a links form a cycle: a"),
+        ([("a", "r"), ("a", "r")], "these concepts have the same parent twice: a"),
+        ([(f"c{k}", "r") for k in range(8)] * 2, "these .* twice: c0, c1, c2, c3, c4 and 3 more"),
     ],
 )
-def test_each_kind_of_invalid_links_has_its_error(links, error, culprits):
-    with pytest.raises(error) as caught:
+def test_invalid_links_are_refused_with_the_concepts(links, message):
+    with pytest.raises(OntologyError, match=f"^{message}$"):
         Ontology.from_edges(links)
-    assert set(caught.value.culprits) == set(culprits)
-    assert len(culprits) < 6 or str(caught.value).endswith(": c0, c1, c2, c3, c4 and 3 more")
 
 
 def test_several_roots_get_a_common_one_with_a_name_of_its_own():

@@ -51,7 +51,7 @@ def replaced(file, content):
 
 
 DAMAGES = {
-    "truncated": lambda folder: replaced(folder / "ids.npy", (folder / "ids.npy").read_bytes()[:-1]),
+    "truncated": lambda folder: replaced(folder / "ids.0.npy", (folder / "ids.0.npy").read_bytes()[:-1]),
     "empty": lambda folder: [file.unlink() for file in folder.iterdir()],
 }
 

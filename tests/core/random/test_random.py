@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, kstest
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random import (
@@ -110,15 +110,6 @@ def normals_of(keys: Keys, batch: Batch) -> np.ndarray:
     return normals(draw_words(keys, batch)[0])
 
 
-@LAYOUTS
-def test_a_value_of_a_field_key_has_the_same_words_in_any_record_and_at_any_index(layout):
-    first, second = draw_words(by_field("p", "p", "q"), Batch(3, (coded(5, 7, 5), listed([8, 9, 8], [9], [9]))), layout)
-    assert not set(first[0]) & set(first[1])
-    assert not set(first[0]) & set(first[2])
-    np.testing.assert_array_equal(second[[0, 1]], second[[2, 3]])
-    assert not set(second[3]) & set(second[4])
-
-
 @pytest.mark.parametrize(
     ("secret", "message"),
     [
@@ -135,13 +126,8 @@ def test_other_secrets_are_rejected(secret, message):
 
 def test_variates_have_their_distributions():
     words = np.random.default_rng(1).integers(0, 1 << 64, (60_000, 2), np.uint64)
-    drawn, squares = normals(words), exponential_roots(words[:, 0]) ** 2
-    assert abs(drawn.mean()) < 0.02
-    assert abs(drawn.std() - 1) < 0.01
-    assert abs(np.mean(drawn < 1.0) - 0.8413) < 0.006
-    assert abs(np.mean(drawn**4) / np.mean(drawn**2) ** 2 - 3) < 0.1
-    assert abs(squares.mean() - 1) < 0.02
-    assert abs(np.mean(squares > 1) - np.exp(-1)) < 0.006
+    assert kstest(normals(words), "norm").pvalue > LEAST_CHANCE
+    assert kstest(exponential_roots(words[:, 0]) ** 2, "expon").pvalue > LEAST_CHANCE
     extreme = np.array([[0, 0], [2**64 - 1, 2**64 - 1], [2**64 - 1, 0]], np.uint64)
     assert np.isfinite(normals(extreme)).all()
     assert np.isfinite(exponential_roots(extreme[:, 0])).all()

@@ -277,7 +277,7 @@ class Maps:
             strata |= (present == 0).astype(np.int64) << j
         for key in set(strata.tolist()):
             records = strata == key
-            places = [np.flatnonzero(column.of_records(records) & (column.codes >= 0)) for column in columns]
+            places = [np.flatnonzero(np.repeat(records, column.lengths) & (column.codes >= 0)) for column in columns]
             codes = [column.codes[some] for column, some in zip(columns, places, strict=True)]
             own = [word[some] for word, some in zip(words, places, strict=True)]
             hidden = [self.hidden[j] for j in range(p) if places[j].size]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from stream_masker.errors import DuplicateConceptError
+from stream_masker.errors import OntologyError
 
 
 @dataclass(slots=True)
@@ -24,11 +24,10 @@ class Draft:
     root: str = "ROOT"
     root_label: str = ""
 
-    def add(self, concept: str, parents: list[str], label: str, synonyms: list[str], where: str) -> None:
-        """Add a concept; parents that are named twice count once. Raises DuplicateConceptError for a concept that was
-        added before; the message begins with ``where``."""
+    def add(self, concept: str, parents: list[str], label: str, synonyms: list[str]) -> None:
+        """Add a concept; parents that are named twice count once. Raises OntologyError if it was added before."""
         if concept in self.parents:
-            raise DuplicateConceptError(f"{where} gives a concept again", culprits=[concept])
+            raise OntologyError("a concept is given twice", culprits=[concept])
         self.parents[concept] = list(dict.fromkeys(parents))
         self.labels[concept] = label
         self.synonyms[concept] = synonyms

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import SourceFormatError
+from stream_masker.errors import OntologyError
 
 SYNONYM_KINDS: Final = ("inclusion", "preferredLong")
 
@@ -30,61 +31,51 @@ def read_claml(file: BinaryIO) -> Draft:
       the dot is added (``W00.0``), and before a fifth character an X (``M45.X0``).
     * Several chapters get a common root, with the name in the document's title.
 
-    Raises SourceFormatError, DuplicateConceptError.
+    Raises OntologyError.
     """
     try:
         document = parse(file, XMLParser()).getroot()  # noqa: S314 - expat limits the expansion of entities
     except ParseError as error:
-        raise SourceFormatError(f"line {error.position[0]} is not well-formed XML") from None
+        raise OntologyError(f"line {error.position[0]} is not well-formed XML") from None
     if document.tag != "ClaML":
-        raise SourceFormatError("the XML is not ClaML: the document element must be ClaML")
+        raise OntologyError("the XML is not ClaML: the document element must be ClaML")
     title = document.find("Title")
     draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
-    classes: dict[str, Element] = {}
+    classes = {_required(element, "code"): element for element in document.iter("Class")}
     above: dict[str, list[str]] = {}
-    for element in document.iter("Class"):
+    for code, element in classes.items():
         for below in element.iter("SubClass"):
-            above.setdefault(_required(below, "code"), []).append(_required(element, "code"))
+            above.setdefault(_required(below, "code"), []).append(code)
     for element in document.iter("Class"):
         code = _required(element, "code")
-        classes[code] = element
-        parents = [_required(one, "code") for one in element.iter("SuperClass")] or above.get(code, [])
+        parents = _codes(element, "SuperClass") or above.get(code, [])
         synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms, "the document")
-    _add_modified(draft, classes, _modifiers(document))
-    return draft
-
-
-def _modifiers(document: Element) -> dict[str, dict[str, str]]:
-    """Return the codes of each modifier, with their labels, in the order of the document."""
+        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms)
     modifiers: dict[str, dict[str, str]] = {}
     for element in document.iter("ModifierClass"):
         codes = modifiers.setdefault(_required(element, "modifier"), {})
         codes[_required(element, "code")] = next(_rubrics(element, "preferred"), "")
-    return modifiers
+    _add_modified(draft, classes, modifiers)
+    return draft
 
 
 def _add_modified(draft: Draft, classes: dict[str, Element], modifiers: dict[str, dict[str, str]]) -> None:
-    """Add the codes that modifiers make of classes, one level for each modifier."""
+    """Add the codes that modifiers make of classes, one level for each modifier; ``modifiers``: labels by code."""
     below: dict[str, list[str]] = {}
     for concept, parents in draft.parents.items():
         for parent in parents:
             below.setdefault(parent, []).append(concept)
-    excluded = {
-        (c, _required(one, "code")) for c, element in classes.items() for one in element.iter("ExcludeModifier")
-    }
+    excluded = {concept: _codes(element, "ExcludeModifier") for concept, element in classes.items()}
     for concept, element in classes.items():
         bases = [concept]
         for modified in () if element.get("kind") in UNMODIFIED_KINDS else element.iter("ModifiedBy"):
-            name = _required(modified, "code")
-            valid = {_required(one, "code") for one in modified.iter("ValidModifierClass")}
-            codes = {code: text for code, text in modifiers.get(name, {}).items() if not valid or code in valid}
-            made = []
-            for base in bases:
-                for code, text in codes.items():
-                    has_place = code.startswith(".") or not _CATEGORY.fullmatch(base) or base not in below
-                    places = [one for one in ([base] if has_place else below[base]) if (one, name) not in excluded]
-                    made += [_add_code(draft, place, code, name, text) for place in places]
+            name, valid, made = _required(modified, "code"), _codes(modified, "ValidModifierClass"), []
+            for base, (code, text) in product(bases, modifiers.get(name, {}).items()):
+                if valid and code not in valid:
+                    continue
+                has_place = code.startswith(".") or not _CATEGORY.fullmatch(base) or base not in below
+                places = [one for one in ([base] if has_place else below[base]) if name not in excluded.get(one, ())]
+                made += [_add_code(draft, place, code, name, text) for place in places]
             bases = made
 
 
@@ -96,8 +87,12 @@ def _add_code(draft: Draft, base: str, code: str, modifier: str, text: str) -> s
         concept = f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
     if concept not in draft.parents:
         label = ": ".join(part for part in (draft.labels[base], text) if part)
-        draft.add(concept, [base], label, [], "the document")
+        draft.add(concept, [base], label, [])
     return concept
+
+
+def _codes(element: Element, tag: str) -> list[str]:
+    return [_required(one, "code") for one in element.iter(tag)]
 
 
 def _rubrics(element: Element, kind: str) -> Iterator[str]:
@@ -118,5 +113,5 @@ def _text(element: Element) -> str:
 def _required(element: Element, name: str) -> str:
     value = element.get(name)
     if not value:
-        raise SourceFormatError(f"the document is not valid ClaML: {element.tag} needs {name}")
+        raise OntologyError(f"the document is not valid ClaML: {element.tag} needs {name}")
     return value

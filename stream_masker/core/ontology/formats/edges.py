@@ -7,32 +7,21 @@ import io
 from typing import BinaryIO
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import DuplicateConceptError, SourceFormatError
+from stream_masker.errors import OntologyError
 
 
-def read_csv(file: BinaryIO) -> Draft:
-    """Read a table with commas or semicolons.
+def read_table(file: BinaryIO) -> Draft:
+    """Read a table with commas, semicolons or tabs, whichever the header has most of.
 
     A concept with several parents has several rows; a root has a row with an empty parent. If no row has an empty
-    parent, the parents without a row of their own are roots. Raises SourceFormatError (the header, or a row
-    without a concept or a parent column), DuplicateConceptError (a repeated link, or two labels of one
-    concept).
+    parent, the parents without a row of their own are roots. Raises OntologyError for another header, a row without a
+    concept or a parent column, a repeated link, or two labels of one concept.
     """
     text = file.read().decode("utf-8-sig")
-    header = text.partition("\n")[0]
-    return _read(text, ";" if header.count(";") > header.count(",") else ",")
-
-
-def read_tsv(file: BinaryIO) -> Draft:
-    """Read a table with tabs; otherwise like ``read_csv``."""
-    return _read(file.read().decode("utf-8-sig"), "\t")
-
-
-def _read(text: str, delimiter: str) -> Draft:
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     header = [name.strip().lower() for name in next(rows, [])]
     if header[:2] != ["concept", "parent"]:
-        raise SourceFormatError("the first line must be concept,parent or concept,parent,label")
+        raise OntologyError("the first line must be concept,parent or concept,parent,label")
     draft = Draft()
     for number, row in enumerate(rows, start=2):
         if row:
@@ -45,14 +34,14 @@ def _read(text: str, delimiter: str) -> Draft:
 
 def _add_edge(draft: Draft, row: list[str], number: int) -> None:
     if len(row) < 2 or not row[0].strip():
-        raise SourceFormatError(f"line {number} does not name a concept and its parent")
+        raise OntologyError(f"line {number} does not name a concept and its parent")
     concept, parent, label = (*(cell.strip() for cell in row[:3]), "")[:3]
     parents = draft.parents.setdefault(concept, [])
     if parent in parents or (not parent and concept in draft.labels):
-        raise DuplicateConceptError(f"line {number} repeats a concept with the same parent", culprits=[concept])
+        raise OntologyError(f"line {number} repeats a concept with the same parent", culprits=[concept])
     known = draft.labels.setdefault(concept, label)
     if label and known not in ("", label):
-        raise DuplicateConceptError(f"line {number} gives a concept another label", culprits=[concept])
+        raise OntologyError(f"line {number} gives a concept another label", culprits=[concept])
     if parent:
         parents.append(parent)
     draft.labels[concept] = known or label

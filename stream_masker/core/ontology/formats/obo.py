@@ -7,47 +7,35 @@ import warnings
 from typing import BinaryIO, Final
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import OntologyError, SourceFormatError, installation_of
+from stream_masker.errors import OntologyError, installation_of
 
 UNREADABLE: Final = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 """What pronto raises for documents that it cannot read."""
 
 
-def read_obo(file: BinaryIO) -> Draft:
-    """Read the terms of an OBO file, as ``read_terms`` does."""
-    return read_terms(file.read(), "OBO")
-
-
-def read_owl(file: BinaryIO) -> Draft:
-    """Read the classes of OWL in RDF/XML, as ``read_terms`` does; several top classes get the root owl:Thing."""
-    draft = read_terms(file.read(), "OWL in RDF/XML")
-    draft.root = "owl:Thing"
-    return draft
-
-
-def read_terms(content: bytes, kind: str) -> Draft:
+def read_obo(file: BinaryIO, kind: str = "OBO", root: str = "ROOT") -> Draft:
     """Read the named classes that are not obsolete, with labels, synonyms of every scope, and their superclasses.
 
-    ``content``: an OBO file, OWL in RDF/XML, or the JSON of an OBO Graph, of which pronto reads the first graph;
-    ``kind``: which of them. Alternative ids are synonyms. Identifiers are those of OBO files for OBO ontologies
-    (``HP:0000118``), otherwise IRIs. Imports are not followed. Raises OntologyError if pronto is not installed, and
-    SourceFormatError for what it cannot read.
+    ``file``: an OBO file, OWL in RDF/XML, or the JSON of an OBO Graph, of which pronto reads the first graph;
+    ``kind``: which of them. ``root``: the name of the root of several top classes. Alternative ids are synonyms.
+    Identifiers are those of OBO files for OBO ontologies (``HP:0000118``), otherwise IRIs. Imports are not followed.
+    Raises OntologyError if pronto is not installed, and for what it cannot read.
     """
     try:
         from pronto.ontology import Ontology
     except ImportError:
         raise OntologyError(f"{kind} needs pronto: {installation_of('ontologies')}") from None
-    draft = Draft()
+    draft = Draft(root=root)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            terms = list(Ontology(io.BytesIO(content), import_depth=0, threads=1).terms())
+            terms = list(Ontology(io.BytesIO(file.read()), import_depth=0, threads=1).terms())
         for term in terms:
             if not term.obsolete:
                 parents = [parent.id for parent in term.superclasses(distance=1, with_self=False)]
                 synonyms = [synonym.description for synonym in term.synonyms] + sorted(term.alternate_ids)
-                draft.add(term.id, parents, term.name or "", synonyms, "the document")
+                draft.add(term.id, parents, term.name or "", synonyms)
     except UNREADABLE as error:
         reason = " ".join(str(error).split())
-        raise SourceFormatError(f"the document is not {kind}: {type(error).__name__}: {reason}") from None
+        raise OntologyError(f"the document is not {kind}: {type(error).__name__}: {reason}") from None
     return draft

@@ -340,8 +340,8 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
 
 def strictest_action(trie: PolicyTrie) -> Action:
     """Return the greatest action at a node or below it; masked values count as kept."""
-    own = max(trie.items, default=Action.KEEP)
-    return max((Action.KEEP if own is Action.MASKED else own, *map(strictest_action, trie.children())))
+    items = (item for node in trie.nodes() for item in node.items if item is not Action.MASKED)
+    return max(items, default=Action.KEEP)
 
 
 def _allowed(key: str, given: str, allowed: tuple[str, ...]) -> None:

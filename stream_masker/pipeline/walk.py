@@ -186,7 +186,7 @@ class Node:
         self._noted = [child for child in entered if child in tree.noted]
         self._enters_lists = bool(entered)
         objects, lists = tree.masked_below(chain.from_iterable(below.values())), tree.masked_below(entered)
-        self._refusing = {dict: lists, list: objects}
+        self._refusing: dict[type, Path | None] = {dict: lists, list: objects}
         self._refusing_others = objects or lists
         self._refusing_elements = tree.masked_below(child for trie in tries for child in trie.filters.values())
         strictest = max(self._action, *map(strictest_action, tries))

@@ -37,7 +37,7 @@ from stream_masker.pipeline.records import (
     rejected_part,
     stamp,
 )
-from stream_masker.pipeline.style import Style
+from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
@@ -126,7 +126,7 @@ class RecordMasker:
 
         An attribute without a configured or learned style is written as its ontology's ids.
         """
-        self._codec.set_styles(self._plan.styles(learned))
+        self._codec.set_styles([learned.get(attribute.name, CANONICAL) for attribute in self._plan.attributes])
 
     @property
     def needs_group(self) -> bool:

@@ -94,6 +94,12 @@ class Path:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def ways(self) -> Iterator[Path]:
+        """The path itself, and its alternatives."""
+        yield self
+        yield from () if self.alternative is None else self.alternative.ways
+
     @cached_property
     def levels(self) -> tuple[int, ...]:
         """Which of the lists that the path enters have a value for each element, counted from 1."""

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.formats import ValueFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -161,7 +161,7 @@ def _delimiters(marks: str) -> Delimiters | None:
     return Delimiters(marks) if is_valid else None
 
 
-class Hl7Format(ValueFormat):
+class Hl7Format(RecordFormat):
     """The format of records that are HL7 v2 messages. Keys are bytes.
 
     Only the segments that the paths of a plan name are parsed. All others stay texts, and are left out if the plan
@@ -169,6 +169,7 @@ class Hl7Format(ValueFormat):
     """
 
     records: ClassVar[str] = "HL7 v2 messages"
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, plan: Plan | None = None) -> None:
         self._drops_others = plan is not None and plan.fields.unlisted == "drop"

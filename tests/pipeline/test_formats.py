@@ -7,7 +7,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from stream_masker.pipeline.formats import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -18,7 +18,7 @@ CODE = {"code": {"path": "code"}}
 SECRET = b"a secret of the tests"
 
 
-class MarkedFormat:
+class MarkedFormat(RecordFormat):
     """JSON after a mark. A masked record does not fit if its code is ``unfit``.
 
     available: whether records can be decoded; keys: whether keys are in the format too.

@@ -39,34 +39,29 @@ class Slots(NamedTuple):
     keys: str | list[int]
     places: tuple[Int64Array, ...]
 
-    def where(self, chosen: Iterable[bool] | BoolArray) -> Slots:
-        """Return some of the values."""
-        mask = chosen if isinstance(chosen, np.ndarray) else np.fromiter(chosen, bool, len(self.values))
-        keys = self.keys if isinstance(self.keys, str) else list(compress(self.keys, mask))
-        values, containers = list(compress(self.values, mask)), list(compress(self.containers, mask))
-        return Slots(values, containers, keys, tuple(numbers[mask] for numbers in self.places))
-
     @classmethod
     def joined(cls, parts: Sequence[Slots]) -> Slots:
         """Return the values at one path, at least one part, in the order of the documents."""
         if len(parts) == 1:
             return parts[0]
-        places = [np.concatenate(numbers) for numbers in zip(*(part.places for part in parts), strict=True)]
-        order = np.lexsort(places[::-1])
-        values, containers, keys = (
-            [column[k] for k in order.tolist()]
-            for column in (
-                [value for part in parts for value in part.values],
-                [container for part in parts for container in part.containers],
-                [key for part in parts for key in part.each_key],
-            )
-        )
-        return cls(values, containers, keys, tuple(numbers[order] for numbers in places))
+        keys: str | list[int] = parts[0].keys
+        if not isinstance(keys, str):
+            keys = [key for part in parts for key in part.keys if isinstance(key, int)]
+        values, containers = (list(chain.from_iterable(part[k] for part in parts)) for k in (0, 1))
+        places = tuple(map(np.concatenate, zip(*(part.places for part in parts), strict=True)))
+        return cls(values, containers, keys, places).take(np.lexsort(places[::-1]))
 
-    @property
-    def each_key(self) -> Sequence[str | int]:
-        """The key of each value."""
-        return [self.keys] * len(self.values) if isinstance(self.keys, str) else self.keys
+    def take(self, indices: Int64Array) -> Slots:
+        """Return the values at these indices, in their order."""
+        chosen = indices.tolist()
+        keys = self.keys if isinstance(self.keys, str) else [self.keys[k] for k in chosen]
+        values, containers = ([column[k] for k in chosen] for column in (self.values, self.containers))
+        return Slots(values, containers, keys, tuple(numbers[indices] for numbers in self.places))
+
+    def where(self, chosen: Iterable[bool] | BoolArray) -> Slots:
+        """Return some of the values."""
+        mask = chosen if isinstance(chosen, np.ndarray) else np.fromiter(chosen, bool, len(self.values))
+        return self.take(np.flatnonzero(mask))
 
     def without_null(self) -> Slots:
         """Return the values that are not null."""

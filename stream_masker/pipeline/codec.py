@@ -29,7 +29,7 @@ from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Codes, Style, StyleCounts, style_of
+from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, style_of, written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text
 from stream_masker.pipeline.walk import Reading, Slots, Tree
 
@@ -81,8 +81,8 @@ class Attribute:
 
     def set_style(self, style: Style) -> None:
         """Set the style in which codes are written from now on."""
-        codes = Codes(self.plan.concepts, style)
-        self._codes = Cache(lambda position: None if position == ABSENT else codes[position])
+        concepts = self.plan.concepts
+        self._codes = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
     def read(self, reading: Reading, records: int) -> ReadCodes:
         """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""

@@ -24,12 +24,12 @@ from stream_masker.pipeline.style import (
     STRIPPED,
     STYLE_CHOICES,
     UPPER,
-    Codes,
     Style,
     StyleCounts,
     add_styles,
     learned_styles,
     style_of,
+    written_code,
 )
 
 ICD9 = {
@@ -56,7 +56,7 @@ CODE = {"code": {"path": "code"}}
 def written(bench, concept, **style):
     """The text of a concept under a style."""
     concepts = bench.plan.attributes[0].concepts
-    return Codes(concepts, Style(**style))[bench.taxonomy.position(concept)]
+    return written_code(concepts, Style(**style), bench.taxonomy.position(concept))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_text_that_the_mapping_file_takes_is_avoided(bench):
 def test_every_written_text_is_found_again_as_its_concept(request, name, style):
     on_bench = request.getfixturevalue(name)
     concepts = on_bench.plan.attributes[0].concepts
-    texts = list(map(Codes(concepts, style).__getitem__, range(len(on_bench.taxonomy))))
+    texts = [written_code(concepts, style, position) for position in range(len(on_bench.taxonomy))]
     assert [concepts.find(text).position for text in texts] == list(range(len(texts)))
     assert len(set(texts)) == len(texts)
 

@@ -4,7 +4,7 @@
 
 * ``formats``, ``fhir`` and ``hl7v2`` open records as documents of dicts and lists, and write the documents back.
 * ``codec`` reads the codes of documents and writes masked ones. ``walk`` treats all values that a path (``paths``)
-  selects, with the ``transforms``; ``values`` finds the concepts of codes; ``style`` says how masked codes are written.
+  selects, with the ``transforms``; ``style`` says how masked codes are written.
 * The mechanism (``core.mechanisms``) masks the codes.
 * ``records`` has the input and the outcomes, ``blocks`` their counts; ``reasons`` lists why a record is rejected.
 

@@ -1,36 +1,194 @@
 """The record codec, one for every format: it reads the codes of records, and writes the records with masked codes.
 
 A form (``formats``) opens a record as a document of dicts and lists. A walk (``walk``) treats the documents of a batch
-in place, and finds the values of attributes (``values``). Once the batch is masked, the masked codes are written into
-their places, and the form writes the documents.
+in place, and finds the values of attributes. Once the batch is masked, the masked codes are written into their places,
+and the form writes the documents.
+
+Each value of an attribute belongs to an element: a record, or what a ``[*]`` selects in it. An element has one code,
+the first one in it. All further codes, the labels and the copies follow it, so every value at an attribute's path is a
+mask, or null.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
+from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
 from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.paths import Document, Path, first_values
-from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.pipeline.transforms import Pseudonyms, key_text
-from stream_masker.pipeline.values import Attribute, ReadCodes
-from stream_masker.pipeline.walk import Reading, Tree
+from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, style_of, written_code
+from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text
+from stream_masker.pipeline.walk import Reading, Slots, Tree
 
 DOCUMENTS: Final = 500
 """The number of records that are read, masked and written together: their documents stay in the processor's cache."""
+
+NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING, SKIPPED = range(-1, -8, -1)
+SHIFT: Final = STYLE_BITS + 1
+BY_PREFIX: Final = 1 << STYLE_BITS
+"""The value of a code is ``position << SHIFT | BY_PREFIX | traits``: BY_PREFIX if only a prefix of it is known,
+``traits`` those of its text (``pipeline.style``); or one of the negative numbers above."""
+
+_REASONS: Final = {
+    NOT_A_CODE: Reason.NOT_A_CODE,
+    EMPTY: Reason.EMPTY,
+    UNKNOWN_CODE: Reason.UNKNOWN_CODE,
+    MISSING: Reason.MISSING,
+}
+
+_NONE: Int64Array = np.empty(0, np.int64)
+
+
+class Found(NamedTuple):
+    """What a walk has found at a path of an attribute. place: the number of the place that the path is of."""
+
+    place: int
+    path: Path
+    slots: Slots
+
+
+class Fill(NamedTuple):
+    """Values to write: where, the number of the element of each, and the texts of positions."""
+
+    slots: Slots
+    numbers: Int64Array
+    texts: Cache
+
+
+class Attribute:
+    """The codes of an attribute."""
+
+    def __init__(self, plan: AttributePlan, tree: Tree) -> None:
+        self.plan, self._is_optional = plan, plan.missing == "keep"
+        self._tries = [tree.trie.at(place.path.elements) for place in plan.places]
+        self._values = Cache(self._value)
+        labels = plan.concepts.taxonomy.labels
+        self._labels = Cache(lambda position: None if position == ABSENT else labels[position] or None)
+        self.set_style(CANONICAL)
+
+    def set_style(self, style: Style) -> None:
+        """Set the style in which codes are written from now on."""
+        concepts = self.plan.concepts
+        self._codes = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
+
+    def read(self, reading: Reading, records: int) -> ReadCodes:
+        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""
+        places, is_array, is_required = self.plan.places, self.plan.is_array, not self._is_optional
+        written = [(k, path) for k, place in enumerate(places) for path in place.written]
+        entered = [Found(k, places[k].path, s) for k, trie in enumerate(self._tries) for s in reading.elements[trie]]
+        codes = [Found(k, place.path, s) for k, place in enumerate(places) for s in reading.masked(place.path)]
+        holes = [Found(k, path, s.without_null()) for k, path in written for s in reading.masked(path)]
+        found = [*entered, *codes, *holes]
+        numbers = self._numbered(found)
+        size = max((part.max(initial=-1) for part in numbers), default=-1) + 1
+        owners, of_place, values = np.empty(size, np.int64), np.empty(size, np.int64), np.full(size, NO_CODE)
+        for part, (place, _, slots) in zip(numbers, found, strict=True):
+            owners[part], of_place[part] = slots.places[0], place if is_array else 0
+        for part in numbers[: len(entered)] if is_required else ():
+            values[part] = MISSING
+        self._look_up(codes, numbers[len(entered) :], values)
+        for element in np.flatnonzero(values < SUPPRESSED).tolist():
+            path = places[of_place[element]].path
+            reading.refuse([int(owners[element])], _REASONS[int(values[element])], path)
+        if is_array and is_required:
+            lists = (slots.places[0] for trie in self._tries for slots in reading.lists[trie])
+            without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
+            reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
+        fills = [
+            Fill(slots, part, self._labels if path == places[place].label else self._codes)
+            for (place, path, slots), part in zip(holes, numbers[len(entered) + len(codes) :], strict=True)
+        ]
+        return ReadCodes(is_array, values, owners, fills)
+
+    def _numbered(self, found: Sequence[Found]) -> list[Int64Array]:
+        """Return the numbers of the elements of values: ascending by record, place, and positions in lists. All places
+        of a scalar are in one element, the record."""
+        factor = len(self.plan.places) if self.plan.is_array else 1
+        numbers = np.concatenate([_NONE, *(slots.places[0] * factor + place % factor for place, _, slots in found)])
+        for level in range(max(place.path.arrays for place in self.plan.places)):
+            columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, p, s in found)
+            positions = np.concatenate([_NONE, *columns])
+            numbers = np.unique(numbers * (positions.max(initial=0) + 1) + positions, return_inverse=True)[1]
+        ends = np.cumsum([len(each.slots.values) for each in found])
+        return np.split(numbers, ends)[:-1]
+
+    def _look_up(self, codes: Sequence[Found], numbers: Sequence[Int64Array], values: Int64Array) -> None:
+        """Set the values of elements, by the numbers of the elements of codes; the first code of each counts."""
+        for (_, _, slots), elements in reversed(list(zip(codes, numbers, strict=False))):
+            texts = slots.values
+            if not {dict, list}.isdisjoint(map(type, texts)):  # they cannot be keys
+                texts = [0 if isinstance(text, dict | list) else text for text in texts]
+            looked_up = np.fromiter(map(self._values.__getitem__, texts), np.int64, len(texts))
+            is_code = looked_up != SKIPPED
+            values[elements[is_code][::-1]] = looked_up[is_code][::-1]
+
+    def _value(self, text: Any) -> int:
+        if text is None and (self._is_optional or (self.plan.also and not self.plan.is_array)):
+            return SKIPPED
+        if type(text) is not str:
+            return NOT_A_CODE
+        if not text or text.isspace():
+            return NO_CODE if self._is_optional else EMPTY
+        concepts = self.plan.concepts
+        match = concepts.find(text)
+        if match.position == UNKNOWN:
+            return SUPPRESSED if concepts.unknown == "suppress" else UNKNOWN_CODE
+        traits = style_of(text, concepts.taxonomy.ids[match.position], match.how)
+        return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | traits
+
+
+@dataclass(slots=True)
+class ReadCodes:
+    """The codes of an attribute in a batch: their values and records, in the order of the records.
+
+    fills: what to fill with the masks of which codes; present: the numbers of the codes that are masked.
+    """
+
+    is_array: bool
+    values: Int64Array
+    records: Int64Array
+    fills: list[Fill]
+    present: Int64Array = field(default_factory=lambda: _NONE)
+
+    def column(self, good: BoolArray) -> Column:
+        """Return the column of the records that can be masked; ``good``: (n,) bool."""
+        self.present = np.flatnonzero((self.values >= 0) & good[self.records])
+        positions, records = (self.values[self.present] >> SHIFT).astype(np.int32), self.records[self.present]
+        if self.is_array:
+            return Column(positions, np.concatenate(([0], np.cumsum(np.bincount(records, minlength=len(good))[good]))))
+        column = np.full(len(good), ABSENT, np.int32)
+        column[records] = positions
+        return Column(column[good])
+
+    def styles(self) -> StyleCounts:
+        """Return the styles of the codes of the column."""
+        return StyleCounts.of(self.values[self.present] & (BY_PREFIX - 1))
+
+    def unknown(self, good: BoolArray) -> tuple[int, int]:
+        """Return the number of codes without a concept of their own, and how many of these are removed."""
+        values = self.values[good[self.records]]
+        lost = int(np.count_nonzero(values == SUPPRESSED))
+        return lost + int(np.count_nonzero(values[values >= 0] & BY_PREFIX)), lost
+
+    def write(self, masked: Column) -> None:
+        """Write the masked codes, their labels and copies."""
+        positions = np.full(len(self.values), ABSENT)
+        positions[self.present] = masked.codes[masked.codes >= 0]
+        for slots, numbers, texts in self.fills:
+            slots.fill(map(texts.__getitem__, positions[numbers].tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +224,6 @@ class Codec:
         self._open = form_of(plan, record_format)
         self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute, self._tree) for attribute in plan.attributes]
-        self._transform_keys = {rule.key for rule in plan.fields.transformed.values() if rule.key is not None}
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         """Set the styles in which the attributes' codes are written from now on; at first those of the ontologies."""
@@ -83,9 +240,12 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: _keys(documents, path) for path in self._transform_keys})
-        keys = self._noise_keys(documents, reading)
-        units = None if self._plan.unit is None else _keys(documents, self._plan.unit)
+        reading = Reading({path: _keys(documents, path) for path in dict.fromkeys(self._plan.keys)})
+        noise_key, unit = self._plan.noise_key, self._plan.unit
+        keys = [] if noise_key is None else reading.keys[noise_key]
+        if noise_key is not None:
+            without = (record for record, key in enumerate(keys) if not key)
+            reading.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
         kinds = [list(map(each.kind_of, first_values(documents, each.path))) for each in self._plan.context]
         self._tree.walk(documents, reading)
         codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
@@ -93,10 +253,11 @@ class Codec:
         good[list(reading.refused)] = False
         for number, (reason, path) in reading.refused.items():
             rejected[indices[number]] = Rejected(records.offsets[indices[number]], reason.value, path)
+        units = None if unit is None else np.array(reading.keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
             tuple(read.column(good) for read in codes),
-            units=None if units is None else np.unique(np.array(units, object)[good], return_inverse=True)[1],
+            units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=self._plan.contexts_of(np.array(kinds, np.int64).reshape(len(kinds), len(documents)).T[good]),
         )
         rejected_codes = self._rejected_for_unknown_codes(rejected)
@@ -126,15 +287,6 @@ class Codec:
             except RecordRejectedError as error:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
-
-    def _noise_keys(self, documents: Sequence[Document], reading: Reading) -> list[bytes]:
-        if self._plan.noise_key is None:
-            return []
-        keys = _keys(documents, self._plan.noise_key)
-        if not all(keys):
-            without = (record for record, key in enumerate(keys) if not key)
-            reading.refuse(without, Reason.MISSING_NOISE_KEY, self._plan.noise_key)
-        return keys
 
     def _rejected_for_unknown_codes(self, rejected: Mapping[int, Rejected]) -> list[int]:
         """Return the number of records that are rejected because of an unknown code, by attribute."""

@@ -202,7 +202,7 @@ def fhir_form(plan: Plan, form: Form) -> Form:
         if len(patients) == 1:
             (bundle[PATIENT_KEY],) = patients
         if "entry" in bundle:
-            bundle["entry"] = [entry for entry in _entries(bundle) if _is_admitted(entry, types)]
+            bundle["entry"] = _admitted(bundle, types)
         return bundle, lambda treated: write(written(treated))
 
     return open_record
@@ -211,7 +211,7 @@ def fhir_form(plan: Plan, form: Form) -> Form:
 def bundle_of(document: Document, types: FhirTypes) -> Document:
     """Return a resource as a Bundle with the resources to mask. Raises RecordRejectedError like ``fhir_form``."""
     bundle, _ = _opened(document, types)
-    bundle["entry"] = [entry for entry in _entries(bundle) if _is_admitted(entry, types)]
+    bundle["entry"] = _admitted(bundle, types)
     return bundle
 
 
@@ -222,12 +222,7 @@ def _opened(document: Document, types: FhirTypes) -> tuple[Document, Callable[[D
         return document, _bundle_to_write
     if not (_type_of(document) in R4_TYPES and types.admit(document)):
         raise RecordRejectedError(Reason.UNLISTED_TYPE)
-    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}, _resource_to_write
-
-
-def _resource_to_write(treated: Document) -> Document:
-    resource: Document = treated["entry"][0]["resource"]
-    return resource
+    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}, lambda treated: treated["entry"][0]["resource"]
 
 
 def _bundle_to_write(treated: Document) -> Document:
@@ -254,9 +249,9 @@ def _entries(bundle: dict[str, Any]) -> list[dict[str, Any]]:
     return entries
 
 
-def _is_admitted(entry: dict[str, Any], types: FhirTypes) -> bool:
-    """Return whether an entry is kept: its resource is, or it has none."""
-    return "resource" not in entry or types.admit(entry["resource"])
+def _admitted(bundle: dict[str, Any], types: FhirTypes) -> list[dict[str, Any]]:
+    """Return the entries that are kept: those whose resource is, and those that have none."""
+    return [entry for entry in _entries(bundle) if "resource" not in entry or types.admit(entry["resource"])]
 
 
 def patients_of(bundle: dict[str, Any]) -> set[str]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import orjson
@@ -33,8 +34,9 @@ KEY_FIELD: Final = "message.key"
 """The configured path that a rejection names if the record's key is the cause."""
 
 
-class RecordFormat(Protocol):
-    """A format of the values and keys of records.
+class RecordFormat(ABC):
+    """A format of the values of records, and perhaps of their keys. By default keys are bytes, and nothing is needed to
+    decode a value.
 
     Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
     they cannot obtain what they need to decide that.
@@ -42,35 +44,20 @@ class RecordFormat(Protocol):
 
     records: ClassVar[str]
     """What records in the format are called in log lines."""
+    is_bounded: ClassVar[bool] = False
+    """Whether the format itself bounds the depth and the numbers of its documents."""
+    decodes_keys: bool = False
+    """Whether keys are in the format too; if not, a key is bytes."""
 
-    def prepare(self, messages: Iterable[bytes]) -> None:
+    def prepare(self, messages: Iterable[bytes]) -> None:  # noqa: B027
         """Obtain together what decoding these values or keys needs. Raises only FormatUnavailableError."""
 
+    @abstractmethod
     def decode(self, value: bytes) -> tuple[bytes | Document, EncodeRecord]:
         """Return a record as JSON or as a document, and the function that encodes it once it is masked."""
 
-    @property
-    def decodes_keys(self) -> bool:
-        """Whether keys are in the format too; if not, a key is bytes."""
-
     def decode_key(self, key: bytes) -> tuple[Any, EncodeRecord]:
         """Return a key as JSON or as what JSON stands for, and the function that encodes it once it is masked."""
-
-
-class ValueFormat:
-    """The base of formats of values whose keys are bytes, and which need nothing to decode a value. The depth of their
-    documents is bounded."""
-
-    __slots__ = ()
-
-    def prepare(self, messages: Iterable[bytes]) -> None:
-        """Nothing is needed."""
-
-    @property
-    def decodes_keys(self) -> bool:
-        return False
-
-    def decode_key(self, key: bytes) -> tuple[Any, EncodeRecord]:
         raise RecordRejectedError(Reason.NOT_IN_FORMAT)
 
 
@@ -142,7 +129,7 @@ def _check_integer(digits: str) -> None:
 
 def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
     """Return what opens records in a format; None for JSON."""
-    open_json, is_bounded = json_form(most_bytes), isinstance(record_format, ValueFormat)
+    open_json = json_form(most_bytes)
     if record_format is None:
         return open_json
 
@@ -154,7 +141,7 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
             return open_json(content)[0], encode
         if not isinstance(content, dict):
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        if not is_bounded:
+        if not record_format.is_bounded:
             _check_document(content, MAX_DEPTH)
         return content, encode
 

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.formats import ValueFormat
+from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -31,16 +31,14 @@ PLACE: Final = "#"
 LINE: Final = "line"
 """The member of a segment that no path names: the segment as it came."""
 
-EVERY: Final = "every"
-"""Stands for all fields of a segment."""
-
 CONTROL_ID: Final = "MSH.10"
 HEADER_FIELDS: Final = ("9", "11", "12", "18")
 """The fields of the header that are always kept: message type, processing id, version and character set."""
 
 _SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
-_EXAMPLE: Final = "with records: hl7v2, a path is a segment, a field and a component, such as PID.3.1 or DG1[*].3.1"
+_FORM: Final = re.compile(r"S\[?(?:N\[?N{0,2})?")
+"""The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector."""
 
 
 def hl7_path(path: Path, *, first: bool = False, whole: bool = False) -> Path:
@@ -49,37 +47,30 @@ def hl7_path(path: Path, *, first: bool = False, whole: bool = False) -> Path:
     ``first``: select the first segment and repetition. ``whole``: a path that ends at a segment, a field or a component
     selects all of it; otherwise it is continued to the first subcomponent.
     """
-    rest, each = list(path.steps), IndexStep(0) if first else EachStep()
-    steps: list[Step] = [_named(path, rest, _SEGMENT), _selector(rest, each)]
-    if rest or not whole:
-        steps += [_named(path, rest, _NUMBER), _selector(rest, each)]
-        numbers = [_named(path, rest, _NUMBER) for _ in list(rest[:2])]
-        if rest:
-            raise _problem(path)
-        if whole and not numbers:
-            steps.pop()
-        steps += numbers if whole else (numbers + [NameStep("1")] * 2)[:2]
-    return Path(path.text, tuple(steps))
+    names = [step for step in path.steps if isinstance(step, NameStep)]
+    if not _FORM.fullmatch("".join(map(_kind, path.steps))) or not (whole or names[1:]):
+        raise ConfigurationError(
+            f"path {path.text!r}: with records: hl7v2, a path is a segment, a field and a component, such as PID.3.1 "
+            "or DG1[*].3.1"
+        )
+    rest, steps = list(path.steps), list[Step]()
+    for name in names[:2]:
+        rest.remove(name)
+        selector: Step = IndexStep(0) if first else EachStep()
+        if rest and not isinstance(rest[0], NameStep):
+            selector = rest.pop(0)
+        if isinstance(selector, FilterStep):  # it compares a component
+            selector = replace(selector, field=(*selector.field, "1"))
+        steps += [name, selector]
+    if whole and len(names) == 2:
+        steps.pop()
+    return Path(path.text, (*steps, *(rest if whole else (rest + [NameStep("1")] * 2)[:2])))
 
 
-def _named(path: Path, rest: list[Step], pattern: re.Pattern[str]) -> NameStep:
-    """Take the name of a segment, or the number of a field, a component or a subcomponent."""
-    step = rest.pop(0) if rest else None
-    if not isinstance(step, NameStep) or not pattern.fullmatch(step.key):
-        raise _problem(path)
-    return step
-
-
-def _selector(rest: list[Step], default: Step) -> Step:
-    """Take the step that selects segments or repetitions, if there is one. A filter compares a component."""
-    if not rest or isinstance(rest[0], NameStep):
-        return default
-    step = rest.pop(0)
-    return replace(step, field=(*step.field, "1")) if isinstance(step, FilterStep) else step
-
-
-def _problem(path: Path) -> ConfigurationError:
-    return ConfigurationError(f"path {path.text!r}: {_EXAMPLE}")
+def _kind(step: Step) -> str:
+    if not isinstance(step, NameStep):
+        return "["
+    return "S" if _SEGMENT.fullmatch(step.key) else "N" if _NUMBER.fullmatch(step.key) else "?"
 
 
 def kept_paths(segments: Sequence[str]) -> Iterator[Path]:
@@ -139,9 +130,7 @@ class Delimiters:
         return {str(k): None if part == _DELETED else self.unescaped(part) for k, part in parts if part}
 
     def joined(self, field: Any) -> str:
-        """Return the text of a field that ``parsed`` returned; a field that is a text stays as it is."""
-        if isinstance(field, str):
-            return field
+        """Return the text of a field that ``parsed`` returned."""
         texts = (_numbered(self.component, map(self._component, (repetition or {}).items())) for repetition in field)
         return self.repetition.join(filter(None, texts))
 
@@ -172,19 +161,19 @@ def _delimiters(marks: str) -> Delimiters | None:
     return Delimiters(marks) if is_valid else None
 
 
-class Hl7Format(ValueFormat):
+class Hl7Format(RecordFormat):
     """The format of records that are HL7 v2 messages. Keys are bytes.
 
-    Only what the paths of a plan name is parsed. All other segments and fields stay texts, and are not even opened if
-    the plan drops what is not listed. Without a plan, everything is parsed.
+    Only the segments that the paths of a plan name are parsed. All others stay texts, and are left out if the plan
+    drops what is not listed. Without a plan, everything is parsed.
     """
 
     records: ClassVar[str] = "HL7 v2 messages"
+    is_bounded: ClassVar[bool] = True
 
     def __init__(self, plan: Plan | None = None) -> None:
-        self._is_whole = plan is None
         self._drops_others = plan is not None and plan.fields.unlisted == "drop"
-        self._fields = {} if plan is None else _named_fields(plan)
+        self._named = None if plan is None else {NameStep(HEADER), *(path.steps[0] for path in plan.paths)}
 
     def decode(self, value: bytes) -> tuple[Document, Callable[[Document], bytes]]:
         """Return the document of a message, and what writes a document as a message like it."""
@@ -204,45 +193,20 @@ class Hl7Format(ValueFormat):
         document: Document = {}
         lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
         for place, line in enumerate(lines):
-            name, _, rest = line.partition(by.field)
+            name, *fields = line.split(by.field)
             if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
                 raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-            if self._is_whole or name in self._fields:
-                document.setdefault(name, []).append({PLACE: place, **self._parsed(name, rest.split(by.field), by)})
-            elif not self._drops_others:
-                document.setdefault(name, []).append({PLACE: place, LINE: line})
+            is_parsed = self._named is None or NameStep(name) in self._named
+            if not is_parsed and self._drops_others:
+                continue
+            segment: Document = {PLACE: place}
+            if is_parsed:
+                numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
+                segment |= {str(number): by.parsed(field) for number, field in numbered if field}
+            else:
+                segment[LINE] = line
+            document.setdefault(name, []).append(segment)
         return document
-
-    def _parsed(self, name: str, fields: list[str], by: Delimiters) -> Document:
-        """Return the fields of a segment that have a value: parsed where paths continue into them."""
-        first = 2 if name == HEADER else 1  # the separator of fields is the first field of the header
-        fields = ["", *fields[1:]] if name == HEADER else fields
-        if self._is_whole:
-            return {str(k): by.parsed(field) for k, field in enumerate(fields, first) if field}
-        named = self._fields[name]
-        if named.get(EVERY) or not self._drops_others:
-            parsed = ((str(k), field) for k, field in enumerate(fields, first) if field)
-            return {key: by.parsed(field) if named.get(key) else field for key, field in parsed}
-        size = len(fields) + first
-        return {
-            key: by.parsed(fields[int(key) - first]) if is_parsed else fields[int(key) - first]
-            for key, is_parsed in named.items()
-            if key != EVERY and first <= int(key) < size and fields[int(key) - first]
-        }
-
-
-def _named_fields(plan: Plan) -> dict[str, dict[str, bool]]:
-    """Return the fields of segments that the paths of a plan name, and whether paths continue into them; ``EVERY``
-    if a path ends at the segment."""
-    named: dict[str, dict[str, bool]] = {HEADER: {}}
-    for path in plan.paths:
-        segment, field = path.steps[0], path.steps[2] if len(path.steps) > 2 else NameStep(EVERY)
-        if isinstance(segment, NameStep) and isinstance(field, NameStep) and field.key != PLACE:
-            fields = named.setdefault(segment.key, {})
-            fields[field.key] = fields.get(field.key, field.key == EVERY) or len(path.steps) > 3
-    return {
-        name: dict(sorted(fields.items(), key=lambda item: (len(item[0]), item[0]))) for name, fields in named.items()
-    }
 
 
 def _decoded(value: bytes) -> tuple[str, str]:

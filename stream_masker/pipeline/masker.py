@@ -37,7 +37,7 @@ from stream_masker.pipeline.records import (
     rejected_part,
     stamp,
 )
-from stream_masker.pipeline.style import Style
+from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
 NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
@@ -73,9 +73,15 @@ class _Unmasked:
         """Return the records with further rejections."""
         return replace(self, rejected={**self.rejected, **rejected})
 
-    def rejecting(self, reason: Reason, indices: Iterable[int]) -> _Unmasked:
-        """Return the records with further rejections, all for one reason."""
-        return self.without({index: Rejected(self.records.offsets[index], reason.value) for index in indices})
+    def rejecting(self, reason: Reason, decoded: DecodedBatch | None) -> _Unmasked:
+        """Return the records with the rejections of all of them; ``reason``: of those that could be masked.
+
+        decoded: what has been read of them; None if they cannot be read.
+        """
+        known = {} if decoded is None else decoded.rejected
+        indices = [index for index, value in enumerate(self.records.values) if value is not None and index not in known]
+        offsets = self.records.offsets
+        return self.without({**{index: Rejected(offsets[index], reason.value) for index in indices}, **known})
 
 
 class RecordMasker:
@@ -98,7 +104,9 @@ class RecordMasker:
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
-        _require_equal("attributes", tuple(attribute.name for attribute in plan.attributes), mechanism.attributes)
+        names = tuple(attribute.name for attribute in plan.attributes)
+        if names != mechanism.attributes:
+            raise ParameterError(f"the plan's attributes are {names}, the mechanism's {mechanism.attributes}")
         self._secret = Secret(secret)
         pseudonyms = Pseudonyms(self._secret)
         self._plan = plan
@@ -118,7 +126,7 @@ class RecordMasker:
 
         An attribute without a configured or learned style is written as its ontology's ids.
         """
-        self._codec.set_styles(self._plan.styles(learned))
+        self._codec.set_styles([learned.get(attribute.name, CANONICAL) for attribute in self._plan.attributes])
 
     @property
     def needs_group(self) -> bool:
@@ -146,13 +154,7 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        inputs = Inputs.of(records)
-        if not (self.needs_group and len(inputs)):
-            return self._masked(topic, {partition: inputs}, statistics_version)[partition]
-        unmasked = self._unmasked(topic, {partition: inputs})
-        group = self._mask_group(unmasked, f"topic {topic}, partition {partition}, ", hold)
-        name = f"{inputs.offsets[0]}-{inputs.offsets[-1]}".encode()
-        return self._results(topic, {partition: inputs}, statistics_version, group, (GROUP_HEADER, name))[partition]
+        return self._masked(topic, {partition: Inputs.of(records)}, statistics_version, hold=hold)[partition]
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
@@ -183,13 +185,24 @@ class RecordMasker:
         causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
-    def _masked(self, topic: str, inputs: Mapping[int, Inputs], version: int) -> dict[int, Result]:
-        """Mask records of partitions together, ``DOCUMENTS`` records at a time."""
+    def _masked(
+        self, topic: str, inputs: Mapping[int, Inputs], version: int, *, hold: bool = False
+    ) -> dict[int, Result]:
+        """Mask records of partitions together, ``DOCUMENTS`` records at a time, or as one group."""
         records = self._unmasked(topic, inputs)
         size = len(records.records)
-        parts = [records.part(start, min(start + DOCUMENTS, size)) for start in range(0, max(size, 1), DOCUMENTS)]
-        masked = MaskedRecords.joined([one for part in parts for one in self._mask_part(part)])
-        return self._results(topic, inputs, version, masked)
+        at_once = max(size, 1) if self.needs_group else DOCUMENTS
+        parts = [records.part(start, min(start + at_once, size)) for start in range(0, max(size, 1), at_once)]
+        masked = MaskedRecords.joined([one for part in parts for one in self._mask_part(part, hold)])
+        headers = stamp(version, self._mechanism.name, self._plan.configuration)
+        if self.needs_group and size:
+            offsets = records.records.offsets
+            headers.append((GROUP_HEADER, f"{offsets[0]}-{offsets[-1]}".encode()))
+        results, start = {}, 0
+        for partition, each in inputs.items():
+            part, start = masked.part(start, start + len(each)), start + len(each)
+            results[partition] = self._result(topic, partition, version, each, part, headers)
+        return results
 
     def _unmasked(self, topic: str, inputs: Mapping[int, Inputs]) -> _Unmasked:
         """Return the records of partitions, with masked keys, one partition after another."""
@@ -221,21 +234,33 @@ class RecordMasker:
             return [stamp] * len(records)
         return [[*(header for header in headers if header[0] in kept), *stamp] for headers in records.headers]
 
-    def _mask_part(self, part: _Unmasked) -> list[MaskedRecords]:
-        """Mask records. If that fails, mask each half of them, and reject a single record."""
+    def _mask_part(self, part: _Unmasked, hold: bool) -> list[MaskedRecords]:
+        """Mask records. If that fails, mask each half of them, and reject a single record.
+
+        Of a group, none is masked without the others: all are rejected, or with ``hold`` GroupTooSmallError is raised.
+        Records that turn out to be unwritable are left out, because the others are still a group.
+        """
+        size, decoded = len(part.records), None
         try:
-            return [self._mask_decoded(part, self._codec.read(part.records, part.rejected))]
+            decoded = self._codec.read(part.records, part.rejected)
+            return [self._mask_decoded(part, decoded)]
         except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
-            return self._mask_part(part.without(error.rejected))
+            return self._mask_part(part.without(error.rejected), hold)
+        except GroupTooSmallError:
+            if hold:
+                raise
+            reason = Reason.GROUP_TOO_SMALL
         except Exception as error:  # noqa: BLE001
-            size = len(part.records)
-            if size > 1:
+            if size > 1 and not self.needs_group:
                 halves = (part.part(0, size // 2), part.part(size // 2, size))
-                return [one for half in halves for one in self._mask_part(half)]
-            _log.error("masking the record at offset %d failed (%s)", part.records.offsets[0], type(error).__name__)
-            return self._mask_part(part.rejecting(Reason.INTERNAL_ERROR, range(size)))
+                return [one for half in halves for one in self._mask_part(half, hold)]
+            first, last = part.records.offsets[0], part.records.offsets[-1]
+            place = f"the record at offset {first}" if size == 1 else f"the group at offsets {first} to {last}"
+            _log.error("masking %s failed (%s)", place, type(error).__name__)
+            reason = Reason.INTERNAL_ERROR
+        return self._mask_part(part.rejecting(reason, decoded), hold)
 
     def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedRecords:
         masked = self._mask_batch(decoded, part.digests)
@@ -266,64 +291,19 @@ class RecordMasker:
             keys = FieldKeys(self._secret, decoded.keys)
         else:
             keys = Keys(self._secret, digests[decoded.indices])
-        masked = self._mechanism.mask_batch(batch, keys)
+        masked = self._mask_group(batch, keys) if self.needs_group else self._mechanism.mask_batch(batch, keys)
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         return masked
 
-    def _mask_group(self, group: _Unmasked, topic: str, hold: bool) -> MaskedRecords:
-        """Mask a group. Mask it again without the records that turn out to be unwritable; the others are still a group.
-
-        If that fails, all its records are rejected. None of them is masked without the others.
-        """
-        while True:
-            try:
-                return MaskedRecords.joined([self._attempt_group(group)])
-            except NOT_OF_RECORDS:
-                raise
-            except UnwritableRecordsError as error:
-                group = group.without(error.rejected)
-            except GroupTooSmallError:
-                if hold:
-                    raise
-                group = self._rejected_group(group, Reason.GROUP_TOO_SMALL)
-            except Exception as error:  # noqa: BLE001
-                place = f"{topic}offsets {group.records.offsets[0]} to {group.records.offsets[-1]}"
-                _log.error("masking the group at %s failed (%s)", place, type(error).__name__)
-                group = self._rejected_group(group, Reason.INTERNAL_ERROR)
-
-    def _attempt_group(self, group: _Unmasked) -> MaskedRecords:
+    def _mask_group(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask a group. Raises GroupTooSmallError if it has too few units, also for the mechanism itself."""
-        decoded = self._codec.read(group.records, group.rejected)
-        if not decoded.batch.size:
-            return self._mask_decoded(group, decoded)
-        if (lacking := self._mechanism.group_minimum - decoded.batch.unit_count) > 0:
+        if (lacking := self._mechanism.group_minimum - batch.unit_count) > 0:
             raise GroupTooSmallError(lacking)
         try:
-            return self._mask_decoded(group, decoded)
+            return self._mechanism.mask_batch(batch, keys)
         except ParameterError as error:
             raise GroupTooSmallError(1) from error
-
-    def _rejected_group(self, group: _Unmasked, reason: Reason) -> _Unmasked:
-        """Return a group with the rejections of all its records. Those that could be masked have one reason."""
-        try:
-            decoded = self._codec.read(group.records, group.rejected)
-        except NOT_OF_RECORDS:
-            raise
-        except Exception:  # noqa: BLE001 - the caller has logged it
-            return group.rejecting(reason, (k for k, value in enumerate(group.records.values) if value is not None))
-        return group.without(decoded.rejected).rejecting(reason, decoded.indices.tolist())
-
-    def _results(
-        self, topic: str, inputs: Mapping[int, Inputs], version: int, masked: MaskedRecords, *more: Header
-    ) -> dict[int, Result]:
-        """Return the result of each partition. ``masked``: the records of all; ``more``: headers of all masks."""
-        headers = [*stamp(version, self._mechanism.name, self._plan.configuration), *more]
-        results, start = {}, 0
-        for partition, records in inputs.items():
-            part, start = masked.part(start, start + len(records)), start + len(records)
-            results[partition] = self._result(topic, partition, version, records, part, headers)
-        return results
 
     def _result(
         self, topic: str, partition: int, version: int, records: Inputs, masked: MaskedRecords, headers: list[Header]
@@ -353,11 +333,6 @@ def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     rest = iter(values)
     while part := list(islice(rest, BLOCK_RECORDS)):
         yield Inputs.of([InputRecord(offset, value) for offset, value in enumerate(part)])
-
-
-def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
-    if plan != mechanism:
-        raise ParameterError(f"the plan's {what} are {plan}, the mechanism's {mechanism}")
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

@@ -12,15 +12,14 @@ Inside quotes, a backslash escapes the next character. The value of a filter may
 (``code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code``). An unquoted value also matches the number, ``true``
 or ``false`` with this text in JSON.
 
-In a ``PathTrie``, paths that begin with the same steps share nodes. The field policy keeps its actions in such a trie,
-and the codecs the roles of the paths that they read. The root stands for the record; every other node stands for the
-values that the steps on the way to it select.
+In a ``PathTrie``, paths that begin with the same steps share nodes. The root stands for the record; every other node
+stands for the values that the steps on the way to it select.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -70,14 +69,14 @@ class FilterStep:
 
     def matches(self, element: JsonValue) -> bool:
         """Return whether the filter selects ``element``."""
-        for key in self.field:
-            if type(element) is not dict:
-                return False
-            element = element.get(key)
-        return element == self.value if type(element) is str else not self.quoted and self._written(element)
+        return self.matching(members([element], self.field))[0]
 
-    def _written(self, element: JsonValue) -> bool:
-        return isinstance(element, int | float) and orjson.dumps(element).decode() == self.value
+    def matching(self, values: Sequence[JsonValue]) -> list[bool]:
+        """Return which values of ``field`` the filter selects."""
+        return [value == self.value if type(value) is str else self._is_written_so(value) for value in values]
+
+    def _is_written_so(self, value: JsonValue) -> bool:
+        return not self.quoted and isinstance(value, int | float) and orjson.dumps(value).decode() == self.value
 
 
 Step: TypeAlias = NameStep | IndexStep | EachStep | FilterStep
@@ -85,31 +84,38 @@ Step: TypeAlias = NameStep | IndexStep | EachStep | FilterStep
 
 @dataclass(frozen=True)
 class Path:
-    """A parsed path: ``text`` as configured, and its steps. Two paths are equal if their steps are."""
+    """A parsed path: ``text`` as configured, and its steps. Paths that select the same values are equal."""
 
-    text: str
+    text: str = field(compare=False)
     steps: tuple[Step, ...]
     alternative: Path | None = None
     """The path of a key that counts where this one selects nothing or null."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Path) and self.steps == other.steps
-
-    def __hash__(self) -> int:
-        return hash(self.steps)
-
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def ways(self) -> Iterator[Path]:
+        """The path itself, and its alternatives."""
+        yield self
+        yield from () if self.alternative is None else self.alternative.ways
+
     @cached_property
-    def arrays(self) -> int:
-        """The number of ``[*]`` and ``[*?field=value]`` in the path."""
-        return sum(1 for _ in self.array_steps)
+    def levels(self) -> tuple[int, ...]:
+        """Which of the lists that the path enters have a value for each element, counted from 1."""
+        lists = enumerate((step for step in self.steps if not isinstance(step, NameStep)), start=1)
+        return tuple(level for level, step in lists if _is_each(step))
 
     @property
-    def array_steps(self) -> Iterator[Step]:
-        """The steps ``[*]`` and ``[*?field=value]``."""
-        return (step for step in self.steps if isinstance(step, EachStep) or _is_every(step))
+    def arrays(self) -> int:
+        """The number of ``[*]`` and ``[*?field=value]`` in the path."""
+        return len(self.levels)
+
+    @property
+    def elements(self) -> Path:
+        """The path of what the last ``[*]`` or ``[*?field=value]`` selects; that of the record without any."""
+        end = max((end for end, step in enumerate(self.steps, start=1) if _is_each(step)), default=0)
+        return Path(self.text, self.steps[:end])
 
     @property
     def parent(self) -> Path:
@@ -139,11 +145,18 @@ def first_values(documents: Sequence[Document], path: Path) -> Sequence[JsonValu
         if not isinstance(step, NameStep):
             values = [next(selected(value, path.steps[position:]), None) for value in values]
             break
-        values = [value.get(step.key) if type(value) is dict else None for value in values]
+        values = members(values, (step.key,))
     if path.alternative is None:
         return values
     others = first_values(documents, path.alternative)
     return [other if value is None else value for value, other in zip(values, others, strict=True)]
+
+
+def members(values: Sequence[JsonValue], names: Iterable[str]) -> Sequence[JsonValue]:
+    """Return the value at nested names in each value; None for none."""
+    for name in names:
+        values = [value.get(name) if type(value) is dict else None for value in values]
+    return values
 
 
 def selected(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
@@ -174,8 +187,8 @@ def quoted_step(name: str) -> str:
     return f"['{escaped}']"
 
 
-def _is_every(step: Step) -> bool:
-    return isinstance(step, FilterStep) and step.every
+def _is_each(step: Step) -> bool:
+    return isinstance(step, EachStep) or (isinstance(step, FilterStep) and step.every)
 
 
 def _may_be_same(a: Step, b: Step) -> bool:
@@ -256,11 +269,19 @@ class PathTrie(Generic[ItemT]):
             node = node.child(step)
         return node
 
-    def children(self) -> Iterator[PathTrie[ItemT]]:
-        yield from self.members.values()
-        yield from self.indices.values()
-        yield from () if self.each is None else (self.each,)
-        yield from self.filters.values()
+    def children(self) -> list[PathTrie[ItemT]]:
+        return [*self.members.values(), *self.in_lists()]
+
+    def in_lists(self) -> list[PathTrie[ItemT]]:
+        """Return the nodes of elements of lists."""
+        each = [] if self.each is None else [self.each]
+        return [*self.indices.values(), *each, *self.filters.values()]
+
+    def nodes(self) -> Iterator[PathTrie[ItemT]]:
+        """Yield the node and all nodes below it."""
+        yield self
+        for child in self.children():
+            yield from child.nodes()
 
     def child(self, step: Step) -> PathTrie[ItemT]:
         """Return the node below a step; it is created if there is none."""
@@ -275,8 +296,7 @@ class PathTrie(Generic[ItemT]):
             case FilterStep():
                 return self.filters.setdefault(step, PathTrie())
 
-    def element(self, position: int, matches: Callable[[FilterStep], bool]) -> Iterator[PathTrie[ItemT]]:
-        """Yield the nodes for the element of a list at ``position``; ``matches``: whether a filter selects the
-        element."""
-        nodes = (self.each, self.indices.get(position), *(node for step, node in self.filters.items() if matches(step)))
+    def element(self, position: int, filters: Collection[FilterStep]) -> Iterator[PathTrie[ItemT]]:
+        """Yield the nodes for the element of a list at ``position`` that these filters select."""
+        nodes = (self.each, self.indices.get(position), *(self.filters.get(step) for step in filters))
         yield from (node for node in nodes if node is not None)

@@ -13,7 +13,6 @@ from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
 from stream_masker.pipeline.records import OWN_HEADERS
-from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import (
     DateUnit,
     FieldTransform,
@@ -71,15 +70,19 @@ class AttributePlan:
     missing: Missing = "reject"
 
     def __post_init__(self) -> None:
-        _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
-        for place in self.places:
-            for path in place.written:
-                self._check(path, place.path)
+        where = f"attributes.{self.name}: "
+        for code, path in ((place.path, path) for place in self.places for path in place.written):
+            if path.arrays != code.arrays:
+                raise ConfigurationError(
+                    f"{where}path {path.text!r} must have a [*] exactly where the path {code.text!r} has"
+                )
+            if isinstance(path.steps[-1], FilterStep):
+                raise ConfigurationError(
+                    f"{where}path {path.text!r} ends with a filter; name the field of the element that holds the value"
+                )
         for place in self.also:
             if self.is_array != bool(place.path.arrays):
-                raise ConfigurationError(
-                    f"attributes.{self.name}: {place.path.text!r} and path both need a [*], or none"
-                )
+                raise ConfigurationError(f"{where}{place.path.text!r} and path both need a [*], or none")
 
     @property
     def is_array(self) -> bool:
@@ -94,12 +97,6 @@ class AttributePlan:
         """Every path whose value masking replaces: of the codes, the labels and the copies."""
         for place in self.places:
             yield from place.written
-
-    def _check(self, path: Path, code: Path) -> None:
-        where = f"attributes.{self.name}: path {path.text!r}"
-        if path.arrays != code.arrays:
-            raise ConfigurationError(f"{where} must have a [*] exactly where the path {code.text!r} has")
-        _field_at_end(f"attributes.{self.name}", path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +120,6 @@ class FieldPolicy:
         return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
 
     def __post_init__(self) -> None:
-        _allowed("fields.unlisted", self.unlisted, ("keep", "drop"))
         for (key, these), (other, those) in combinations(self.lists().items(), 2):
             for path in set(these) & set(those):
                 raise ConfigurationError(
@@ -144,7 +140,6 @@ class MessagePolicy:
     headers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _allowed("message.key", self.key, ("keep", "drop", "pseudonymize"))
         for name in self.headers:
             if name.startswith(OWN_HEADERS):
                 raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
@@ -185,32 +180,35 @@ def context_field(
 ) -> ContextField:
     """Return the field of a context at a path; ``masked``: the paths whose values masking replaces.
 
-    Raises ConfigurationError unless the field policy keeps or generalizes the field.
+    Raises ConfigurationError unless the field policy keeps or generalizes the field, all its alternatives alike.
     """
+    masked = tuple(masked)
+    transform, *others = (_released(each, policy, masked) for each in path.ways)
+    if any(other != transform for other in others):
+        raise ConfigurationError(f"{path.text!r}: its paths are treated differently; a context needs one treatment")
+    return ContextField(path, attribute, transform)
+
+
+def _released(path: Path, policy: FieldPolicy, masked: Iterable[Path]) -> FieldTransform | None:
+    """Return the transform of a field that can be a context, None if the field is kept. Raises ConfigurationError."""
     if path.arrays:
         raise ConfigurationError(f"{path.text!r} is not allowed: use a path without [*], so that it selects one value")
     if any(path.may_meet(other) for other in masked):
         raise ConfigurationError(f"{path.text!r} is masked: a context is of fields that stay")
-    treatments = list(_treatments(policy))
+    treatments = [(key, other) for key, paths in policy.lists().items() for other in paths]
     around = [(len(other.steps), key) for key, other in treatments if _contains(other, path)]
     depth, key = max(around, default=(0, policy.unlisted))
     beside = [k for k, other in treatments if k != "keep" and len(other.steps) >= depth and path.may_meet(other)]
-    transform = policy.transformed.get(path)
+    transform = next((rule for other, rule in policy.transformed.items() if other.steps == path.steps), None)
     if [*beside, key] == [key, key] and isinstance(transform, GENERALIZING):
-        return ContextField(path, attribute, transform)
+        return transform
     if beside or key != "keep":
         where = f"fields.{beside[0] if beside else key}" if beside or around else "fields.unlisted"
         raise ConfigurationError(
             f"{path.text!r} does not stay in the record ({where}): a context is of fields that are kept, or "
             "generalized by nothing but their value"
         )
-    return ContextField(path, attribute)
-
-
-def _treatments(policy: FieldPolicy) -> Iterator[tuple[str, Path]]:
-    """Yield every path of a field policy, with the key of its treatment."""
-    for key, paths in policy.lists().items():
-        yield from ((key, path) for path in paths)
+    return None
 
 
 def _contains(other: Path, path: Path) -> bool:
@@ -248,17 +246,12 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ConfigurationError("attributes: at least one is required")
-        if self.noise_key is not None:
-            _single("noise_key", self.noise_key)
-        if self.unit is not None:
-            _single("groups.unit", self.unit)
+        for name, key in {"noise_key": self.noise_key, "groups.unit": self.unit}.items():
+            for path in () if key is None else key.ways:
+                if path.arrays:
+                    raise ConfigurationError(f"{name}: path {path.text!r} has a [*]; it must select one value")
         self._check_attributes()
         self._check_fields()
-
-    @property
-    def contexts(self) -> Context:
-        """The context of records, by the kinds of its fields."""
-        return Context(tuple(field.attribute for field in self.context))
 
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
@@ -269,10 +262,9 @@ class Plan:
     def paths(self) -> Iterator[Path]:
         """Every path of the plan."""
         yield from (path for _, path in self.written)
-        yield from (*chain.from_iterable(self.fields.lists().values()), *(field.path for field in self.context))
-        for key in self.keys:
-            yield key
-            yield from () if key.alternative is None else (key.alternative,)
+        yield from chain.from_iterable(self.fields.lists().values())
+        yield from chain.from_iterable(field.path.ways for field in self.context)
+        yield from chain.from_iterable(key.ways for key in self.keys)
 
     @property
     def keys(self) -> Iterator[Path]:
@@ -282,11 +274,8 @@ class Plan:
 
     def contexts_of(self, kinds: Int64Matrix) -> Int64Array | None:
         """Return (n,): the contexts of records, None without any; ``kinds``: (n, fields), those of ``context``."""
-        return self.contexts.numbers_of(kinds) if self.context else None
-
-    def styles(self, learned: Mapping[str, Style]) -> list[Style]:
-        """Return each attribute's style: the learned one, else that of the ontology."""
-        return [learned.get(attribute.name, CANONICAL) for attribute in self.attributes]
+        context = Context(tuple(field.attribute for field in self.context))
+        return context.numbers_of(kinds) if self.context else None
 
     def _check_attributes(self) -> None:
         for (name, this), (other, that) in combinations(self.written, 2):
@@ -296,10 +285,9 @@ class Plan:
 
     def _check_fields(self) -> None:
         written = {path.steps for _, path in self.written}
-        for path in (*self.fields.drop, *self.fields.pseudonymize, *self.fields.transformed):
-            if path.steps in written:
+        for key, path in ((key, path) for key, paths in self.fields.lists().items() for path in paths):
+            if key != "keep" and path.steps in written:
                 raise ConfigurationError(f"fields: path {path.text!r} belongs to an attribute, which is masked instead")
-        for path in (*self.fields.keep, *self.fields.drop, *self.fields.pseudonymize, *self.fields.transformed):
             if any(path.steps[:end] in written for end in range(1, len(path.steps))):
                 raise ConfigurationError(
                     f"fields: path {path.text!r} continues inside an attribute's code, label or copy"
@@ -340,24 +328,5 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
 
 def strictest_action(trie: PolicyTrie) -> Action:
     """Return the greatest action at a node or below it; masked values count as kept."""
-    own = max(trie.items, default=Action.KEEP)
-    return max((Action.KEEP if own is Action.MASKED else own, *map(strictest_action, trie.children())))
-
-
-def _allowed(key: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise ConfigurationError(f"{key} is {given!r}; allowed are {', '.join(allowed)}")
-
-
-def _single(key: str, path: Path) -> None:
-    if path.arrays:
-        raise ConfigurationError(f"{key}: path {path.text!r} has a [*]; it must select one value")
-    if path.alternative is not None:
-        _single(key, path.alternative)
-
-
-def _field_at_end(key: str, path: Path) -> None:
-    if isinstance(path.steps[-1], FilterStep):
-        raise ConfigurationError(
-            f"{key}: path {path.text!r} ends with a filter; name the field of the element that holds the value"
-        )
+    items = (item for node in trie.nodes() for item in node.items if item is not Action.MASKED)
+    return max(items, default=Action.KEEP)

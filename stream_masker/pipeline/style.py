@@ -142,47 +142,27 @@ def style_of(text: str, concept: str, how: str) -> int:
     return _case(text, concept) | _dot(text, concept, how) | _zeros(text, concept)
 
 
-class Codes(dict[int, str]):
-    """The texts of codes by position, written on first use.
+def written_code(concepts: ConceptMap, style: Style, position: int) -> str:
+    """Return the text of a concept in a style: one by which the attribute's ``ConceptMap`` finds the concept.
 
-    A code is written in the style only if the attribute's ``ConceptMap`` finds the concept by that text. (Without dot
-    and zeros, 008.45 would be 845, another code.) If not, fewer parts of it are removed; the last resort is the
-    concept's id. Ranges, chapters and the root are not codes, and are written as their ids.
+    (Without dot and zeros, 008.45 would be 845, another code.) If there is none in the style, fewer parts of the id are
+    removed; the last resort is the id. Ranges, chapters and the root are not codes, and are written as their ids.
     """
+    concept = concepts.taxonomy.ids[position]
+    if style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
+        return concept
+    matches = ((text, concepts.find(text)) for text in _candidates(concept, concepts.taxonomy.labels[position], style))
+    found = (text for text, match in matches if match.position == position and match.how != "ancestor")
+    return next(found, concept)
 
-    def __init__(self, concepts: ConceptMap, style: Style) -> None:
-        super().__init__()
-        self.style: Final = style
-        self._concepts = concepts
 
-    def __missing__(self, position: int) -> str:
-        ids = self._concepts.taxonomy.ids
-        if not 0 <= position < len(ids):
-            raise IndexError("a position outside the taxonomy")
-        text = self[position] = self._write(ids[position], position)
-        return text
-
-    def _write(self, concept: str, position: int) -> str:
-        if self.style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
-            return concept
-        candidates = self._candidates(concept, position)
-        return next((text for text in candidates if self._leads_back(text, position)), concept)
-
-    def _candidates(self, concept: str, position: int) -> list[str]:
-        if self.style.text == "label":
-            return [self._concepts.taxonomy.labels[position]]
-        unpadded = _LEADING_ZEROS.sub(r"\1", concept, count=1) if self.style.leading_zeros == "remove" else concept
-        undotted = [text.replace(".", "") if self.style.dot == "remove" else text for text in (unpadded, concept)]
-        return list(map(self._in_case, (*undotted, unpadded, concept)))
-
-    def _leads_back(self, text: str, position: int) -> bool:
-        match = self._concepts.find(text)
-        return match.position == position and match.how != "ancestor"
-
-    def _in_case(self, text: str) -> str:
-        if self.style.case == "keep":
-            return text
-        return text.upper() if self.style.case == "upper" else text.lower()
+def _candidates(concept: str, label: str, style: Style) -> list[str]:
+    if style.text == "label":
+        return [label]
+    unpadded = _LEADING_ZEROS.sub(r"\1", concept, count=1) if style.leading_zeros == "remove" else concept
+    undotted = [text.replace(".", "") if style.dot == "remove" else text for text in (unpadded, concept)]
+    convert = {"keep": str, "upper": str.upper, "lower": str.lower}[style.case]
+    return list(map(convert, (*undotted, unpadded, concept)))
 
 
 def _case(text: str, concept: str) -> int:

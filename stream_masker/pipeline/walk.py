@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Int64Array
-from stream_masker.pipeline.paths import Document, Path, PathTrie
+from stream_masker.pipeline.paths import Document, Path, PathTrie, members
 from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy, strictest_action
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
@@ -39,12 +39,33 @@ class Slots(NamedTuple):
     keys: str | list[int]
     places: tuple[Int64Array, ...]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Slots]) -> Slots:
+        """Return the values at one path, at least one part, in the order of the documents."""
+        if len(parts) == 1:
+            return parts[0]
+        keys: str | list[int] = parts[0].keys
+        if not isinstance(keys, str):
+            keys = [key for part in parts for key in part.keys if isinstance(key, int)]
+        values, containers = (list(chain.from_iterable(part[k] for part in parts)) for k in (0, 1))
+        places = tuple(map(np.concatenate, zip(*(part.places for part in parts), strict=True)))
+        return cls(values, containers, keys, places).take(np.lexsort(places[::-1]))
+
+    def take(self, indices: Int64Array) -> Slots:
+        """Return the values at these indices, in their order."""
+        chosen = indices.tolist()
+        keys = self.keys if isinstance(self.keys, str) else [self.keys[k] for k in chosen]
+        values, containers = ([column[k] for k in chosen] for column in (self.values, self.containers))
+        return Slots(values, containers, keys, tuple(numbers[indices] for numbers in self.places))
+
     def where(self, chosen: Iterable[bool] | BoolArray) -> Slots:
         """Return some of the values."""
         mask = chosen if isinstance(chosen, np.ndarray) else np.fromiter(chosen, bool, len(self.values))
-        keys = self.keys if isinstance(self.keys, str) else list(compress(self.keys, mask))
-        values, containers = list(compress(self.values, mask)), list(compress(self.containers, mask))
-        return Slots(values, containers, keys, tuple(numbers[mask] for numbers in self.places))
+        return self.take(np.flatnonzero(mask))
+
+    def without_null(self) -> Slots:
+        """Return the values that are not null."""
+        return self.where(value is not None for value in self.values) if None in self.values else self
 
     def elements(self) -> Slots:
         """Return the elements of values that are lists."""
@@ -53,10 +74,6 @@ class Slots(NamedTuple):
         keys, values = list(chain.from_iterable(map(range, sizes))), list(chain.from_iterable(self.values))
         around = (np.repeat(numbers, sizes) for numbers in self.places)
         return Slots(values, containers, keys, (*around, np.array(keys, np.int64)))
-
-    def places_at(self, levels: Sequence[int]) -> list[Int64Array]:
-        """Return the numbers of the documents, and the positions in some of the lists, which are counted from 1."""
-        return [self.places[level] for level in (0, *levels)]
 
     def fill(self, values: Iterable[Any]) -> None:
         """Write a value into each place."""
@@ -77,9 +94,9 @@ class Reading:
     """What a walk finds.
 
     keys: those that transforms need, by path and record; found: the places of masked values, by path; lists, elements:
-    those that a ``[*]`` of an attribute's path selects in, and selects, by its trie; refused: the reasons why records
-    cannot be masked, with the configured paths, by record; emptied: the number of values that no transform could treat,
-    by configured path.
+    those that the last ``[*]`` of a code's path selects in, and selects, by its trie (the documents, without a
+    ``[*]``); refused: the reasons why records cannot be masked, with the configured paths, by record; emptied: the
+    number of values that no transform could treat, by configured path.
     """
 
     def __init__(self, keys: Mapping[Path, Sequence[bytes]]) -> None:
@@ -89,6 +106,11 @@ class Reading:
         self.elements: defaultdict[PolicyTrie, list[Slots]] = defaultdict(list)
         self.refused: dict[int, tuple[Reason, str | None]] = {}
         self.emptied: Counter[str] = Counter()
+
+    def masked(self, path: Path) -> list[Slots]:
+        """Return the values at a path of an attribute; an empty list if there are none."""
+        found = self.found[path]
+        return [Slots.joined(found)] if found else []
 
     def refuse(self, records: Iterable[int], reason: Reason, path: Path) -> None:
         """Refuse records; the first reason of each counts."""
@@ -104,14 +126,9 @@ class Tree:
         self.transforms = {self.trie.at(path): (path.text, rule) for path, rule in plan.fields.transformed.items()}
         self.written = {self.trie.at(path): path for _, path in plan.written}
         codes = [place.path for attribute in plan.attributes for place in attribute.places]
-        self.noted: Final = {self.array_of(path) for path in codes if path.arrays}
+        self.noted: Final = {self.trie.at(path.elements) for path in codes}
         self._nodes: dict[tuple[tuple[PolicyTrie, ...], Action], Node] = {}
         self._root = self.node((self.trie,), Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP)
-
-    def array_of(self, path: Path) -> PolicyTrie:
-        """Return the trie of the elements that the last ``[*]`` of a path selects."""
-        end = max(end for end, step in enumerate(path.steps, 1) if step in set(path.array_steps))
-        return self.trie.at(Path(path.text, path.steps[:end]))
 
     def node(self, tries: tuple[PolicyTrie, ...], inherited: Action) -> Node:
         """Return the treatment of values that ``tries`` select; ``inherited``: the action of the values around them."""
@@ -119,9 +136,16 @@ class Tree:
             node = self._nodes[tries, inherited] = Node(self, tries, inherited)
         return node
 
+    def masked_below(self, tries: Iterable[PolicyTrie]) -> Path | None:
+        """Return the first path of masked values at tries or below them; None if there is none."""
+        below = (node for trie in tries for node in trie.nodes())
+        return next((self.written[node] for node in below if node in self.written), None)
+
     def walk(self, documents: list[Document], reading: Reading) -> None:
         """Treat documents in place."""
-        self._root.treat_objects(documents, (np.arange(len(documents)),), reading)
+        places = (np.arange(len(documents)),)
+        reading.elements[self.trie].append(Slots(documents, documents, "", places))
+        self._root.treat_objects(documents, places, reading)
 
 
 class Node:
@@ -129,60 +153,39 @@ class Node:
 
     def __init__(self, tree: Tree, tries: tuple[PolicyTrie, ...], inherited: Action) -> None:
         self._tree, self._tries = tree, tries
-        children = [child for trie in tries for child in trie.children()]
-        self._is_leaf = not children
         self._path = next((tree.written[trie] for trie in tries if trie in tree.written), None)
+        self._is_leaf = self._path is not None or not any(trie.children() for trie in tries)
         action = max((item for trie in tries for item in trie.items), default=inherited)
-        self._transform = self._prepared_transform() if action is Action.TRANSFORM else None
-        if action is Action.TRANSFORM and self._transform is None:
+        transforms = [tree.transforms[trie] for trie in tries if trie in tree.transforms]
+        self._transform = None
+        if action is Action.TRANSFORM and self._is_leaf and len(transforms) == 1:
+            self._transform, of_value = transforms[0], transforms[0][1].of_value
+            self._results = Cache(lambda value: of_value(value, tree.pseudonyms))
+        elif action is Action.TRANSFORM:
             action = Action.DROP
         self._action = Action.KEEP if action is Action.MASKED else action
         self.is_kept = self._is_leaf and self._path is None and self._action is Action.KEEP
         self.is_dropped = self._is_leaf and self._path is None and self._action is Action.DROP
-        if children and self._path is None:
-            self._prepare_objects()
-            self._prepare_lists()
-            strictest = max(self._action, *map(strictest_action, tries))
-            self._misshapen = tree.node((), Action.DROP if strictest is Action.TRANSFORM else strictest)
+        if not self._is_leaf:
+            self._prepare(tree, tries)
 
-    def _prepared_transform(self) -> tuple[str, FieldTransform, Cache] | None:
-        """Return the only transform of values that no path continues into, with its text and results for texts."""
-        transforms = [self._tree.transforms[trie] for trie in self._tries if trie in self._tree.transforms]
-        if not self._is_leaf or len(transforms) != 1:
-            return None
-        (text, transform), pseudonyms = transforms[0], self._tree.pseudonyms
-        return text, transform, Cache(lambda value: transform.of_value(value, pseudonyms))
-
-    def _prepare_objects(self) -> None:
-        names = dict.fromkeys(name for trie in self._tries for name in trie.members)
-        below = {n: tuple(trie.members[n] for trie in self._tries if n in trie.members) for n in names}
-        self._members = {name: self._tree.node(tries, self._action) for name, tries in below.items()}
+    def _prepare(self, tree: Tree, tries: tuple[PolicyTrie, ...]) -> None:
+        """Prepare for objects and lists that longer paths continue into, and for values of another shape."""
+        names = dict.fromkeys(name for trie in tries for name in trie.members)
+        below = {n: tuple(trie.members[n] for trie in tries if n in trie.members) for n in names}
+        self._members = {name: tree.node(inner, self._action) for name, inner in below.items()}
         self._listed = frozenset(name for name, node in self._members.items() if not node.is_dropped)
-        self._path_below_objects = self._first_path(chain.from_iterable(below.values()))
-
-    def _prepare_lists(self) -> None:
-        tries = self._tries
         self._filters = list(dict.fromkeys(step for trie in tries for step in trie.filters))
-        self._filters_by_field: dict[tuple[str, ...], list[int]] = {}
-        for number, step in enumerate(self._filters):
-            self._filters_by_field.setdefault(step.field, []).append(number)
         self._indices = {position for trie in tries for position in trie.indices}
-        filtered = [child for trie in tries for child in trie.filters.values()]
-        each = [trie.each for trie in tries if trie.each is not None]
-        entered = [*each, *filtered, *(child for trie in tries for child in trie.indices.values())]
-        self._noted = [child for child in entered if child in self._tree.noted]
+        entered = [child for trie in tries for child in trie.in_lists()]
+        self._noted = [child for child in entered if child in tree.noted]
         self._enters_lists = bool(entered)
-        self._path_below_lists, self._path_below_filters = self._first_path(entered), self._first_path(filtered)
-
-    def _first_path(self, tries: Iterable[PolicyTrie]) -> Path | None:
-        """Return the path of masked values at tries or below them; None if there is none."""
-        return next(self._paths(tries), None)
-
-    def _paths(self, tries: Iterable[PolicyTrie]) -> Iterator[Path]:
-        for trie in tries:
-            if trie in self._tree.written:
-                yield self._tree.written[trie]
-            yield from self._paths(trie.children())
+        objects, lists = tree.masked_below(chain.from_iterable(below.values())), tree.masked_below(entered)
+        self._refusing: dict[type, Path | None] = {dict: lists, list: objects}
+        self._refusing_others = objects or lists
+        self._refusing_elements = tree.masked_below(child for trie in tries for child in trie.filters.values())
+        strictest = max(self._action, *map(strictest_action, tries))
+        self._misshapen = tree.node((), Action.DROP if strictest is Action.TRANSFORM else strictest)
 
     def treat(self, slots: Slots, reading: Reading) -> None:
         """Treat values in place."""
@@ -197,10 +200,8 @@ class Node:
         elif self._action is Action.DROP:
             slots.drop()
 
-    def _transformed(
-        self, path: str, transform: FieldTransform, results: Cache, slots: Slots, reading: Reading
-    ) -> None:
-        of_value, pseudonyms = transform.of_value, self._tree.pseudonyms
+    def _transformed(self, path: str, transform: FieldTransform, slots: Slots, reading: Reading) -> None:
+        of_value, pseudonyms, results = transform.of_value, self._tree.pseudonyms, self._results
         if transform.key is None:
             new = [results[v] if type(v) is str else of_value(v, pseudonyms) for v in slots.values]
         else:
@@ -216,17 +217,15 @@ class Node:
         kinds = set(map(type, slots.values))
         for kind in sorted(kinds - {type(None)}, key=lambda kind: kind.__name__):
             some = slots if len(kinds) == 1 else slots.where(type(value) is kind for value in slots.values)
-            enters = (kind is dict and bool(self._members)) or (kind is list and self._enters_lists)
-            refusing = self._path_below_lists if kind is dict and enters else self._path_below_objects
-            refusing = refusing if enters else self._path_below_objects or self._path_below_lists
+            refusing = self._refusing.get(kind, self._refusing_others)
             if refusing is not None:
                 reading.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
-            elif not enters:
-                self._misshapen.treat(some, reading)
-            elif kind is dict:
+            elif kind is dict and self._members:
                 self.treat_objects(some.values, some.places, reading)
-            else:
+            elif kind is list and self._enters_lists:
                 self._treat_lists(some, reading)
+            else:
+                self._misshapen.treat(some, reading)
 
     def treat_objects(self, objects: list[Document], places: tuple[Int64Array, ...], reading: Reading) -> None:
         """Treat the members of objects at these places."""
@@ -236,11 +235,11 @@ class Node:
             if node.is_kept or (node.is_dropped and self._action is not Action.KEEP):
                 continue
             values = [value.get(name, DROPPED) for value in objects]
-            if DROPPED not in values:
-                node.treat(Slots(values, objects, name, places), reading)
-            elif values.count(DROPPED) < len(values):
-                there = np.fromiter((value is not DROPPED for value in values), bool, len(values))
-                node.treat(Slots(values, objects, name, places).where(there), reading)
+            slots = Slots(values, objects, name, places)
+            if DROPPED in values:
+                slots = slots.where(value is not DROPPED for value in values)
+            if slots.values:
+                node.treat(slots, reading)
 
     def _treat_unlisted(self, objects: list[Document]) -> None:
         """Drop or pseudonymize the members of objects that no path has."""
@@ -258,9 +257,9 @@ class Node:
     def _treat_lists(self, slots: Slots, reading: Reading) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""
         elements = slots.elements()
-        if self._path_below_filters and set(map(type, elements.values)) - {dict, type(None)}:
+        if self._refusing_elements and set(map(type, elements.values)) - {dict, type(None)}:
             wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
-            reading.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, self._path_below_filters)
+            reading.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, self._refusing_elements)
         for trie in self._noted:
             reading.lists[trie].append(slots)
         for some, tries in self._cases(elements):
@@ -276,28 +275,16 @@ class Node:
 
     def _cases(self, elements: Slots) -> Iterator[tuple[Slots, tuple[PolicyTrie, ...]]]:
         """Yield the elements of lists by the tries that select them."""
-        columns = [self._selecting(numbers, elements.values) for numbers in self._filters_by_field.values()]
-        if self._indices:
-            columns.append([(position if position in self._indices else -1,) for position in elements.keys])
-        cases = list(zip(*columns, strict=True)) if columns else [()] * len(elements.values)
+        fields = {step.field: members(elements.values, step.field) for step in self._filters}
+        columns: list[list[Any]] = [step.matching(fields[step.field]) for step in self._filters]
+        columns.append([position if position in self._indices else -1 for position in elements.keys])
+        cases = list(zip(*columns, strict=True))
         numbers = {case: number for number, case in enumerate(dict.fromkeys(cases))}
         numbered = np.fromiter(map(numbers.__getitem__, cases), np.int64, len(cases))
-        for case, number in numbers.items():
+        for (*selecting, position), number in numbers.items():
             some = elements if len(numbers) == 1 else elements.where(numbered == number)
-            chosen = {self._filters[k] for selecting in case[: len(self._filters_by_field)] for k in selecting}
-            position = case[-1][0] if self._indices else -1
-            yield some, tuple(child for trie in self._tries for child in trie.element(position, chosen.__contains__))
-
-    def _selecting(self, numbers: Sequence[int], values: Sequence[Any]) -> list[tuple[int, ...]]:
-        """Return the numbers of the filters that select each value. ``numbers``: of filters of one field."""
-        filters, found = self._filters, values
-        for name in filters[numbers[0]].field:
-            found = [value.get(name) if type(value) is dict else None for value in found]
-        if set(map(type, found)) <= {str, type(None)}:
-            texts = {filters[k].value for k in numbers}
-            by_text = {text: tuple(k for k in numbers if filters[k].value == text) for text in texts}
-            return [by_text.get(text, ()) for text in found]
-        return [tuple(k for k in numbers if filters[k].matches(value)) for value in values]
+            chosen = list(compress(self._filters, selecting))
+            yield some, tuple(child for trie in self._tries for child in trie.element(position, chosen))
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

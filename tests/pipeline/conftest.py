@@ -11,6 +11,7 @@ import pytest
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
@@ -98,6 +99,26 @@ class FixedMechanism:
         return MaskedBatch(columns, tuple(Distortion(values=int((c.codes >= 0).sum())) for c in columns))
 
 
+class GroupMechanism:
+    """Masks groups of at least ``group_minimum`` records with another mechanism, or raises ``error``.
+
+    ``sizes``: the number of records of each group.
+    """
+
+    name, needs_group = "grouping", True
+
+    def __init__(self, mechanism: FixedMechanism, least: int = 3) -> None:
+        self.mechanism, self.group_minimum, self.attributes = mechanism, least, mechanism.attributes
+        self.error: Exception | None = None
+        self.sizes: list[int] = []
+
+    def mask_batch(self, batch: Batch, keys: Any) -> MaskedBatch:
+        self.sizes.append(batch.size)
+        if self.error:
+            raise self.error
+        return self.mechanism.mask_batch(batch, keys)
+
+
 def _table(pairs: Mapping[str, str], taxonomy: Any) -> np.ndarray:
     table = np.zeros(len(taxonomy), np.int32)
     for before, after in pairs.items():
@@ -162,6 +183,11 @@ class Bench:
         """Mask one value: return the masked JSON, or the reason and the field of its rejection."""
         (outcome,) = self.mask(value, **record)
         return (outcome.reason, outcome.field) if hasattr(outcome, "reason") else orjson.loads(outcome.value)
+
+    def texts_counted(self, counts: Counts) -> list[dict[str, int]]:
+        """The number of occurrences of each concept, by attribute."""
+        columns = ((self.taxonomy.decode(column.keys), column.counts.tolist()) for column in counts.values)
+        return [dict(zip(*column, strict=True)) for column in columns]
 
     def _attribute(self, name: str, path: str, **given: Any) -> AttributePlan:
         concepts = ConceptMap(

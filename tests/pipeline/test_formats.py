@@ -7,18 +7,18 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from stream_masker.pipeline.formats import FormatUnavailableError
+from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord, Inputs
 from stream_masker.pipeline.transforms import Pseudonyms
+from tests.pipeline.conftest import SECRET, GroupMechanism
 
 CODE = {"code": {"path": "code"}}
-SECRET = b"a secret of the tests"
 
 
-class MarkedFormat:
+class MarkedFormat(RecordFormat):
     """JSON after a mark. A masked record does not fit if its code is ``unfit``.
 
     available: whether records can be decoded; keys: whether keys are in the format too.
@@ -104,23 +104,9 @@ def test_samples_are_decoded_too(bench):
     assert counted.causes == {("not_in_format", None): 1}
 
 
-class LeastGroup:
-    """Groups of at least three records, masked by another mechanism. sizes: of all groups."""
-
-    name, needs_group, group_minimum = "grouping", True, 3
-
-    def __init__(self, mechanism) -> None:
-        self.attributes = mechanism.attributes
-        self.mechanism, self.sizes = mechanism, []
-
-    def mask_batch(self, batch, keys):
-        self.sizes.append((batch.size, batch.unit_count))
-        return self.mechanism.mask_batch(batch, keys)
-
-
 def grouped(bench, unfit: str):
     on_bench = bench(CODE)
-    on_bench.mechanism = LeastGroup(on_bench.mechanism)
+    on_bench.mechanism = GroupMechanism(on_bench.mechanism)
     on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, record_format=MarkedFormat(unfit))
     return on_bench
 
@@ -128,7 +114,7 @@ def grouped(bench, unfit: str):
 def test_a_group_is_masked_again_without_the_records_that_do_not_fit(bench):
     on_bench = grouped(bench, "E11.9")
     outcomes = on_bench.mask(marked("I10"), *[marked("E11")] * 3)
-    assert on_bench.mechanism.sizes == [(4, 4), (3, 3)]
+    assert on_bench.mechanism.sizes == [4, 3]
     assert [getattr(outcome, "reason", None) for outcome in outcomes] == ["schema_mismatch", None, None, None]
 
 

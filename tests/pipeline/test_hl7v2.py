@@ -45,15 +45,6 @@ def test_other_delimiters_and_character_sets_are_written_back():
     assert encode(document) == encoded
 
 
-def test_the_parts_of_a_message_are_on_levels_of_their_own():
-    document, _ = Hl7Format().decode(A01.encode())
-    assert document["DG1"][1]["3"][1] == {"1": {"1": "I11"}, "2": {"1": "x"}, "3": {"1": "I10"}}
-    assert document["PID"][0]["3"][0]["4"] == {"1": "ADT1", "2": "1.2", "3": "ISO"}
-    assert document["PID"][0]["11"][0]["1"]["1"] == "N&M\\.br\\ ST"
-    assert document["PV1"][0]["3"][0]["1"]["1"] is None
-    assert "1" not in document["MSH"][0]
-
-
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=20))
 def test_any_text_is_escaped(text):
     document, encode = Hl7Format().decode(A01.encode())

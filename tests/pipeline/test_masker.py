@@ -7,7 +7,6 @@ import logging
 import numpy as np
 import orjson
 import pytest
-from support.codecs import texts_counted
 
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, merge
@@ -128,8 +127,8 @@ def test_blocks_count_original_and_masked_values(bench):
     assert (block.original.records, block.masked.records) == (2, 2)
     assert (block.original.unknown, block.masked.unknown) == ((1, 2), (0, 0))
     assert block.original.given == (3, 4)
-    assert texts_counted(on_bench, block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
-    assert texts_counted(on_bench, block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
+    assert on_bench.texts_counted(block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
+    assert on_bench.texts_counted(block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
     assert [distortion.values for distortion in block.distortions] == [2, 3]
 
 
@@ -148,7 +147,7 @@ def test_a_batch_without_masked_records_has_a_block(bench):
     on_bench = bench(TWO)
     (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
     assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
-    assert texts_counted(on_bench, block.original) == [{}, {}]
+    assert on_bench.texts_counted(block.original) == [{}, {}]
     assert [distortion.values for distortion in block.distortions] == [0, 0]
     assert on_bench.mechanism.seen == []
 
@@ -160,7 +159,7 @@ def test_counting_does_not_mask(bench):
     sample = on_bench.masker.count(iter(values))
     assert sample.rejected == {"not_json": 4000, "missing": 4000, "missing_noise_key": 4000}
     assert (sample.counts.records, sample.counts.unknown) == (4000, (0, 4000))
-    assert texts_counted(on_bench, sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
+    assert on_bench.texts_counted(sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
     empty = on_bench.masker.count([])
     assert (empty.counts.records, empty.rejected) == (0, {})

@@ -12,7 +12,7 @@ from stream_masker.pipeline.fhir import FhirTypes, ReferencePseudonym, fhir_path
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import Path, alternatives, compile_path, first_values
-from stream_masker.pipeline.transforms import Pseudonyms
+from stream_masker.pipeline.transforms import DateShift, Pseudonyms
 from tests.pipeline.conftest import ICD10_EDGES, SECRET
 
 P = Pseudonyms(SECRET).of_value
@@ -98,6 +98,17 @@ def test_the_alternatives_of_a_key():
     first, second = map(compile_path, ("a.id", "b.id"))
     documents = [{"a": {"id": 1}, "b": {"id": 2}}, {"a": None, "b": {"id": 2}}, {"b": {"id": 2}}]
     assert first_values(documents, Path("a.id | b.id", first.steps, second)) == [1, 2, 2]
+
+
+def test_two_dates_are_shifted_by_keys_that_differ_in_their_alternatives_alone(bench):
+    first, second = map(compile_path, ("after.id", "before.id"))
+    either = Path("after.id | before.id", first.steps, second)
+    rules = {"one": DateShift(9, first), "other": DateShift(9, either)}
+    made = bench({"code": {"path": "code"}}, transforms=rules)
+    masked = made.mask_one({"code": "I10", "before": {"id": "P-7"}, "one": "2024-03-14", "other": "2024-03-14"})
+    assert "one" not in masked, "the record has no key for it"
+    assert masked["other"] not in ("2024-03-14", None)
+    assert first != either
 
 
 def test_a_text_beside_a_code_of_hl7_is_the_label_of_its_own_segment(bench):

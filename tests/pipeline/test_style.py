@@ -24,12 +24,12 @@ from stream_masker.pipeline.style import (
     STRIPPED,
     STYLE_CHOICES,
     UPPER,
-    Codes,
     Style,
     StyleCounts,
     add_styles,
     learned_styles,
     style_of,
+    written_code,
 )
 
 ICD9 = {
@@ -56,7 +56,7 @@ CODE = {"code": {"path": "code"}}
 def written(bench, concept, **style):
     """The text of a concept under a style."""
     concepts = bench.plan.attributes[0].concepts
-    return Codes(concepts, Style(**style))[bench.taxonomy.position(concept)]
+    return written_code(concepts, Style(**style), bench.taxonomy.position(concept))
 
 
 @pytest.fixture(scope="module")
@@ -70,37 +70,22 @@ def icd9(bench):
 
 
 @pytest.mark.parametrize(
-    ("concept", "style", "text"),
+    ("name", "concept", "style", "text"),
     [
-        ("E11.65", {}, "E11.65"),
-        ("E11.65", {"dot": "remove"}, "E1165"),
-        ("E11.65", {"case": "lower"}, "e11.65"),
-        ("E11.65", {"dot": "remove", "case": "lower"}, "e1165"),
-        ("E11.65", {"text": "label"}, "Type 2 diabetes with hyperglycemia"),
-        ("I10", {"dot": "remove", "case": "upper"}, "I10"),
-        ("E11.6", {"text": "label"}, "E11.6"),
-        ("E08-E13", {"dot": "remove", "case": "lower"}, "E08-E13"),
-        ("ROOT", {"case": "lower"}, "ROOT"),
+        ("icd10", "E11.65", {}, "E11.65"),
+        ("icd10", "E11.65", {"dot": "remove", "case": "lower"}, "e1165"),
+        ("icd10", "E11.65", {"text": "label"}, "Type 2 diabetes with hyperglycemia"),
+        ("icd10", "E11.6", {"text": "label"}, "E11.6"),
+        ("icd10", "E08-E13", {"dot": "remove", "case": "lower"}, "E08-E13"),
+        ("icd10", "ROOT", {"case": "lower"}, "ROOT"),
+        ("icd9", "038.9", {"leading_zeros": "remove"}, "38.9"),
+        ("icd9", "038.9", {"dot": "remove"}, "0389"),
+        ("icd9", "V01.1", {"leading_zeros": "remove", "dot": "remove", "case": "lower"}, "v011"),
+        ("icd9", "001-139", {"leading_zeros": "remove", "dot": "remove"}, "001-139"),
     ],
 )
-def test_icd_10(icd10, concept, style, text):
-    assert written(icd10, concept, **style) == text
-
-
-@pytest.mark.parametrize(
-    ("concept", "style", "text"),
-    [
-        ("038.9", {}, "038.9"),
-        ("038.9", {"leading_zeros": "remove"}, "38.9"),
-        ("038.9", {"dot": "remove"}, "0389"),
-        ("V01.1", {"leading_zeros": "remove", "case": "lower"}, "v01.1"),
-        ("V01.1", {"leading_zeros": "remove", "dot": "remove"}, "V011"),
-        ("250.01", {"leading_zeros": "remove", "dot": "remove"}, "25001"),
-        ("001-139", {"leading_zeros": "remove", "dot": "remove"}, "001-139"),
-    ],
-)
-def test_icd_9(icd9, concept, style, text):
-    assert written(icd9, concept, **style) == text
+def test_codes_in_a_style(request, name, concept, style, text):
+    assert written(request.getfixturevalue(name), concept, **style) == text
 
 
 def test_a_text_that_the_mapping_file_takes_is_avoided(bench):
@@ -113,7 +98,7 @@ def test_a_text_that_the_mapping_file_takes_is_avoided(bench):
 def test_every_written_text_is_found_again_as_its_concept(request, name, style):
     on_bench = request.getfixturevalue(name)
     concepts = on_bench.plan.attributes[0].concepts
-    texts = list(map(Codes(concepts, style).__getitem__, range(len(on_bench.taxonomy))))
+    texts = [written_code(concepts, style, position) for position in range(len(on_bench.taxonomy))]
     assert [concepts.find(text).position for text in texts] == list(range(len(texts)))
     assert len(set(texts)) == len(texts)
 
@@ -179,15 +164,6 @@ def test_traits_are_counted_one_by_one(texts):
     counts = asdict(StyleCounts.of(np.array(texts, np.int64)))
     bits = [sum(traits >> bit & 1 for traits in texts) for bit in range(8)]
     assert counts == dict(zip(counts, [len(texts) - bits[0], *bits], strict=True))
-
-
-def test_counts_add_up():
-    one, other = StyleCounts(codes=2, dotless=1), StyleCounts(codes=3, dotless=2, labels=1)
-    assert add_styles([[one, other], [], [other, other]]) == (
-        StyleCounts(codes=5, dotless=3, labels=1),
-        StyleCounts(codes=6, dotless=4, labels=2),
-    )
-    assert add_styles([[], []]) == ()
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,11 @@ class SchemaLookup:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._client, self._url, self._clock, self._sleep = client, url, clock, sleep
+        from cachetools import TTLCache
+
+        self._client, self._url, self._sleep = client, url, sleep
         self._serdes: dict[int, Serde | None] = {}
-        self._unknown: dict[int, float] = {}
+        self._unknown: Any = TTLCache(MAX_UNKNOWN, UNKNOWN_SECONDS, timer=clock)
 
     def by_id(self, number: int) -> Serde:
         """Return the serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
@@ -111,14 +113,10 @@ class SchemaLookup:
         A schema is unknown if the registry says so twice, ``CONFIRM_SECONDS`` apart: one of several registries may not
         have read a new schema yet. All schemas share one pause.
         """
-        now = self._clock()
-        new = [n for n in set(numbers) if n not in self._serdes and self._unknown.get(n, now) <= now]
+        new = [n for n in set(numbers) if n not in self._serdes and n not in self._unknown]
         if missing := [number for number in new if not self._open(number)]:
             self._sleep(CONFIRM_SECONDS)
-            missing = [number for number in missing if not self._open(number)]
-            if len(self._unknown) > MAX_UNKNOWN:
-                self._unknown.clear()
-            self._unknown |= dict.fromkeys(missing, self._clock() + UNKNOWN_SECONDS)
+            self._unknown.update({number: None for number in missing if not self._open(number)})
 
     def _open(self, number: int) -> bool:
         """Look up a schema. Return False if the registry says that it does not have it."""
@@ -181,7 +179,7 @@ class SchemaLookup:
         raise FormatUnavailableError(f"the schema registry at {self._url} {text}")
 
 
-class ConfluentFormat:
+class ConfluentFormat(RecordFormat):
     """Values, and with ``keys`` also message keys, in the Confluent wire format.
 
     output: the topic with whose latest schemas masked records are written; empty for the schemas that they came with.
@@ -200,11 +198,7 @@ class ConfluentFormat:
     ) -> None:
         if limit < 1:
             raise ParameterError(f"limit must be at least 1 byte, not {limit}")
-        self._schemas, self._output, self._keys, self._limit = schemas, output, keys, limit
-
-    @property
-    def decodes_keys(self) -> bool:
-        return self._keys
+        self._schemas, self._output, self.decodes_keys, self._limit = schemas, output, keys, limit
 
     def prepare(self, messages: Iterable[bytes]) -> None:
         """Look up the schemas of values or keys together. Raises FormatUnavailableError."""

@@ -70,7 +70,7 @@ def run_worker(
     are gone, or if Kafka refuses the worker.
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
-    report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
+    report = WorkerReport(Metrics(registry, "worker"), health)
     report.start()
     partitions = await_brokers(lambda: check_start(configuration), health, liveness.pause)
     if partitions is not None:
@@ -159,7 +159,6 @@ def _worker_parts(
             topics.input,
             BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
-            places=partitions[topics.output],
             before_revoke=before_revoke,
             forget=forget,
             from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,

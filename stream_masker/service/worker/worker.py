@@ -31,8 +31,8 @@ from stream_masker.service.worker.statistics import StatisticsSource
 from stream_masker.service.worker.transactions import (
     AbortedError,
     SessionLostError,
-    TransactionCounts,
     Transactions,
+    Written,
 )
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Worker:
 class _Pending:
     """A batch that is being written: where it began in seconds of the clock, and the offsets that it commits."""
 
-    future: Future[TransactionCounts]
+    future: Future[Written]
     offsets: dict[int, int]
     start: float
 
@@ -185,7 +185,7 @@ class Session:
             source.poll(HOLD_SECONDS)
             return
         source.join()
-        start, batch = time.monotonic(), source.read(self._is_committing)
+        start, batch = time.monotonic(), source.read()
         if self._windows is not None:
             self._windows.add(batch, time.monotonic())
             batch = self._windows.take(time.monotonic())
@@ -221,9 +221,6 @@ class Session:
         report.format_unavailable(None)
         return results
 
-    def _is_committing(self) -> bool:
-        return self._pending is not None and not self._pending.future.done()
-
     def _settle(self) -> None:
         """Wait until the batch before is committed, and poll the group meanwhile. Raises the error that ended it."""
         waits = 0
@@ -237,7 +234,6 @@ class Session:
 
     def _finish(self) -> None:
         """Settle the commit in progress without polling: a rebalance callback must not poll."""
-        self._transactions.hurry()
         while not self._has_ended():
             pass
 

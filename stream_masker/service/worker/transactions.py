@@ -37,7 +37,7 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
-from stream_masker.service.runtime.process import in_background
+from stream_masker.service.process import in_background
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.observability.health import Health
-from stream_masker.service.runtime.process import in_background
+from stream_masker.service.process import in_background
 from stream_masker.service.worker.groups import Batch, MicroWindows, mask_batch
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.source import Source

@@ -74,8 +74,7 @@ def worker_metrics() -> RecordingMetrics:
     report: Any = WorkerReport(metrics, Health())
     report.start()
     report.refused_message(RefusalCause.FORGED)
-    active = SimpleNamespace(version=3, refusals=1, refused="version 4")
-    report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
+    report.statistics(SimpleNamespace(version=3, refusals=1, refused="version 4", held=None, age=1.0))
     source = {
         "topic": "discharges",
         "unreadable": {},

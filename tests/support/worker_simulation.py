@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from consumer import FakeMessage, at
@@ -398,14 +399,16 @@ class Simulation:
         health = Health()
         self.liveness = ImpatientLiveness(health, self.stop)
         masking = SimpleNamespace(masker=masker)
-        active = SimpleNamespace(version=1, refused=None, refusals=0, masking=masking)
         nothing = lambda: None  # noqa: E731
+        statistics: Any = SimpleNamespace(
+            version=1, refused=None, refusals=0, masking=masking, held=None, age=0.0, poll=nothing, close=nothing
+        )
         return Worker(
             WorkerParts(
                 connect=self.connect,
                 transactions=self._transactions,  # type: ignore[arg-type]
                 windows=self._windows,
-                statistics=SimpleNamespace(active=active, held=None, age=0.0, poll=nothing, close=nothing),  # type: ignore[arg-type]
+                statistics=statistics,
                 liveness=self.liveness,
                 health=health,
                 report=WorkerReport(self.metrics, health, lambda: self.now),

@@ -15,7 +15,7 @@ from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.statistics import HoldReason, StatisticsSource
+from stream_masker.service.worker.statistics import ActiveStatistics, HoldReason
 from stream_masker.service.worker.transactions import Written
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ class WorkerReport:
         """Count a message of the statistics topic that is not authentic."""
         self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
 
-    def statistics(self, statistics: StatisticsSource) -> None:
+    def statistics(self, statistics: ActiveStatistics) -> None:
         """Report the active statistics, or why there are none. To wait for the first ones is no reason."""
-        held, active = statistics.held, statistics.active
+        held = statistics.held
         self._hold(None if held is None else held[0])
-        self._metrics.set("statistics_version", active.version)
+        self._metrics.set("statistics_version", statistics.version)
         self._metrics.set("statistics_age_seconds", statistics.age)
-        self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
-        self._refusals = active.refusals
+        self._metrics.add("statistics_refused_total", statistics.refusals - self._refusals)
+        self._refusals = statistics.refusals
         waits = held is not None and held[0] is HoldReason.NONE_PUBLISHED
         self._health.reason("statistics", held[1] if held and not waits else None)
-        self._health.note("statistics", held[1] if held and waits else None if held else active.refused)
+        self._health.note("statistics", held[1] if held and waits else None if held else statistics.refused)
 
     def format_unavailable(self, text: str | None) -> None:
         """Report why the records' format is unavailable; None if it is available."""

@@ -45,7 +45,7 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
+from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
@@ -168,13 +168,13 @@ def _worker_parts(
         producer = partial(connect_producer, properties)
         return Transactions(producer, outputs, running=liveness.beat, retry_delay=retry_delay(properties))
 
-    statistics = StatisticsSource(
+    statistics = ActiveStatistics(
         new_reader(configuration),
-        topics.statistics,
-        partitions[topics.statistics],
+        masking,
         topic_seal(configuration, topics.statistics),
-        ActiveStatistics(masking, own_secret_id(configuration)),
-        report.refused_message,
+        partitions=partitions[topics.statistics],
+        secret_id=own_secret_id(configuration),
+        on_refused=report.refused_message,
     )
     return WorkerParts(
         connect=connect,

@@ -27,7 +27,7 @@ from stream_masker.service.process import in_background
 from stream_masker.service.worker.groups import Batch, MicroWindows, mask_batch
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.statistics import StatisticsSource
+from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import (
     AbortedError,
     SessionLostError,
@@ -86,7 +86,7 @@ class WorkerParts:
     connect: Callable[[Callable[[], None], Callable[[Iterable[int]], None]], Source]
     transactions: Callable[[], Transactions]
     windows: Callable[[], MicroWindows | None]
-    statistics: StatisticsSource
+    statistics: ActiveStatistics
     liveness: Liveness
     health: Health
     report: WorkerReport
@@ -180,7 +180,7 @@ class Session:
         parts.statistics.poll()
         parts.report.statistics(parts.statistics)
         parts.report.partitions(source)
-        if not parts.statistics.active.version:
+        if not parts.statistics.version:
             self._settle()
             source.poll(HOLD_SECONDS)
             return
@@ -202,7 +202,7 @@ class Session:
 
     def _mask(self, batch: Batch) -> dict[int, Result]:
         """Mask a batch. If the format of the records is not available, the batch is read again after a while."""
-        report, active, topic = self._parts.report, self._parts.statistics.active, self._source.topic
+        report, active, topic = self._parts.report, self._parts.statistics, self._source.topic
         masker = active.masking.masker
         try:
             if self._windows is None:

@@ -25,7 +25,7 @@ from stream_masker.errors import (
     ServiceError,
     StreamMaskerError,
 )
-from stream_masker.service.runtime.process import protect_process
+from stream_masker.service.process import protect_process
 
 COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),

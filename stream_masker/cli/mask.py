@@ -35,7 +35,7 @@ from stream_masker.service.files.outputs import (
     refuse_same_file,
 )
 from stream_masker.service.observability.progress import shown_activity
-from stream_masker.service.runtime.process import infrequent_collections
+from stream_masker.service.process import infrequent_collections
 from stream_masker.summary import drift_lines
 
 FILE = click.Path(path_type=Path)

@@ -55,7 +55,7 @@ def worker(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.observability.health import Health
     from stream_masker.service.observability.http import HttpServer
     from stream_masker.service.observability.metrics import process_registry
-    from stream_masker.service.runtime.process import infrequent_collections, stop_on_signals
+    from stream_masker.service.process import infrequent_collections, stop_on_signals
     from stream_masker.service.worker.run import run_worker
 
     configuration = loaded(config, log_level)

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from dataclasses import replace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from calibration_bench import ONTOLOGY, CalibrationBench, block
@@ -121,7 +122,7 @@ def test_a_forged_version_changes_nothing_in_a_worker(
 ) -> None:
     refused: Counter[str] = Counter()
     buffer = Versions(seal, lambda cause: refused.update([cause]))
-    active = ActiveStatistics(Masking(configuration), None)
+    active = ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1)
     forged = forgeries(genuine[-1], configuration, seal)[kind]
     for message in genuine:
         buffer.add(message.key, seal.seal(message.key, encode_statistics(message)))
@@ -142,7 +143,7 @@ def test_a_forged_version_changes_nothing_in_a_worker(
 
 
 def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
-    configuration: Configuration, genuine: list[StatisticsMessage]
+    configuration: Configuration, genuine: list[StatisticsMessage], seal: TopicSeal
 ) -> None:
     """A defective calibrator cannot remove the noise, regardless of its own limits."""
     version = genuine[-1].version + 1
@@ -150,7 +151,7 @@ def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
     statistics = replace(forged.statistics, version=version)
     snapshot = {**forged.snapshot, "statistics": statistics.to_dict()}
     message = replace(forged, version=version, snapshot=snapshot)
-    active = ActiveStatistics(Masking(configuration), None)
+    active = ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1)
     active.consider([published(genuine[-1])])
     active.consider([published(message)])
     assert active.version == genuine[-1].version

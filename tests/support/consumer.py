@@ -114,7 +114,7 @@ class FakeClient:
 def source_of(client: FakeClient, **more: Any) -> Source:
     """Return a source that reads from the client, with the client's clock, and has joined the group."""
     nothing = lambda *_: None  # noqa: E731
-    hooks = {"running": lambda: True, "places": 100, "before_revoke": nothing, "forget": nothing}
+    hooks = {"running": lambda: True, "before_revoke": nothing, "forget": nothing}
     limits = more.pop("limits", BatchLimits(records=4, size=10_000, delay=1.0))
     source = Source(client, TOPIC, limits, clock=lambda: client.now, **{**hooks, **more})
     source.join()

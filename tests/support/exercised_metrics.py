@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+from results import result_of
 from support.calibration_bench import CalibrationBench
 from support.small_configuration import write_small
 
@@ -17,7 +17,7 @@ from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.records import Block, Masked, Rejected
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
@@ -26,7 +26,7 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics, ProcessName, process_registry
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
-from stream_masker.service.worker.transactions import TransactionCounts
+from stream_masker.service.worker.transactions import Written
 
 ATTRIBUTES = ("one", "two")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
@@ -74,26 +74,18 @@ def worker_metrics() -> RecordingMetrics:
     report: Any = WorkerReport(metrics, Health())
     report.start()
     report.refused_message(RefusalCause.FORGED)
-    active = SimpleNamespace(version=3, refusals=1, refused="version 4")
-    report.statistics(SimpleNamespace(active=active, held=None, age=1.0))
+    report.statistics(SimpleNamespace(version=3, refusals=1, refused="version 4", held=None, age=1.0))
     source = {
         "topic": "discharges",
         "unreadable": {},
         "take_skipped": lambda: 2,
-        "waiting": set(),
         "lag": lambda: dict.fromkeys(PARTITIONS, 7),
     }
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
-    counts = TransactionCounts(
-        masked=8,
-        records=10,
-        causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
-        emptied=3,
-        suppressed=Counter({ATTRIBUTES[0]: 2}),
-        generalized=Counter({ATTRIBUTES[0]: 1}),
-        blocks_left_out=1,
-    )
-    report.committed(counts, 0.3)
+    outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
+    unknown = {"suppressed": {ATTRIBUTES[0]: 2}, "generalized": {ATTRIBUTES[0]: 1}}
+    result = replace(result_of(outcomes), emptied={"age": 3}, **unknown)
+    report.committed(Written([result], blocks_left_out=1), 0.3)
     report.ended(TransactionOutcome.ABORTED)
     return metrics
 

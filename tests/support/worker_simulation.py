@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from consumer import FakeMessage, at
@@ -26,7 +27,7 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.transactions import AbortedError, SessionLostError, TransactionCounts
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Written
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
 PARTITIONS = 3
@@ -44,7 +45,7 @@ class Transaction:
     records: list[tuple[int, int]]
     offsets: dict[int, int]
     group: object
-    future: Future[TransactionCounts] = field(default_factory=Future)
+    future: Future[Written] = field(default_factory=Future)
 
 
 class SimulatedBroker:
@@ -267,7 +268,7 @@ class SimulatedTransactions:
         self.broker.resolve()
         self.opened = True
 
-    def write(self, results: Mapping[int, Result], group: object) -> Future[TransactionCounts]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[Written]:
         assert self.opened
         assert not self.lost, "written on a lost producer"
         assert self.simulation.pending is None, "two transactions at a time"
@@ -294,7 +295,7 @@ class SimulatedTransactions:
             self.broker.abort(transaction)
             transaction.future.set_exception(AbortedError("aborted"))
         else:
-            transaction.future.set_result(TransactionCounts(masked=len(transaction.records)))
+            transaction.future.set_result(Written([]))
 
     def is_stuck(self) -> bool:
         """A transaction that is given up may still end in the brokers."""
@@ -305,9 +306,6 @@ class SimulatedTransactions:
         self.broker.lost.append(self.simulation.pending)
         self.simulation.pending, self.stuck, self.lost = None, False, True
         return True
-
-    def hurry(self) -> None:
-        self.progress()
 
     def close(self) -> None:
         assert self.simulation.pending is None, "closed while a transaction commits"
@@ -384,7 +382,6 @@ class Simulation:
             "in",
             BatchLimits(records=6, size=1_000, delay=0.2),
             running=self.liveness.beat,
-            places=PARTITIONS,
             before_revoke=before_revoke,
             forget=forget,
             clock=lambda: self.now,
@@ -402,14 +399,16 @@ class Simulation:
         health = Health()
         self.liveness = ImpatientLiveness(health, self.stop)
         masking = SimpleNamespace(masker=masker)
-        active = SimpleNamespace(version=1, refused=None, refusals=0, masking=masking)
         nothing = lambda: None  # noqa: E731
+        statistics: Any = SimpleNamespace(
+            version=1, refused=None, refusals=0, masking=masking, held=None, age=0.0, poll=nothing, close=nothing
+        )
         return Worker(
             WorkerParts(
                 connect=self.connect,
                 transactions=self._transactions,  # type: ignore[arg-type]
                 windows=self._windows,
-                statistics=SimpleNamespace(active=active, held=None, age=0.0, poll=nothing, close=nothing),  # type: ignore[arg-type]
+                statistics=statistics,
                 liveness=self.liveness,
                 health=health,
                 report=WorkerReport(self.metrics, health, lambda: self.now),

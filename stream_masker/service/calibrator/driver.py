@@ -18,7 +18,7 @@ from stream_masker.service.kafka.reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.runtime.process import in_background
+from stream_masker.service.process import in_background
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +26,6 @@ STANDBY = "standby: another calibrator is active"
 
 BACKOFF_SECONDS = (1.0, 30.0)
 """The delay before a failed calibration is restored again: the initial and the maximum one."""
-
-NICENESS = 5
-"""The priority of computing statistics: on a busy machine it gets a third of the time of a worker's thread."""
 
 Seek = Callable[[int], Awaitable[None]]
 """Goes on from an offset of the calibration topic."""
@@ -131,7 +128,7 @@ class Driver:
 
         self.is_computing = True
         try:
-            await asyncio.wrap_future(in_background(run, name="computing", niceness=NICENESS))
+            await asyncio.wrap_future(in_background(run, name="computing"))
         finally:
             self.is_computing = False
 

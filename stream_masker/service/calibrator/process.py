@@ -20,7 +20,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
-from stream_masker.service.runtime.process import exit_at_once, stop_on_signals
+from stream_masker.service.process import exit_at_once, stop_on_signals
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())

@@ -245,5 +245,5 @@ class LimitsSection(Section):
     record_bytes: PositiveInt = 1_048_576
     """The maximum size of a record's value, in bytes; at least 1."""
     rejected_share: float = Field(default=0.1, ge=0, le=1)
-    """The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker is not ready,
-    because the configuration probably does not fit the records; from 0 to 1; 1 means no limit."""
+    """The share of rejected records above which `stream-masker mask` ends with exit code 1, because the configuration
+    probably does not fit the records; from 0 to 1; 1 means no limit."""

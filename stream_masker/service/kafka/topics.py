@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -35,14 +35,7 @@ BROKER_PROBE_MS: Final = 10_000
 TOPIC_WAIT_SECONDS: Final = 30.0
 """The time limit until a broker knows new topics."""
 
-CLEANUP, RETENTION, MESSAGE_BYTES, COMPRESSION = (
-    "cleanup.policy",
-    "retention.ms",
-    "max.message.bytes",
-    "compression.type",
-)
-SETTINGS: Final = dict.fromkeys((CLEANUP, RETENTION, MESSAGE_BYTES, COMPRESSION))
-"""The settings that are looked at."""
+CLEANUP, RETENTION, BYTES, COMPRESSION = "cleanup.policy", "retention.ms", "max.message.bytes", "compression.type"
 
 
 class TopicStatus(StrEnum):
@@ -79,22 +72,21 @@ class RequiredTopic:
     """A topic that the configuration needs.
 
     ``partitions``: of a new topic; an existing one has as many or more, and exactly one if it is the calibration topic.
-    ``settings``: of a new topic. An existing one needs its ``cleanup.policy`` if that is given here, and keeps and
-    takes at least ``kept_ms`` and ``message_bytes``.
+    ``settings``: of a new topic; an existing one needs its ``cleanup.policy`` if that is given here. ``least``: of the
+    settings of an existing topic that are numbers, the least that suffices; a negative setting is unlimited.
     """
 
     role: str
     name: str
     partitions: int
     settings: Mapping[str, str]
-    kept_ms: int = 0
-    message_bytes: int = 0
+    least: Mapping[str, int] = field(default_factory=dict)
 
     def check(self, existing: ExistingTopic | None) -> TopicLine:
         """Return the line of a topic of this name: to be created, usable, or wrong, with the remedies."""
         if existing is None:
             return TopicLine(TopicStatus.CREATE, self.name, _describe(self.partitions, self.settings))
-        if problems := "; ".join(self.problems(existing)):
+        if problems := "; ".join(self._problems(existing)):
             return TopicLine(TopicStatus.WRONG, self.name, problems)
         detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
         given = existing.settings.get(COMPRESSION)
@@ -104,7 +96,7 @@ class RequiredTopic:
             detail += " " + self._change(COMPRESSION, given, self.settings[COMPRESSION], reason)
         return TopicLine(TopicStatus.EXISTS, self.name, detail)
 
-    def problems(self, existing: ExistingTopic) -> Iterator[str]:
+    def _problems(self, existing: ExistingTopic) -> Iterator[str]:
         """Yield the problems of an existing topic of this name, each with its remedy."""
         found, settings = existing.partitions, existing.settings
         if self.role == "calibration" and found != 1:
@@ -114,10 +106,9 @@ class RequiredTopic:
             yield f"{found} partitions, fewer than the {self.partitions} of the input: {remedy}"
         if (policy := settings.get(CLEANUP)) and self.settings.get(CLEANUP, policy) != policy:
             yield self._change(CLEANUP, policy, self.settings[CLEANUP])
-        if 0 <= int(settings.get(RETENTION) or -1) < self.kept_ms:
-            yield self._change(RETENTION, settings[RETENTION], self.kept_ms)
-        if int(settings.get(MESSAGE_BYTES) or self.message_bytes) < self.message_bytes:
-            yield self._change(MESSAGE_BYTES, settings[MESSAGE_BYTES], self.message_bytes)
+        for name, least in self.least.items():
+            if 0 <= int(settings.get(name) or -1) < least:
+                yield self._change(name, settings[name], least)
 
     def _change(self, name: str, found: str | None, needed: object, reason: str = "") -> str:
         command = f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name}"
@@ -139,17 +130,16 @@ def required_topics(configuration: Configuration, partitions: int = DEFAULT_PART
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names, kept = configuration.topics, round(2_000 * configuration.calibration.window_age)
     written = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_BYTES))
-    delete, compact = {CLEANUP: "delete"}, {CLEANUP: "compact", MESSAGE_BYTES: str(MAX_VERSION_BYTES)}
-    output = {MESSAGE_BYTES: str(max(masked_bytes(configuration), written))}
-    output |= delete if configuration.message.key == "drop" else {}
-    rejected = {**delete, MESSAGE_BYTES: str(written)}
-    blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), MESSAGE_BYTES: str(max(MAX_BLOCK_BYTES, written))}
+    largest = max(masked_bytes(configuration), written)
+    delete, taken = {CLEANUP: "delete"}, {BYTES: written}
+    output = delete if configuration.message.key == "drop" else {}
+    blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), BYTES: str(max(MAX_BLOCK_BYTES, written))}
     return (
         RequiredTopic("input", names.input, partitions, {COMPRESSION: "uncompressed"}),
-        RequiredTopic("output", names.output, partitions, output, message_bytes=written),
-        RequiredTopic("rejected", names.rejected, partitions, rejected, message_bytes=written),
-        RequiredTopic("calibration", names.calibration, 1, blocks, kept, written),
-        RequiredTopic("statistics", names.statistics, 1, compact),
+        RequiredTopic("output", names.output, partitions, {**output, BYTES: str(largest)}, taken),
+        RequiredTopic("rejected", names.rejected, partitions, {**delete, BYTES: str(written)}, taken),
+        RequiredTopic("calibration", names.calibration, 1, blocks, {RETENTION: kept, **taken}),
+        RequiredTopic("statistics", names.statistics, 1, {CLEANUP: "compact", BYTES: str(MAX_VERSION_BYTES)}),
         RequiredTopic("drift", names.drift, 1, delete),
     )
 
@@ -171,7 +161,7 @@ def prepare_topics(
     ``partitions``: of a new input. Return one line per topic. Nothing is created if an existing topic is wrong. Raises
     ServiceError if the broker rejects a request, ConfigurationError for properties that cannot be used.
     """
-    with closing(_connect(configuration)) as admin, _described():
+    with _reported("the topics cannot be described"), closing(_connect(configuration)) as admin:
         names = [name for _, name in configuration.topics]
         existing = _existing(admin, names)
         found = existing.get(configuration.topics.input)
@@ -186,13 +176,14 @@ def prepare_topics(
 
 
 def _connect(configuration: Configuration) -> KafkaAdminClient:
-    properties, servers = configuration.kafka.properties, configuration.kafka.bootstrap_servers
+    """Connect the client. Raises ServiceError, and ConfigurationError for properties that it cannot use."""
+    properties = configuration.kafka.properties
     require_broker(confluent_properties(configuration))
     given = credentials(properties)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs failed attempts, even if a later one succeeds
     try:
         return KafkaAdminClient(
-            bootstrap_servers=servers.split(","),
+            bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
             client_id=str(properties.get("client.id", "stream-masker")),
             api_version_auto_timeout_ms=BROKER_PROBE_MS,
             security_protocol=given.protocol,
@@ -203,25 +194,23 @@ def _connect(configuration: Configuration) -> KafkaAdminClient:
         )
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
-    except KafkaError as error:
-        raise ServiceError(f"cannot connect to Kafka at {servers}: {type(error).__name__}") from error
 
 
 @contextmanager
-def _described() -> Iterator[None]:
+def _reported(failure: str) -> Iterator[None]:
+    """Raise what kafka-python reports as ServiceError; ``failure``: what has failed."""
     try:
         yield
     except KafkaError as error:
-        raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
+        raise ServiceError(f"{failure}: {getattr(error, 'description', '') or type(error).__name__}") from error
     except ValueError as error:
-        text = "the topics cannot be described: the broker's response is not that of Apache Kafka"
-        raise ServiceError(text) from error
+        raise ServiceError(f"{failure}: the broker's response is not that of Apache Kafka") from error
 
 
 def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
     """Return the named topics that exist with their settings."""
     partitions = {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name, SETTINGS) for name in names if name in partitions]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names if name in partitions]
     found = {}
     for answer in admin.describe_configs(resources) if resources else []:
         for row in answer.to_object()["resources"]:
@@ -245,14 +234,10 @@ def _await(admin: KafkaAdminClient, names: Sequence[str]) -> None:
 def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
     """Create a topic; return False if another process has created it in the meantime. Raises ServiceError."""
     settings = {**topic.settings, **({"min.insync.replicas": "2"} if replication_factor >= 3 else {})}
-    try:
-        admin.create_topics([NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)])
-    except TopicAlreadyExistsError:
-        return False
-    except KafkaError as error:
-        raise ServiceError(f"topic {topic.name} cannot be created: {_reason(error)}") from error
+    new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)
+    with _reported(f"topic {topic.name} cannot be created"):
+        try:
+            admin.create_topics([new])
+        except TopicAlreadyExistsError:
+            return False
     return True
-
-
-def _reason(error: KafkaError) -> str:
-    return str(getattr(error, "description", "")) or type(error).__name__

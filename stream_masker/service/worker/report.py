@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason, causes_text
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Result
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.statistics import HoldReason, StatisticsSource
-from stream_masker.service.worker.transactions import TransactionCounts
+from stream_masker.service.worker.statistics import ActiveStatistics, HoldReason
+from stream_masker.service.worker.transactions import Written
 
 if TYPE_CHECKING:
     from stream_masker.service.worker.source import Source
@@ -23,28 +24,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
-LAG_EVERY_SECONDS = 2.0
+LAG_EVERY_SECONDS = 4.0
 """Seconds between two updates of the lag."""
 
 UNREADY_FAILURES = 3
 """The worker is not ready after this many failed transactions in a row."""
 
-LATEST_RECORDS = 10_000
-"""The share of rejections is that of the latest records, of which at most this many count."""
-
-LEAST_RECORDS = 100
-"""The share of fewer records than this is not reported."""
-
-MOST_CAUSES = 3
-
 RETENTION = "retention"
 """Why records were passed and not masked: the topic's retention has deleted them before a worker read them."""
 
 UNREADABLE = (
-    "partition {} of {} cannot be read at offset {}: {}; to pass it, stop all workers and move the offset of their "
-    "group with kafka-consumer-groups.sh --reset-offsets"
+    "partition {} of {} cannot be read {}; to pass it, stop all workers and move the offset of their group with "
+    "kafka-consumer-groups.sh --reset-offsets"
 )
-NO_PLACE = "partitions {} wait: topics.output needs at least {} partitions; give it as many, then restart the workers"
 
 
 class TransactionOutcome(StrEnum):
@@ -56,20 +48,11 @@ class TransactionOutcome(StrEnum):
 
 
 class WorkerReport:
-    """Keeps ``metrics`` and ``health`` up to date. rejected_share: the share of rejected records that is acceptable."""
+    """Keeps ``metrics`` and ``health`` up to date."""
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        health: Health,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        rejected_share: float = 1.0,
-    ) -> None:
-        self._metrics, self._health, self._clock, self._limit = metrics, health, clock, rejected_share
-        self._updated = -LAG_EVERY_SECONDS
-        self._refusals = self._latest = 0
-        self._causes: Counter[RejectionCause] = Counter()
+    def __init__(self, metrics: Metrics, health: Health, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics, self._health, self._clock = metrics, health, clock
+        self._updated, self._refusals = -LAG_EVERY_SECONDS, 0
 
     def start(self) -> None:
         """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
@@ -83,17 +66,17 @@ class WorkerReport:
         """Count a message of the statistics topic that is not authentic."""
         self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
 
-    def statistics(self, statistics: StatisticsSource) -> None:
+    def statistics(self, statistics: ActiveStatistics) -> None:
         """Report the active statistics, or why there are none. To wait for the first ones is no reason."""
-        held, active = statistics.held, statistics.active
+        held = statistics.held
         self._hold(None if held is None else held[0])
-        self._metrics.set("statistics_version", active.version)
+        self._metrics.set("statistics_version", statistics.version)
         self._metrics.set("statistics_age_seconds", statistics.age)
-        self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
-        self._refusals = active.refusals
+        self._metrics.add("statistics_refused_total", statistics.refusals - self._refusals)
+        self._refusals = statistics.refusals
         waits = held is not None and held[0] is HoldReason.NONE_PUBLISHED
         self._health.reason("statistics", held[1] if held and not waits else None)
-        self._health.note("statistics", held[1] if held and waits else None if held else active.refused)
+        self._health.note("statistics", held[1] if held and waits else None if held else statistics.refused)
 
     def format_unavailable(self, text: str | None) -> None:
         """Report why the records' format is unavailable; None if it is available."""
@@ -102,19 +85,25 @@ class WorkerReport:
             log.warning("%s; holding the input", text)
             self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
-    def committed(self, written: TransactionCounts, seconds: float) -> None:
-        """Count a committed transaction and its contents. The total of records is incremented last."""
+    def committed(self, written: Written, seconds: float) -> None:
+        """Count a committed transaction and its contents. No metric depends on the masks of a record."""
         self.ended(TransactionOutcome.COMMITTED)
         self._metrics.observe("batch_duration_seconds", seconds)
-        self._metrics.add("records_masked_total", written.masked)
-        self._metrics.add("values_emptied_total", written.emptied)
-        for outcome in ("suppressed", "generalized"):
-            for attribute, codes in getattr(written, outcome).items():
-                self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
-        self._count_by("records_rejected_total", "reason", by_reason(written.causes))
-        self._health.reason("rejections", self._rejections(written))
-        self._metrics.add("records_in_total", written.records)
+        for result in written.results:
+            self._count(result)
+
+    def _count(self, result: Result) -> None:
+        """Count the outcomes of records; their total is incremented last. Tombstones are not among the masked ones."""
+        rejected = result.rejected
+        masked = sum(value is not None for index, value in enumerate(result.values) if index not in rejected)
+        self._metrics.add("records_masked_total", masked)
+        self._metrics.add("values_emptied_total", sum(result.emptied.values()))
+        for outcome in ("suppressed", "generalized"):
+            for attribute, codes in getattr(result, outcome).items():
+                self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
+        self._count_by("records_rejected_total", "reason", Counter(one.reason for one in rejected.values()))
+        self._metrics.add("records_in_total", len(result.offsets))
 
     def ended(self, outcome: TransactionOutcome) -> None:
         """Count a transaction."""
@@ -131,32 +120,14 @@ class WorkerReport:
         if self._clock() - self._updated < LAG_EVERY_SECONDS:
             return
         self._updated = self._clock()
-        lag, errors, waiting = source.lag(), source.unreadable, sorted(source.waiting)
-        unreadable = [UNREADABLE.format(p, source.topic, error.offset, error.text) for p, error in errors.items()]
+        lag, errors = source.lag(), source.unreadable
+        unreadable = [UNREADABLE.format(partition, source.topic, error) for partition, error in errors.items()]
         self._metrics.set("unreadable_partitions", len(errors))
         self._health.reason("reading", "; ".join(unreadable) or None)
-        no_place = NO_PLACE.format(", ".join(map(str, waiting)), waiting[-1] + 1) if waiting else None
-        self._health.reason("outputs", no_place)
         self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
             self._metrics.set("consumer_lag", records, topic=source.topic, partition=str(partition))
-
-    def _rejections(self, written: TransactionCounts) -> str | None:
-        """Return why too many of the latest records are rejected, with causes and paths; None if their share is
-        acceptable. When more than ``LATEST_RECORDS`` have been counted, all numbers are halved."""
-        self._latest += written.records
-        self._causes.update(written.causes)
-        while self._latest > LATEST_RECORDS:
-            self._latest //= 2
-            self._causes = Counter({cause: number // 2 for cause, number in self._causes.items() if number > 1})
-        share = self._causes.total() / max(self._latest, 1)
-        if self._latest < LEAST_RECORDS or share <= self._limit:
-            return None
-        return (
-            f"{share:.0%} of the latest records were rejected: {causes_text(self._causes, MOST_CAUSES)}. Check "
-            f"these paths in the configuration, or raise limits.rejected_share ({self._limit:g})"
-        )
 
     def _hold(self, because: HoldReason | None) -> None:
         for reason in HoldReason:

@@ -45,7 +45,7 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.statistics import ActiveStatistics, StatisticsSource
+from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
 from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 
@@ -70,7 +70,7 @@ def run_worker(
     are gone, or if Kafka refuses the worker.
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
-    report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
+    report = WorkerReport(Metrics(registry, "worker"), health)
     report.start()
     partitions = await_brokers(lambda: check_start(configuration), health, liveness.pause)
     if partitions is not None:
@@ -159,7 +159,6 @@ def _worker_parts(
             topics.input,
             BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
             running=liveness.beat,
-            places=partitions[topics.output],
             before_revoke=before_revoke,
             forget=forget,
             from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
@@ -169,13 +168,13 @@ def _worker_parts(
         producer = partial(connect_producer, properties)
         return Transactions(producer, outputs, running=liveness.beat, retry_delay=retry_delay(properties))
 
-    statistics = StatisticsSource(
+    statistics = ActiveStatistics(
         new_reader(configuration),
-        topics.statistics,
-        partitions[topics.statistics],
+        masking,
         topic_seal(configuration, topics.statistics),
-        ActiveStatistics(masking, own_secret_id(configuration)),
-        report.refused_message,
+        partitions=partitions[topics.statistics],
+        secret_id=own_secret_id(configuration),
+        on_refused=report.refused_message,
     )
     return WorkerParts(
         connect=connect,

@@ -22,20 +22,11 @@ log.addFilter(RepeatFilter())
 READ_SECONDS = 0.05
 """Timeout of one read within a batch, in seconds: a stop is noticed after at most this time."""
 
-COMMITTING_READ_SECONDS = 0.002
-"""The same while the batch before commits: the end of the commit is noticed after at most this time."""
-
 IDLE_SECONDS = 0.2
 """Seconds to wait for a batch's first record."""
 
 READ_RECORDS = 50
 """Messages of one read, at most: as many of the topic's greatest size take memory at once, whatever the timeout."""
-
-OVERLAPPED_RECORDS = 2_000
-"""A batch of this many records does not wait for the commit before: masking them takes about as long as a commit."""
-
-FILLING_SECONDS = 0.5
-"""Seconds from its first record that a batch waits at most for the commit before."""
 
 REQUEST_SECONDS = 5.0
 """Timeout of a request to a broker, in seconds."""
@@ -46,33 +37,25 @@ SHORT_REQUEST_SECONDS = 0.2
 SEEK_ATTEMPTS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ReadError:
-    """Why a partition cannot be read on: the offset, and librdkafka's text."""
-
-    offset: int
-    text: str
-
-
 @dataclass(slots=True)
 class _Reading:
     """How far an assigned partition is read; offsets are None while they are not known.
 
     ``read``: the next offset to read. ``done``: the next one to commit. ``end``: the partition's end when it was last
-    reached, which is behind the last record where markers of transactions follow. ``error``: until it is read on.
+    reached, which is behind the last record where markers of transactions follow. ``error``: where and why it cannot be
+    read; None as soon as it is read on.
     """
 
     read: int | None = None
     done: int | None = None
     end: int = -1
-    error: ReadError | None = None
+    error: str | None = None
 
 
 class Source:
     """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
-    ``running`` records a heartbeat and returns False when the process stops. ``places``: the number of the output's
-    partitions; the records of others have no place there and are not read. ``before_revoke`` is called before
+    ``running`` records a heartbeat and returns False when the process stops. ``before_revoke`` is called before
     partitions are revoked or lost, and ``forget`` with the partitions whose records are not to be committed: they have
     gone, or are read again. ``from_end``: whether a partition without a committed offset is read from its end.
     """
@@ -84,13 +67,12 @@ class Source:
         limits: BatchLimits,
         *,
         running: Callable[[], bool],
-        places: int,
         before_revoke: Callable[[], None],
         forget: Callable[[Iterable[int]], None],
         from_end: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self.topic, self._limits, self._places = client, topic, limits, places
+        self._client, self.topic, self._limits = client, topic, limits
         self._running, self._clock, self._from_end = running, clock, from_end
         self._before_revoke, self._forget = before_revoke, forget
         self._joined = self._held = self._leaving = False
@@ -105,13 +87,8 @@ class Source:
         return set(self._readings)
 
     @property
-    def waiting(self) -> set[int]:
-        """The partitions whose records have no place in the output."""
-        return {partition for partition in self._readings if partition >= self._places}
-
-    @property
-    def unreadable(self) -> dict[int, ReadError]:
-        """The partitions that cannot be read on."""
+    def unreadable(self) -> dict[int, str]:
+        """Why partitions cannot be read on."""
         return {partition: reading.error for partition, reading in self._readings.items() if reading.error}
 
     def join(self) -> None:
@@ -121,32 +98,25 @@ class Source:
             on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
             self._client.subscribe([self.topic], **on)
 
-    def read(self, committing: Callable[[], bool]) -> Batch:
+    def read(self) -> Batch:
         """Return the next batch; an empty one if no record arrives for a while.
 
-        ``committing`` returns whether the batch before is not committed yet. A batch ends by the load: when no more
-        records wait and the batch before is committed. A batch that ended before that commit would wait for it, and
-        records that arrive meanwhile for another commit. While records wait, a batch grows to its limits, so that a
-        backlog costs few transactions. Raises SessionLostError if the client has failed for good.
+        A batch ends by the load: when no more records wait, after its delay. While records wait, it grows to its
+        limits, so that a backlog costs few transactions. Raises SessionLostError if the client has failed for good.
         """
         if self._held:
             self._held = False
-            self._client.resume(self._partitions(self.assigned - self.waiting))
+            self._client.resume(self._partitions(self.assigned))
         batch = self._batch = Batch()
-        limits, count, size, begun, first, drained = self._limits, 0, 0, self._clock(), 0.0, False
+        limits, count, size, until = self._limits, 0, 0, self._clock() + IDLE_SECONDS
         while count < limits.records and size < limits.size and self._failure is None and self._running():
-            busy, now = committing(), self._clock()
-            full = first + max(limits.delay, FILLING_SECONDS if busy and count < OVERLAPPED_RECORDS else 0.0)
-            remaining = (full if count else begun + IDLE_SECONDS) - now
-            if drained and remaining <= 0:
-                break
             wanted = _room(limits, count, size)
-            longest = COMMITTING_READ_SECONDS if busy and count else READ_SECONDS
-            messages = self._client.consume(wanted, min(max(0.0, remaining), longest))
-            drained = len(messages) < wanted
+            messages = self._client.consume(wanted, min(max(0.0, until - self._clock()), READ_SECONDS))
             added = self._add(messages)
-            first = first if count else self._clock()
+            until = self._clock() + limits.delay if added and not count else until
             count, size = count + len(added), size + bytes_of(added)
+            if len(messages) < wanted and self._clock() >= until:
+                break
         self._check()
         self._batch = Batch()
         return batch
@@ -195,7 +165,7 @@ class Source:
         self._learn([p for p, reading in self._readings.items() if reading.done is None], SHORT_REQUEST_SECONDS)
         lag: dict[int, int] = {}
         for partition, reading in sorted(self._readings.items()):
-            bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
+            bounds = self._bounds(partition, SHORT_REQUEST_SECONDS)
             if bounds is None:
                 break
             if reading.done is not None:
@@ -213,12 +183,12 @@ class Source:
             raise SessionLostError(self._failure)
 
     def _add(self, messages: list[Message]) -> list[Message]:
-        """Add the records of the partitions that are read to the batch, and return them; handle the other events."""
+        """Add the records of assigned partitions to the batch, and return them; handle the other events."""
         added: list[Message] = []
         records = [message for message in messages if message.error() is None]
         for partition, run in groupby(records, methodcaller("partition")):
             reading, new = self._readings.get(partition), list(run)
-            if reading is not None and partition < self._places:
+            if reading is not None:
                 self._batch.groups.setdefault(partition, [[]])[0].extend(new)
                 added += new
                 reading.done = new[0].offset() if reading.done is None else reading.done
@@ -238,7 +208,7 @@ class Source:
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             self._reset(message.partition(), reading)
         else:
-            reading.error = ReadError(message.offset(), explained(error))
+            reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
 
     def _reset(self, partition: int, reading: _Reading) -> None:
@@ -267,9 +237,7 @@ class Source:
         known = [TopicPartition(self.topic, p, OFFSET_STORED if n is None else n) for p, n in starts.items()]
         client.incremental_assign(known)
         self._member = client.memberid()
-        paused = assigned if self._held else assigned & self.waiting
-        client.pause(self._partitions(paused))
-        client.resume(self._partitions(assigned - paused))
+        (client.pause if self._held else client.resume)(self._partitions(assigned))
         log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
 
     def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
@@ -330,17 +298,14 @@ class Source:
                 return
         raise SessionLostError(f"partition {partition} cannot be read again: {refusal}")
 
-    def _bounds(self, partition: int, seconds: float, *, cached: bool = False) -> tuple[int, int] | None:
+    def _bounds(self, partition: int, seconds: float) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if no broker answers in time."""
         where = TopicPartition(self.topic, partition)
-        known: tuple[int, int] | None = self._client.get_watermark_offsets(where, cached=True) if cached else None
-        if known is not None and known[1] >= 0:
-            return known
         try:
-            fresh: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
+            bounds: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
         except KafkaException:
             return None
-        return fresh
+        return bounds
 
     def _partitions(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]

@@ -51,23 +51,72 @@ class HoldReason(StrEnum):
 
 
 class ActiveStatistics:
-    """The version that the worker masks with; ``version`` is 0 while there is none.
+    """The version that the worker masks with, which it reads from the statistics topic without a consumer group.
 
-    A version that does not fit is refused, and the earlier one stays active. A version for another masking secret ends
-    the earlier one too: two workers with different secrets would give a person two pseudonyms.
+    ``version`` is 0 while there is none. A version that does not fit is refused, and the earlier one stays active. A
+    version for another masking secret ends the earlier one too: two workers with different secrets would give a person
+    two pseudonyms. A message that is not authentic changes nothing; ``on_refused`` is called with its cause.
     """
 
-    def __init__(self, masking: Masking, secret_id: str | None) -> None:
-        self.masking = masking
-        self._secret_id = secret_id
-        self.version = self._newest = self.published = self.refusals = 0
+    def __init__(
+        self,
+        client: Consumer,
+        masking: Masking,
+        seal: TopicSeal,
+        *,
+        partitions: int,
+        secret_id: str | None = None,
+        on_refused: Callable[[RefusalCause], None] = lambda _: None,
+    ) -> None:
+        """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
+        self._client, self.masking, self._secret_id = client, masking, secret_id
+        self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
-        self.other_secret = self._told = False
+        self._other_secret = self._told = False
+        self._unread = set(range(partitions))
+        self._unauthentic: RefusalCause | None = None
+        self._on_refused = on_refused
+        self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
+        client.assign([TopicPartition(seal.topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+
+    def poll(self) -> None:
+        """Activate a new version if one has come. Never waits; the next turn reads on after ``TURN_SECONDS``."""
+        until = time.monotonic() + TURN_SECONDS
+        while time.monotonic() < until and (messages := self._client.consume(READ_MESSAGES, 0)):
+            for message in messages:
+                self._handle(message)
+        if not self._unread and (found := self._versions.take()):
+            self.consider(found)
+
+    @property
+    def age(self) -> float:
+        """The seconds since the version in use was published; 0 if there is none."""
+        return max(0.0, time.time() - self._published / 1000) if self.version else 0.0
+
+    @property
+    def held(self) -> tuple[HoldReason, str] | None:
+        """Why there is no version to mask with; None if there is one."""
+        if self.version:
+            return None
+        if self._unread:
+            return HoldReason.READING, "no statistics yet: reading the statistics topic"
+        if self._other_secret:
+            return HoldReason.OTHER_SECRET, f"another masking secret: {self.refused}"
+        if self.refused is not None:
+            return HoldReason.VERSION_REFUSED, f"no statistics yet: {self.refused}"
+        if self._unauthentic is not None:
+            why = SealError(self._unauthentic)
+            return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {why}"
+        return HoldReason.NONE_PUBLISHED, "no statistics yet: none are published"
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._client.close()
 
     def consider(self, found: list[tuple[int, bytes]]) -> None:
         """Activate the newest version that fits; ``found``: versions with their messages, newest first."""
         for version, message in found:
-            if version <= self._newest or self._accept(version, message) or self.other_secret:
+            if version <= self._newest or self._accept(version, message) or self._other_secret:
                 return
 
     def _accept(self, version: int, value: bytes) -> bool:
@@ -80,7 +129,7 @@ class ActiveStatistics:
             log.warning("statistics %s", self.refused)
             return False
         first, self.version, self._newest = not self._newest, version, version
-        self.published, self.refused = message.published, None
+        self._published, self.refused = message.published, None
         other = message.configuration != self.masking.configuration.hash
         remark = f", computed under another configuration ({message.configuration})" if other else ""
         log.info("statistics version %d in force%s", version, remark)
@@ -95,8 +144,8 @@ class ActiveStatistics:
         """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""
         if version != message.version or message.statistics.version != message.version:
             raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
-        self.other_secret = None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id
-        if self.other_secret:
+        self._other_secret = None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id
+        if self._other_secret:
             self.version = 0
             given, own = message.secret_id, self._secret_id
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
@@ -114,65 +163,6 @@ class ActiveStatistics:
             promise=mechanism.promise,
             preserves=mechanism.method_card.preserves,
         )
-
-
-class StatisticsSource:
-    """Reads the statistics topic from its beginning, without a consumer group, and keeps ``active`` up to date.
-
-    ``partitions``: of the topic. ``on_refused`` is called with the cause of each message that is not authentic, which
-    changes nothing.
-    """
-
-    def __init__(
-        self,
-        client: Consumer,
-        topic: str,
-        partitions: int,
-        seal: TopicSeal,
-        active: ActiveStatistics,
-        on_refused: Callable[[RefusalCause], None],
-    ) -> None:
-        self._client, self.active = client, active
-        self._unread = set(range(partitions))
-        self._unauthentic: RefusalCause | None = None
-        self._on_refused = on_refused
-        self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
-        client.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
-
-    def poll(self) -> None:
-        """Activate a new version if one has come. Never waits; the next turn reads on after ``TURN_SECONDS``."""
-        until = time.monotonic() + TURN_SECONDS
-        while time.monotonic() < until and (messages := self._client.consume(READ_MESSAGES, 0)):
-            for message in messages:
-                self._handle(message)
-        if not self._unread and (found := self._versions.take()):
-            self.active.consider(found)
-
-    @property
-    def age(self) -> float:
-        """The seconds since the version in use was published; 0 if there is none."""
-        return max(0.0, time.time() - self.active.published / 1000) if self.active.version else 0.0
-
-    @property
-    def held(self) -> tuple[HoldReason, str] | None:
-        """Why there is no version to mask with; None if there is one."""
-        active = self.active
-        if active.version:
-            return None
-        if self._unread:
-            return HoldReason.READING, "no statistics yet: reading the statistics topic"
-        if active.other_secret:
-            return HoldReason.OTHER_SECRET, f"another masking secret: {active.refused}"
-        if active.refused is not None:
-            return HoldReason.VERSION_REFUSED, f"no statistics yet: {active.refused}"
-        if self._unauthentic is not None:
-            why = SealError(self._unauthentic)
-            return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {why}"
-        return HoldReason.NONE_PUBLISHED, "no statistics yet: none are published"
-
-    def close(self) -> None:
-        """Close the consumer."""
-        self._client.close()
 
     def _refuse(self, cause: RefusalCause) -> None:
         self._unauthentic = cause

@@ -23,22 +23,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import compress, repeat
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
-from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
-from stream_masker.service.runtime.process import in_background
+from stream_masker.service.process import in_background
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ PATIENCE_SECONDS = 20.0
 because later there is no transaction left to commit."""
 
 HURRIED_SECONDS = 4.0
-"""The same limit while the process stops or partitions are revoked. A pod has 30 seconds to end."""
+"""The same limit while the process stops. A pod has 30 seconds to end."""
 
 STUCK_SECONDS = 20.0
 """Seconds without a new attempt at a step after which the thread is given up. A call to librdkafka may never return,
@@ -87,33 +86,11 @@ class _StepError(Exception):
         self.code: int = error.code()
 
 
-@dataclass(slots=True)
-class TransactionCounts:
-    """The numbers of records in a transaction: of all, and of the masked ones, without tombstones. None of them depends
-    on the masks of a record.
+class Written(NamedTuple):
+    """The results that are committed, some of them of parts of a batch, and how many blocks the output refused."""
 
-    ``causes``: the numbers of rejected records by reason and configured path. ``emptied``: the values that a treatment
-    of ``fields`` could not treat and removed. ``suppressed``, ``generalized``: the unknown codes that were removed, or
-    masked as the concept that they begin with, by attribute.
-    """
-
-    records: int = 0
-    masked: int = 0
-    causes: Counter[RejectionCause] = field(default_factory=Counter)
+    results: list[Result]
     blocks_left_out: int = 0
-    emptied: int = 0
-    suppressed: Counter[str] = field(default_factory=Counter)
-    generalized: Counter[str] = field(default_factory=Counter)
-
-    def __add__(self, other: TransactionCounts) -> TransactionCounts:
-        return TransactionCounts(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
-
-    @classmethod
-    def of(cls, result: Result) -> TransactionCounts:
-        size, causes = len(result.offsets), Counter((one.reason, one.field) for one in result.rejected.values())
-        masked = sum(result.values[index] is not None for index in range(size) if index not in result.rejected)
-        unknown = Counter(result.suppressed), Counter(result.generalized)
-        return cls(size, masked, causes, 0, sum(result.emptied.values()), *unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +142,7 @@ class Transactions:
         self._connect, self._outputs, self._running = connect, outputs, running
         self._retry_delay, self._clock = retry_delay, clock
         self._client: Producer | None = None
-        self._in_doubt = self._hurried = False
+        self._in_doubt = False
         self._attempted = 0.0
 
     def open(self) -> None:
@@ -189,18 +166,14 @@ class Transactions:
                 self._client, self._in_doubt = client, False
                 return
 
-    def write(self, results: Mapping[int, Result], group: object) -> Future[TransactionCounts]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[Written]:
         """Start to write a batch, and to commit the offsets after its records. Call it when the one before is done.
 
         ``results``: by partition. ``group``: the consumer group's metadata, which fences former members. The future has
-        the numbers of what was committed, or AbortedError or SessionLostError.
+        what was committed, or AbortedError or SessionLostError.
         """
-        self._hurried, self._attempted = False, self._clock()
+        self._attempted = self._clock()
         return in_background(lambda: self._write(results, group), name="transactions")
-
-    def hurry(self) -> None:
-        """Shorten the time limits of the transaction that is being written."""
-        self._hurried = True
 
     def is_stuck(self) -> bool:
         """Return whether a call to the client does not return."""
@@ -210,11 +183,7 @@ class Transactions:
         """Release the producer."""
         self._client = None
 
-    @property
-    def _is_hurried(self) -> bool:
-        return self._hurried or not self._running()
-
-    def _write(self, results: Mapping[int, Result], group: object) -> TransactionCounts:
+    def _write(self, results: Mapping[int, Result], group: object) -> Written:
         """Write a batch, in halves if its outputs refuse it."""
         try:
             return self._commit(results, group)
@@ -224,13 +193,12 @@ class Transactions:
                 self._step("abort", self._producer.abort_transaction, decisive=True)
             except _StepError as error:
                 raise SessionLostError(str(error)) from None
-            if failure.code not in REFUSALS or self._is_hurried:
+            if failure.code not in REFUSALS or not self._running():
                 raise AbortedError(str(failure)) from None
             parts = self._parts(results, failure)
-        counts = TransactionCounts(blocks_left_out=_blocks(results) - sum(map(_blocks, parts)))
-        for part in parts:
-            counts += self._write(part, group)
-        return counts
+        written = [self._write(part, group) for part in parts]
+        left_out = _blocks(results) - sum(map(_blocks, parts)) + sum(one.blocks_left_out for one in written)
+        return Written([result for one in written for result in one.results], left_out)
 
     def _parts(self, results: Mapping[int, Result], failure: _StepError) -> list[dict[int, Result]]:
         """Return a refused batch in halves. One record is written without its blocks, or else rejected.
@@ -248,7 +216,7 @@ class Transactions:
         reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
         return [{partition: replace(result, rejected={0: Rejected(result.offsets[0], reason)})}]
 
-    def _commit(self, results: Mapping[int, Result], group: object) -> TransactionCounts:
+    def _commit(self, results: Mapping[int, Result], group: object) -> Written:
         """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
@@ -265,7 +233,7 @@ class Transactions:
         self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("flush", lambda t: _flush(self._producer, t), sequenced=True)
         self._step("commit", self._producer.commit_transaction, decisive=True)
-        return sum(map(TransactionCounts.of, results.values()), TransactionCounts())
+        return Written(list(results.values()))
 
     def _produce(self, message: Produced) -> None:
         """Add a message to the open transaction; wait while the producer's queue is full."""
@@ -312,7 +280,7 @@ class Transactions:
                 return
             if not error.fatal() and error.txn_requires_abort():
                 raise _StepError(name, _cause(self._producer, error))
-            late = self._clock() - start > (HURRIED_SECONDS if self._is_hurried else PATIENCE_SECONDS)
+            late = self._clock() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
             if error.fatal() or not error.retriable() or (late and decisive):
                 raise _lost(name, error)
             if late:

@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.observability.health import Health
-from stream_masker.service.runtime.process import in_background
+from stream_masker.service.process import in_background
 from stream_masker.service.worker.groups import Batch, MicroWindows, mask_batch
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.statistics import StatisticsSource
+from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import (
     AbortedError,
     SessionLostError,
-    TransactionCounts,
     Transactions,
+    Written,
 )
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class WorkerParts:
     connect: Callable[[Callable[[], None], Callable[[Iterable[int]], None]], Source]
     transactions: Callable[[], Transactions]
     windows: Callable[[], MicroWindows | None]
-    statistics: StatisticsSource
+    statistics: ActiveStatistics
     liveness: Liveness
     health: Health
     report: WorkerReport
@@ -138,7 +138,7 @@ class Worker:
 class _Pending:
     """A batch that is being written: where it began in seconds of the clock, and the offsets that it commits."""
 
-    future: Future[TransactionCounts]
+    future: Future[Written]
     offsets: dict[int, int]
     start: float
 
@@ -180,12 +180,12 @@ class Session:
         parts.statistics.poll()
         parts.report.statistics(parts.statistics)
         parts.report.partitions(source)
-        if not parts.statistics.active.version:
+        if not parts.statistics.version:
             self._settle()
             source.poll(HOLD_SECONDS)
             return
         source.join()
-        start, batch = time.monotonic(), source.read(self._is_committing)
+        start, batch = time.monotonic(), source.read()
         if self._windows is not None:
             self._windows.add(batch, time.monotonic())
             batch = self._windows.take(time.monotonic())
@@ -202,7 +202,7 @@ class Session:
 
     def _mask(self, batch: Batch) -> dict[int, Result]:
         """Mask a batch. If the format of the records is not available, the batch is read again after a while."""
-        report, active, topic = self._parts.report, self._parts.statistics.active, self._source.topic
+        report, active, topic = self._parts.report, self._parts.statistics, self._source.topic
         masker = active.masking.masker
         try:
             if self._windows is None:
@@ -221,9 +221,6 @@ class Session:
         report.format_unavailable(None)
         return results
 
-    def _is_committing(self) -> bool:
-        return self._pending is not None and not self._pending.future.done()
-
     def _settle(self) -> None:
         """Wait until the batch before is committed, and poll the group meanwhile. Raises the error that ended it."""
         waits = 0
@@ -237,7 +234,6 @@ class Session:
 
     def _finish(self) -> None:
         """Settle the commit in progress without polling: a rebalance callback must not poll."""
-        self._transactions.hurry()
         while not self._has_ended():
             pass
 

@@ -22,7 +22,6 @@ from stream_masker.service.worker.statistics import (
     KEPT_VERSIONS,
     ActiveStatistics,
     HoldReason,
-    StatisticsSource,
 )
 from stream_masker.summary import ATTACKER
 
@@ -102,9 +101,15 @@ def mechanism() -> FakeMechanism:
     return FakeMechanism()
 
 
+def statistics_of(
+    client: FakeClient, mechanism: FakeMechanism, secret_id: str | None = None, *, partitions: int = 1
+) -> ActiveStatistics:
+    return ActiveStatistics(client, FakeMasking(mechanism), SEAL, partitions=partitions, secret_id=secret_id)
+
+
 @pytest.fixture
 def active(mechanism: FakeMechanism) -> ActiveStatistics:
-    return ActiveStatistics(FakeMasking(mechanism), None)
+    return statistics_of(FakeClient(), mechanism)
 
 
 OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
@@ -113,25 +118,25 @@ OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
 @pytest.fixture
 def bound(mechanism: FakeMechanism) -> ActiveStatistics:
     """The statistics of a worker whose secret has the id ``OWN``."""
-    return ActiveStatistics(FakeMasking(mechanism), OWN)
+    return statistics_of(FakeClient(), mechanism, OWN)
 
 
 def test_a_version_for_another_secret_ends_the_one_in_force(bound: ActiveStatistics) -> None:
     """No older version is taken instead of it, and masking goes on with the next one for the own secret."""
     bound.consider(published(message(1, secret_id=OWN)))
     bound.consider(published(message(2, secret_id=OWN), message(3, secret_id=ANOTHER)))
-    assert (bound.version, bound.other_secret, bound.refusals) == (0, True, 1)
+    assert (bound.version, bound.refusals) == (0, 1)
     assert bound.refused is not None
     assert bound.refused.endswith(f"it is for the masking secret with the id {ANOTHER}, and this process has {OWN}")
     bound.consider(published(message(4, secret_id=OWN)))
-    assert (bound.version, bound.other_secret, bound.refused) == (4, False, None)
+    assert (bound.version, bound.refused) == (4, None)
 
 
 def test_the_highest_version_becomes_active_and_no_older_one_after_it(
     active: ActiveStatistics, mechanism: FakeMechanism
 ) -> None:
     active.consider(published(message(1), message(3), message(2)))
-    assert (active.version, active.published, mechanism.restored) == (3, 1_700_000_000_003, [3])
+    assert (active.version, mechanism.restored) == (3, [3])
     active.consider(published(message(2), message(3)))
     assert mechanism.restored == [3]
 
@@ -254,43 +259,38 @@ def end(partition: int) -> FakeMessage:
     return FakeMessage(partition, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
 
 
-def source_of(client: FakeClient, active: ActiveStatistics, partitions: int = 1) -> StatisticsSource:
-    return StatisticsSource(client, "statistics", partitions, SEAL, active, lambda _: None)
-
-
-def test_no_version_is_used_before_the_end_of_the_topic_is_reached(active: ActiveStatistics) -> None:
+def test_no_version_is_used_before_the_end_of_the_topic_is_reached(mechanism: FakeMechanism) -> None:
     client = FakeClient()
-    source = source_of(client, active, 2)
+    active = statistics_of(client, mechanism, partitions=2)
     assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
     failed = FakeMessage(1, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
     client.batches = [[FakeMessage(0, b"1"), FakeMessage(0, b"2")], [end(0), failed]]
-    source.poll()
-    assert (active.version, source.held[0] if source.held else None) == (0, HoldReason.READING)
+    active.poll()
+    assert (active.version, active.held[0] if active.held else None) == (0, HoldReason.READING)
     client.batches = [[end(1)]]
-    source.poll()
-    assert (active.version, source.held) == (2, None)
+    active.poll()
+    assert (active.version, active.held) == (2, None)
     client.batches = [[FakeMessage(0, b"3")]]
-    source.poll()
+    active.poll()
     assert active.version == 3
 
 
-def test_a_turn_is_bounded(active: ActiveStatistics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_is_bounded(mechanism: FakeMechanism, monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(100))
     monkeypatch.setattr(module.time, "monotonic", lambda: 0.2 * next(now))
     client = FakeClient()
-    source = source_of(client, active)
+    active = statistics_of(client, mechanism)
     client.batches = [[FakeMessage(0, b"1")] * 2 for _ in range(6)]
-    source.poll()
+    active.poll()
     assert len(client.batches) == 4
 
 
-def test_why_the_input_is_held(bound: ActiveStatistics) -> None:
+def test_why_the_input_is_held(mechanism: FakeMechanism) -> None:
     client = FakeClient()
-    source = source_of(client, bound)
+    active = statistics_of(client, mechanism, OWN)
     client.batches = [[end(0)]]
-    source.poll()
-    assert source.held is not None
-    assert source.held[0] is HoldReason.NONE_PUBLISHED
-    bound.consider(published(message(2, secret_id=ANOTHER)))
-    assert source.held is not None
-    assert source.held[0] is HoldReason.OTHER_SECRET
+    for published_now, reason in (([], HoldReason.NONE_PUBLISHED), ([ANOTHER], HoldReason.OTHER_SECRET)):
+        active.poll()
+        active.consider(published(*(message(2, secret_id=one) for one in published_now)))
+        assert active.held is not None
+        assert active.held[0] is reason

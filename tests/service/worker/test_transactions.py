@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from results import result_of
 
 from stream_masker.pipeline.records import Masked, Result
-from stream_masker.service.worker.transactions import AbortedError, Outputs, TransactionCounts, Transactions
+from stream_masker.service.worker.transactions import AbortedError, Outputs, Transactions, Written
 
 FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
@@ -26,6 +26,7 @@ class FakeProducer:
         self.committed: list[tuple[str, int, bytes]] = []
         self.offsets: dict[int, int] = {}
         self.offered: dict[int, int] = {}
+        self.failures: list[KafkaException] = []
 
     def init_transactions(self, timeout: float) -> None:
         """Initialise nothing."""
@@ -43,6 +44,8 @@ class FakeProducer:
         return 0
 
     def commit_transaction(self, timeout: float) -> None:
+        if self.failures:
+            raise self.failures.pop()
         code = self.refuses(self.sent)
         if code is not None:
             raise KafkaException(KafkaError(code, "refused", False, False, True))
@@ -53,8 +56,13 @@ class FakeProducer:
         self.sent = []
 
 
-def write(producer: FakeProducer, results: dict[int, Result]) -> TransactionCounts:
+def write(producer: FakeProducer, results: dict[int, Result]) -> Written:
     """Write a batch to the producer."""
+    return transactions(lambda: producer).write(results, None).result(10)
+
+
+def transactions(connect: Any) -> Transactions:
+    """Open the transactions of the producer that ``connect`` returns."""
     outputs = Outputs(
         input="in",
         output="out",
@@ -63,10 +71,9 @@ def write(producer: FakeProducer, results: dict[int, Result]) -> TransactionCoun
         rejected_partitions=1,
         encode_block=lambda block: (b"key", block.encode()),
     )
-    connect: Any = lambda: producer  # noqa: E731
     writing = Transactions(connect, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
-    return writing.write(results, None).result(10)
+    return writing
 
 
 def records(*offsets: int, blocks: list[Any] | None = None) -> Result:
@@ -94,11 +101,11 @@ def rejected(producer: FakeProducer) -> list[tuple[int, int, str]]:
 def test_refused_records_are_rejected_and_all_others_masked_once_in_order(code: int, reason: str) -> None:
     bad = {("out", 0, b"13"), ("out", 0, b"14"), ("out", 1, b"0")}
     producer = FakeProducer(lambda sent: code if bad & {*sent} else None)
-    counts = write(producer, {FIRST: records(*range(10, 20)), SECOND: records(*range(3))})
+    write(producer, {FIRST: records(*range(10, 20)), SECOND: records(*range(3))})
     assert masked(producer, 0) == [10, 11, 12, *range(15, 20)]
     assert masked(producer, 1) == [1, 2]
     assert sorted(rejected(producer)) == [(0, 13, reason), (0, 14, reason), (1, 0, reason)]
-    assert (producer.offsets, counts.records, counts.masked, counts.causes.total()) == ({0: 20, 1: 3}, 13, 10, 3)
+    assert producer.offsets == {0: 20, 1: 3}
     assert [value for topic, _, value in producer.committed if topic == "blocks"] == [b"block"] * 2
 
 
@@ -112,8 +119,8 @@ def test_a_block_that_is_refused_is_left_out() -> None:
     producer = FakeProducer(
         lambda sent: KafkaError.MSG_SIZE_TOO_LARGE if any(topic == "blocks" for topic, *_ in sent) else None
     )
-    counts = write(producer, {FIRST: records(*range(10))})
-    assert (masked(producer, 0), rejected(producer), counts.blocks_left_out) == ([*range(10)], [], 1)
+    written = write(producer, {FIRST: records(*range(10))})
+    assert (masked(producer, 0), rejected(producer), written.blocks_left_out) == ([*range(10)], [], 1)
 
 
 def test_a_batch_whose_rejections_are_refused_too_is_aborted() -> None:
@@ -121,3 +128,20 @@ def test_a_batch_whose_rejections_are_refused_too_is_aborted() -> None:
     with pytest.raises(AbortedError):
         write(producer, {FIRST: records(1)})
     assert producer.committed == []
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["once", "perhaps twice"])
+def test_a_producer_that_may_have_sent_a_request_twice_writes_no_other_transaction(late: bool) -> None:
+    """Of two requests to end a transaction, the later one would act in the next transaction."""
+    failures = [KafkaException(KafkaError(KafkaError._TIMED_OUT, "late", False, True, False))] * late
+    connected: list[FakeProducer] = []
+
+    def connect() -> FakeProducer:
+        connected.append(FakeProducer(lambda _: None))
+        connected[-1].failures = failures
+        return connected[-1]
+
+    writing = transactions(connect)
+    for offset in (1, 2):
+        writing.write({FIRST: records(offset)}, None).result(10)
+    assert [masked(producer, 0) for producer in connected] == ([[1], [2]] if late else [[1, 2]])

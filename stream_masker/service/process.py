@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final, NoReturn, TypeVar
 
@@ -22,16 +22,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def in_background(task: Callable[[], T], *, name: str, niceness: int = 0) -> Future[T]:
-    """Run a task in a daemon thread; return the future of its result. A stuck task does not keep the process alive.
-
-    ``niceness``: the priority of the thread, where threads have their own (Linux); 0: that of the process.
-    """
+def in_background(task: Callable[[], T], *, name: str) -> Future[T]:
+    """Run a task in a daemon thread; return the future of its result. A stuck task does not keep the process alive."""
     future: Future[T] = Future()
 
     def run() -> None:
-        if niceness:
-            _lower_priority(niceness)
         try:
             result = task()
         except BaseException as failure:  # noqa: BLE001 - the future's reader raises it
@@ -42,14 +37,6 @@ def in_background(task: Callable[[], T], *, name: str, niceness: int = 0) -> Fut
     future.set_running_or_notify_cancel()
     threading.Thread(target=run, name=name, daemon=True).start()
     return future
-
-
-def _lower_priority(niceness: int) -> None:
-    """Lower the priority of the current thread to a niceness; a thread that has a lower one keeps it."""
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 PR_SET_DUMPABLE: Final = 4

@@ -1,1 +1,0 @@
-"""Helpers for processes: background tasks, garbage collection, protected memory, shutdown."""

@@ -1,0 +1,100 @@
+"""A process of the service: background tasks, garbage collection, and its end within a time limit."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+from stream_masker.service.process import LATE_EXIT_CODE, MIN_ALLOCATIONS, in_background, infrequent_collections
+
+
+def test_a_task_runs_on_a_daemon_thread() -> None:
+    task = lambda: (threading.current_thread().name, threading.current_thread().daemon)  # noqa: E731
+    assert in_background(task, name="masking").result(10) == ("masking", True)
+
+
+def test_a_failure_is_in_the_future() -> None:
+    with pytest.raises(ZeroDivisionError):
+        in_background(lambda: 1 // 0, name="masking").result(10)
+
+
+class Node:
+    """An object that can reference itself."""
+
+    itself: Node
+
+
+def collections() -> int:
+    return sum(generation["collections"] for generation in gc.get_stats())
+
+
+def test_batches_trigger_no_collection_but_accumulated_cycles_do() -> None:
+    usual = gc.get_threshold()
+    with infrequent_collections(1_000):
+        before = collections()
+        for _ in range(20):
+            assert len([Node() for _ in range(1_000)]) == 1_000
+        assert collections() == before
+        there = lost()
+        for _ in range(MIN_ALLOCATIONS + 1):
+            lost()
+        assert there() is None
+    assert gc.get_threshold() == usual
+
+
+def lost() -> weakref.ref[Node]:
+    """Return a reference to an object that only itself refers to."""
+    node = Node()
+    node.itself = node
+    return weakref.ref(node)
+
+
+HANGS = {
+    "a thread that never ends": "threading.Thread(target=threading.Event().wait).start()",
+    "the interpreter's own end": "class Hangs:\n  __del__ = lambda self: time.sleep(600)\nhangs = Hangs()",
+}
+"""What may keep a process that has done its work."""
+
+
+def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
+    program = f"""
+import threading, time
+from stream_masker.service.process import exit_within
+exit_within({seconds})
+{then}
+"""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("hangs", HANGS)
+def test_a_process_that_hangs_is_ended_with_a_traceback(hangs: str) -> None:
+    done = ended(0.1, HANGS[hangs])
+    assert done.returncode == LATE_EXIT_CODE
+    assert "Timeout" in done.stderr
+    assert "most recent call first" in done.stderr
+
+
+def test_a_process_that_ends_does_not_wait() -> None:
+    done = ended(3600, "")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+BUSY = """
+def busy():
+    while True:
+        numba.njit(lambda x: x + 1)(1)
+threading.Thread(target=busy, daemon=True).start()
+time.sleep(2)
+print("written")
+exit_at_once()
+"""
+
+
+def test_a_process_ends_in_order_while_a_thread_is_in_the_compiler() -> None:
+    done = ended(3600, f"import numba\nfrom stream_masker.service.process import exit_at_once{BUSY}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "written\n", "")

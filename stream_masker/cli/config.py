@@ -100,8 +100,6 @@ BROKER = "localhost:9092"
 @click.option("--bootstrap-servers", default=BROKER, show_default=True, metavar="HOST:PORT", help="Kafka, for --topic.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of librdkafka; repeatable.")
 @click.option("--ontology", "sources", multiple=True, metavar="NAME=SOURCE", help="One to look for; repeatable.")
-@click.option("--registry", default="", metavar="URL", help="The schema registry, if --topic is in its wire format.")
-@click.option("--registry-credentials", "login", default="", metavar="FILE", help="A file with user:password for it.")
 @click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
 def init(
@@ -110,8 +108,6 @@ def init(
     bootstrap_servers: str,
     properties: tuple[str, ...],
     sources: tuple[str, ...],
-    registry: str,
-    login: str,
     encoding: str,
     output: str,
 ) -> None:
@@ -128,7 +124,6 @@ def init(
       stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
       stream-masker config init --topic discharges --bootstrap-servers kafka:9092
-      stream-masker config init --topic discharges --registry https://registry:8081
     """
     from stream_masker.service.configuration.loading import parse_yaml
     from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
@@ -139,15 +134,13 @@ def init(
         raise click.UsageError("use --events or --topic, not both")
     kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    read = {"--events": events, "--registry-credentials": login, **ontologies}
-    refuse_same_file(read, {"--output": output})
+    refuse_same_file({"--events": events, **ontologies}, {"--output": output})
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
         if events:
             sample = file_sample(events, SAMPLE_EVENTS, encoding)
         elif topic:
-            credentials = {"credentials": {"file": login}} if login else {}
-            sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **credentials} if registry else None)
+            sample = topic_sample(kafka, topic, SAMPLE_EVENTS)
         else:
             sample = simulated_sample(SAMPLE_EVENTS // 10)
         proposal = proposed_configuration(sample, ontologies)

@@ -33,7 +33,8 @@ def resource(k, kind="Encounter", system=SYSTEM):
     coding = [{"code": ICD[k % 10], **({"system": system} if system else {})}, {"system": "http://x", "code": "401"}]
     coded = {"code": {"coding": coding}} if kind == "Condition" else {"reasonCode": [{"coding": coding}]}
     subject = {"reference": f"Patient/{k % 40}", "display": "Ada"}
-    return {"resourceType": kind, "id": f"{kind}-{k}", "subject": subject, "text": {"div": "Ada"}, **coded}
+    required = {} if kind == "Condition" else {"status": "finished", "class": {"code": "IMP", "display": "Ada"}}
+    return {"resourceType": kind, "id": f"{kind}-{k}", "subject": subject, "text": {"div": "Ada"}, **required, **coded}
 
 
 def proposed(folder, events, *arguments):
@@ -135,48 +136,6 @@ def test_a_proposal_for_a_table_masks_it(tmp_path, case):
     assert content.get("produce") == settings
 
 
-def change(k):
-    """An insert, an update or a delete of Debezium; the row of three events is the same one."""
-    row = {"patient_id": k // 3 % 40, "name": "Ada", "dx": ICD[k // 3 % 10]}
-    before, after = [(None, row), (row, row), (row, None)][k % 3]
-    return {"before": before, "after": after, "source": {"table": "t"}, "op": "cud"[k % 3], "ts_ms": 1700000000 + k}
-
-
-ENVELOPES = {
-    "Debezium": (change, ["after.", "before."], ["op"]),
-    "Debezium with a schema": (
-        lambda k: {"schema": {"type": "struct", "fields": [{"field": "dx"}]}, "payload": change(k)},
-        ["payload.after.", "payload.before."],
-        ["payload.op"],
-    ),
-    "Kafka Connect": (
-        lambda k: {"schema": {"type": "struct"}, "payload": change(3 * k)["after"]},
-        ["payload."],
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize("case", ENVELOPES)
-def test_a_proposal_for_rows_in_an_envelope_masks_inserts_updates_and_deletes_alike(tmp_path, case):
-    make, prefixes, kept = ENVELOPES[case]
-    heartbeats = [{"ts_ms": 1}, {"ts_ms": 2}]
-    config, content = proposed(tmp_path, [*map(make, range(300)), *heartbeats])
-    paths = {name: " | ".join(prefix + name for prefix in prefixes) for name in ("dx", "patient_id")}
-    assert content["attributes"] == {"dx": {"path": paths["dx"], "ontology": "icd10cm"}}
-    assert content["noise_key"] == paths["patient_id"]
-    assert content["fields"].get("keep") == kept
-    assert "# Of the sample, 300 can be masked, rejected 0." in config.read_text()
-    done = run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
-    assert "masked 300, rejected 2 (missing_noise_key" in done.stderr
-    written = (tmp_path / "out.jsonl").read_text()
-    assert "Ada" not in written
-    if kept:
-        masks = re.findall(r'"dx":"([^"]+)"', written)
-        assert len(masks) == 400
-        assert all(len({*masks[k : k + 4]}) == 1 for k in range(0, 400, 4)), "two of an update, one of the others"
-
-
 OLD = ["428.0", "414.01", "250.00", "V58.61", "E885.9", "401.9"]
 
 
@@ -237,13 +196,15 @@ FHIR = {
 
 
 @pytest.mark.parametrize("case", FHIR)
-def test_a_proposal_for_fhir_masks_every_place_of_a_code_and_keeps_its_system(tmp_path, case):
+def test_a_proposal_for_fhir_masks_every_place_of_a_code_and_keeps_what_resources_require(tmp_path, case):
     events, parents = FHIR[case]
     config, content = proposed(tmp_path, events)
     coding = f"coding[*?system={SYSTEM}]"
     (attribute,) = content["attributes"].values()
     assert [attribute["path"], *attribute.get("also", ())] == [f"{parent}{coding}.code" for parent in parents]
-    assert content["fields"]["keep"] == [f"{parent}{coding}.system" for parent in parents]
+    required = {"Encounter.status", "Encounter.class.code"} if "Encounter" in parents[-1] else set()
+    systems = {f"{parent}{coding}.system" for parent in parents}
+    assert {*content["fields"]["keep"]} - {"Bundle.type"} == systems | required
     assert (content["records"], content["noise_key"]) == ("fhir", "patient")
     text = config.read_text()
     assert "# Of the sample, 200 can be masked, rejected 0." in text
@@ -252,6 +213,7 @@ def test_a_proposal_for_fhir_masks_every_place_of_a_code_and_keeps_its_system(tm
     run("mask", "-c", config, source, tmp_path / "out.jsonl", "--rejected", tmp_path / "rejected")
     written = (tmp_path / "out.jsonl").read_text()
     assert written.count("\n") == 200
+    assert written.count('"status":"finished"') == written.count('"class":{"code":"IMP"}') == (200 if required else 0)
     assert not any(word in written for word in ("Ada", "http://x", '"401"'))
     ids = re.findall(r'"reference":"Patient/([0-9a-f]+)"', written)
     assert {len(one) for one in ids} == {32}

@@ -8,10 +8,8 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 from kafka_records import mock_broker
-from schema_registry import AVRO_EVENT, avro_values, registry_server
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.formats import document_of
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import produce
 from stream_masker.service.events.synthetic import NESTED_EVENTS
@@ -37,24 +35,11 @@ def publish(bootstrap, topic, values):
     assert producer.flush(10) == 0
 
 
-def test_a_topic_in_the_wire_format_is_sampled_with_the_registry(tmp_path):
-    events = [{"id": k, "patient": {"id": f"p{k}"}, "first": "C00"} for k in range(20)]
-    (tmp_path / "login").write_text("masker:word")
-    (tmp_path / "login").chmod(0o600)
-    with mock_broker() as bootstrap, registry_server() as registry:
-        registry.login = "masker:word"
-        publish(bootstrap, "visits", avro_values(registry.client, "visits", AVRO_EVENT, events))
-        kafka = {"bootstrap_servers": bootstrap, "properties": {}}
-        access = {"url": registry.url, "credentials": {"file": str(tmp_path / "login")}}
-        sample = topic_sample(kafka, "visits", 20, access)
-        found = [document_of(sample.record_format, value) for value in sample.events]
-        found.sort(key=lambda one: one["id"])
-        assert [{key: one[key] for key in ("id", "patient", "first")} for one in found] == events
-        assert sample.sections["format"] == {"value": "confluent", "registry": access}
-        assert sample.sections["topics"]["input"] == "visits"
-        publish(bootstrap, "framed", avro_values(registry.client, "visits", AVRO_EVENT, events))
-        with pytest.raises(ServiceError, match="name the schema registry with --registry"):
-            topic_sample(kafka, "framed", 20)
+def test_a_topic_in_the_wire_format_is_refused_with_what_to_do():
+    with mock_broker() as bootstrap:
+        publish(bootstrap, "framed", [b"\0\0\0\0\1x"] * 3)
+        with pytest.raises(ServiceError, match="probably in the Confluent wire format"):
+            topic_sample({"bootstrap_servers": bootstrap}, "framed", 20)
 
 
 def test_generated_events_are_those_of_simulate():

@@ -155,14 +155,6 @@ class Assessment:
     chances: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The statistics of a file's own records, with the counts that they are of."""
-
-    statistics: Statistics
-    counts: Counts
-
-
 class FileMasking:
     """Masks files, calibrated on their own records or with a snapshot."""
 
@@ -171,7 +163,7 @@ class FileMasking:
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
         self._mechanism = self._masking.mechanism
-        self._window: Window | None = None
+        self._window: tuple[Statistics, Counts] | None = None
         self._mixed: tuple[str, ...] = ()
 
     @property
@@ -202,8 +194,8 @@ class FileMasking:
         Raises StatisticsError as ``restore`` does.
         """
         assert self._window is not None, "statistics are computed before"
-        before, now = self._decoded(snapshot).statistics, self._window
-        return drift_between(before, now.statistics, self._mechanism.distances, now.counts)
+        now, counts = self._window
+        return drift_between(self._decoded(snapshot).statistics, now, self._mechanism.distances, counts)
 
     def _decoded(self, snapshot: bytes) -> StatisticsMessage:
         message = decode_statistics(snapshot)
@@ -242,7 +234,7 @@ class FileMasking:
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
-        self._window = Window(statistics, counted.counts)
+        self._window = statistics, counted.counts
         return message
 
     def assessment(self, totals: FileTotals | None = None) -> Assessment:
@@ -251,7 +243,7 @@ class FileMasking:
         mechanism, window, version = self._mechanism, self._window, None
         if window is not None:
             limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, window.statistics, window.counts, mechanism.distances, limits)
+            version = assess_version(mechanism, *window, mechanism.distances, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,
@@ -265,7 +257,7 @@ class FileMasking:
         warnings = (*self._mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
         if risk is None or window is None:
             return Assessment(sentences, warnings)
-        chances, unknown = guess_chances(mechanism, window.counts, risk, quick=totals is not None)
+        chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
         return Assessment(sentences, warnings, guessed_line(chances, unknown), chances)
 
     def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:
@@ -286,8 +278,8 @@ class FileMasking:
             yield f"  rejected: {rejected.reason}" + (f" at {rejected.field}" if rejected.field else "")
         if not result.rejected:
             masked = FileEvent(number, result.values[0] or b"")
-            form, counts = file_format(self._configuration), self._window.counts
-            yield from explained(self.plan, self._mechanism, counts, event, masked, form)
+            form = file_format(self._configuration)
+            yield from explained(self.plan, self._mechanism, self._window[1], event, masked, form)
             yield f"  written: {masked.value.decode(errors='replace')}"
 
     def _topic(self, source: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from support.file_commands import LINES, run, write
 
 FEW = ["--processes", "1"]
-PRAM = ["--mechanisms", "pram", *FEW]
+PRAM = ["--mechanism", "pram", *FEW]
 
 pytestmark = pytest.mark.usefixtures("few_groups")
 
@@ -21,25 +21,13 @@ def source(tmp_path):
 def test_the_same_report_is_written_twice(tmp_path, config, source):
     first, second = tmp_path / "first.html", tmp_path / "second.html"
     for output in (first, second):
-        arguments = ("--mechanisms", "pram,naive_distortion", *FEW, "-o", output, "--json", source)
+        arguments = (*PRAM, "--mechanism", "naive_distortion", "-o", output, "--json", source)
         done = run("evaluate", "-c", config, *arguments)
     assert first.read_bytes() == second.read_bytes()
     data = json.loads(done.stdout)
     assert data["records"] == 120
     assert data["measurements"][0]["method"] == "as configured"
     assert data["measurements"][0]["options"]["rounding"] == "ceil"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--mechanisms", "magic"], "'magic' is not allowed: use all, semantic_noise, "),
-        (["--alpha", "0.1,eleven"], "'0.1,eleven' is not allowed: use numbers in (0, 10], such as 0.1,0.3"),
-        (["--alpha", "11"], "'11' is not allowed: use numbers in (0, 10], such as 0.1,0.3"),
-    ],
-)
-def test_a_mistake_is_answered_with_what_is_allowed(config, source, options, message):
-    assert message in run("evaluate", "-c", config, *options, source, code=2).output
 
 
 def test_it_is_said_which_events_are_measured(tmp_path, config):

@@ -63,7 +63,7 @@ def test_calibrate(here):
 
 
 def test_evaluate(here):
-    options = "--mechanisms naive_distortion --alpha 0.3 --processes 1 --records 60 --json -o"
+    options = "--mechanism naive_distortion --alpha 0.3 --processes 1 --records 60 --json -o"
     found = [command(here, suffix, "evaluate", *options.split(), here / "report.html") for suffix in (".jsonl", ".csv")]
     assert found[0] == found[1]
 

@@ -18,7 +18,7 @@ from stream_masker.service.observability import logs
 from stream_masker.service.worker import run as worker
 
 TREE = "tree.csv"
-SHORT = ("--mechanisms", "pram", "--alpha", "0.3", "--records", "60", "--processes", "1")
+SHORT = ("--mechanism", "pram", "--alpha", "0.3", "--records", "60", "--processes", "1")
 RESULTS = {
     "demo": (("--records", "1000"), {"masked"}),
     "mask": (("-c", "CONFIG", "EVENTS", "out.jsonl"), {"masked", "rejected", "sentences"}),

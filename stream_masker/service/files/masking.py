@@ -171,27 +171,24 @@ class FileMasking:
         """The record masker's plan."""
         return self._masking.plan
 
-    def calibrate_on_first_window(self, events: Iterable[FileEvent]) -> tuple[Iterator[FileEvent], int]:
-        """Buffer the first window and use its statistics; return all events, and the version of the statistics.
+    def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> tuple[Iterator[FileEvent], int]:
+        """Use a snapshot, or else the statistics of the first window, which is buffered; return all events, and the
+        version of the statistics.
 
-        Raises StatisticsError if fewer than ``calibration.min_records`` records of the window are usable.
+        Raises StatisticsError if the snapshot is invalid or of another mechanism or taxonomy, or if fewer than
+        ``calibration.min_records`` records of the window are usable.
         """
-        rest = iter(events)
-        buffered = list(islice(rest, self._configuration.calibration.window_records))
-        message = self.snapshot(buffered)
+        rest, buffered = iter(events), list[FileEvent]()
+        if snapshot is None:
+            buffered = list(islice(rest, self._configuration.calibration.window_records))
+        message = self.snapshot(buffered) if snapshot is None else self._decoded(snapshot)
         self._masking.restore(message)
         return chain(buffered, rest), message.version
-
-    def restore(self, snapshot: bytes) -> int:
-        """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
-        message = self._decoded(snapshot)
-        self._masking.restore(message)
-        return message.version
 
     def drift_since(self, snapshot: bytes) -> Drift:
         """Return the drift from an earlier snapshot to the statistics that were computed last.
 
-        Raises StatisticsError as ``restore`` does.
+        Raises StatisticsError as ``calibrated`` does.
         """
         assert self._window is not None, "statistics are computed before"
         now, counts = self._window
@@ -264,9 +261,9 @@ class FileMasking:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
         source: the name of the file, or ``-``. Raises ServiceError if there is no event of this number, and like
-        ``calibrate_on_first_window``.
+        ``calibrated``.
         """
-        every, version = self.calibrate_on_first_window(events)
+        every, version = self.calibrated(events)
         event = next((event for event in every if event.number == number), None)
         if event is None or self._window is None:
             raise ServiceError(f"{Path(source).name} has no event {number}")

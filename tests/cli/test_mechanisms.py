@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def configure(folder, name, **sections):
+def configure(folder, name):
     attributes = {
         "smell": {"path": "smell", "ontology": "flat"},
         "taste": {"path": "tastes[*]", "ontology": "flat"},
@@ -48,7 +48,6 @@ def configure(folder, name, **sections):
         "calibration": {"min_records": 100},
         "groups": {"records": GROUP},
         "secret": {"file": "secret"},
-        **sections,
     }
     (folder / "flat.csv").write_text(
         "\n".join(["concept,parent", "any flat,", *(f"{one},any flat" for one in VALUES), ""])
@@ -78,22 +77,3 @@ def test_check_calibrate_and_mask(name, folder):
     for before, after in zip(map(event, range(RECORDS)), masked, strict=True):
         assert {after["smell"], *after["tastes"]} <= {*VALUES, "any flat"}
         assert len(after["tastes"]) == len(orjson.loads(before)["tastes"])
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "expected"),
-    [
-        (
-            {"name": "microaggregation", "k": 60},
-            "groups.records: 50 is too small: microaggregation needs at least 60",
-        ),
-        ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
-        ({"name": "vicus", "k1": 0.5}, "mechanism.k1: 0.5 is not allowed: use a number of at least 1"),
-        ({"name": "rank_swapping", "k": {"smell": 2, "taste": 3}}, "mechanism.k: a mapping of 2 is not allowed"),
-    ],
-)
-def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):
-    configure(folder, mechanism["name"], mechanism=mechanism)
-    done = CliRunner().invoke(main, ["config", "check"], prog_name="stream-masker")
-    assert done.exit_code == 2
-    assert expected in done.output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 
 import orjson
-import pytest
 from support.file_commands import amend, event, read, run, write
 
 FIELDS = {
@@ -52,20 +51,6 @@ def test_every_transform_applies(tmp_path, config):
     assert all(len(days) == 1 and days != {0} for days in moves.values())
     text = (tmp_path / "out.jsonl").read_text()
     assert not any(name in text for name in ("80331", "1950-02", '"p1"', "hospital 1"))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"shift": {"birth": {"days": 3}}}, "fields.shift.birth: noise_key is position"),
-        ({"constant": {"age": 1}}, "path 'age' is in generalize and in constant"),
-        ({"generalize": {"a": {"width": 5}}}, "'a' contains attributes.a.path, which is masked"),
-        ({"generalize": {"age": {"width": 0}}}, "fields.generalize.age"),
-    ],
-)
-def test_configurations_that_are_refused(tmp_path, config, change, message):
-    amend(config, fields={**FIELDS, **change})
-    assert message in run("config", "check", "-c", config, code=2).stderr
 
 
 def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(tmp_path, config):

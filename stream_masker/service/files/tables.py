@@ -121,7 +121,7 @@ class CsvTable:
                 return Reason.NOT_A_NUMBER, quoted_step(name)
             event[name] = number
         for name in event.keys() & settings.lists.keys():
-            event[name] = split_cell(event[name], settings.lists[name])
+            event[name] = _split(event[name], settings.lists[name])
         return event
 
     @contextmanager
@@ -140,7 +140,7 @@ class CsvTable:
         text.detach()
 
 
-def split_cell(cell: str, separator: str) -> list[str]:
+def _split(cell: str, separator: str) -> list[str]:
     """Return the texts of a cell that has several, without the spaces around them."""
     return [text for part in cell.split(separator.strip() or None) if (text := part.strip())]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -18,17 +17,13 @@ from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.reasons import Reason, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.files.tables import split_cell
-from stream_masker.service.init.fields import MISSING_MARKS, Coding, best_coding, person_id, without_marks
+from stream_masker.service.init.fields import Coding, best_coding, person_id
 from stream_masker.service.init.sample import EventSample, SampledField, fhir_scalars, sampled_fields, scalars
 
 DEFAULT_MIN_RECORDS: Final = 1000
 """The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
 
 MOST_NAMED: Final = 20
-_SEPARATOR: Final = re.compile(r"[;,|/~]\s*|\s+")
-LEAST_LISTS: Final = 0.05
-"""The least share of a column's different cells with several codes, for the cells to be lists."""
 
 _MISSING: Final = frozenset({Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY})
 """The reasons of rejections for which an attribute gets ``missing: keep``."""
@@ -54,11 +49,7 @@ def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -
     ``ontologies``: sources by name. Raises ServiceError if no event is an object, or no field has codes.
     """
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    sections, pairs = dict(sample.sections), list(_objects(sample.events))
-    if sample.is_table:
-        settings = _table([row for _, row in pairs], concepts)
-        sections["produce"] = {**sections.get("produce", {}), **settings}
-        pairs = [(orjson.dumps(row), row) for _, row in pairs]
+    pairs = list(_objects(sample.events))
     fhir = [(record, row) for record, row in pairs if str(row.get("resourceType")) in R4_TYPES]
     is_fhir = 2 * len(fhir) > len(pairs)
     records, rows = zip(*(fhir if is_fhir else pairs), strict=True) if pairs else ((), ())
@@ -75,7 +66,7 @@ def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -
     comments = {name: why[attribute["path"]] for name, attribute in attributes.items()}
     comments["noise_key"] = person[1] if person else "" if is_fhir else "no field is a person's id in every event"
     data: dict[str, Any] = {
-        **{key: section for key, section in sections.items() if section},
+        **sample.sections,
         **({"records": "fhir"} if is_fhir else {}),
         "ontologies": {
             n: {"source": ontologies[n]} for n in {attribute["ontology"]: None for attribute in attributes.values()}
@@ -116,37 +107,6 @@ def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Mapping[str, 
         f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology, and "
         f"give events with several codes; the fields are{''.join(named) or ' none'}{more}"
     )
-
-
-def _table(rows: Sequence[dict[str, Any]], concepts: Mapping[str, ConceptMap]) -> dict[str, Any]:
-    """Return what ``produce`` says of a table: which cells are missing and which have several codes; change the rows
-    so."""
-    lists: dict[str, str] = {}
-    marks: set[str] = set()
-    for column in sampled_fields(map(scalars, rows)).values():
-        if best_coding(column, concepts).problem is None:
-            marks |= MISSING_MARKS & column.texts.keys()
-        elif separator := _separator(column, concepts):
-            lists[column.place.names[0]] = separator
-    for row in rows:
-        for name in [name for name, cell in row.items() if cell in marks]:
-            del row[name]
-        for name in lists.keys() & row.keys():
-            row[name] = split_cell(row[name], lists[name])
-    settings = {"null_values": ["", *sorted(marks)] if marks else [], "lists": lists}
-    return {key: value for key, value in settings.items() if value}
-
-
-def _separator(column: SampledField, concepts: Mapping[str, ConceptMap]) -> str | None:
-    """Return what stands between the codes of a column's cells; None if they do not have several codes."""
-    cells, parts = without_marks(column.texts), Counter[str]()
-    found = Counter(mark for text in cells for mark in _SEPARATOR.findall(text.strip())[:1])
-    if found.total() < max(2, LEAST_LISTS * len(cells)):
-        return None
-    separator = found.most_common(1)[0][0]
-    for text, count in cells.items():
-        parts.update(dict.fromkeys(split_cell(text, separator), count))
-    return separator if best_coding(SampledField(column.place, 0, parts), concepts).is_coded else None
 
 
 def _codes(fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> tuple[dict[str, str], list[Coding]]:

@@ -26,14 +26,10 @@ SILENT_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EventSample:
-    """Events, and the sections of a configuration that say how they were read.
-
-    is_table: whether the events are the rows of a CSV file, whose cells are texts.
-    """
+    """Events, and the sections of a configuration that say how they were read."""
 
     events: list[bytes]
     sections: Mapping[str, Any] = field(default_factory=dict)
-    is_table: bool = False
 
 
 def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
@@ -43,7 +39,7 @@ def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
         if source.kind == "hl7":
             raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
         events = [event.value for event in islice(source.events, size) if event.problem is None]
-        return EventSample(events, {"produce": section} if section else {}, is_table=source.kind == "csv")
+        return EventSample(events, {"produce": section} if section else {})
 
 
 def simulated_sample(size: int) -> EventSample:

@@ -105,9 +105,9 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
                 reject=reject,
                 report=lambda totals: show(f"masking, {totals.records:,} records so far"),
             )
-        seconds = time.perf_counter() - start
-        show("assessing the risk")
-        assessment = masking.assessment(totals)
+            seconds = time.perf_counter() - start
+            show("assessing the risk")
+            assessment = masking.assessment(totals)
     figures = {**totals.to_dict(), "sentences": list(assessment.sentences), "version": version}
     text = f"{totals}, by statistics version {version}; {totals.records / max(seconds, 1e-9):,.0f} records/s"
     summarise(text, {**figures, "seconds": round(seconds, 3)}, beside=target)

@@ -109,14 +109,6 @@ class TestCheck:
         assert result.exit_code == 2
         assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
 
-    @pytest.mark.usefixtures("secret")
-    def test_all_keys_of_a_rotation_are_printed(self, config):
-        (config.parent / "old").write_bytes(b"an earlier secret")
-        (config.parent / "old").chmod(0o600)
-        config.write_text(config.read_text() + "internal_topics: {previous_secrets: [{file: old}]}\n")
-        line = run("check").stdout.splitlines()[-2]
-        assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}, also read: [0-9a-f]{16}", line)
-
     def test_missing_secret_is_a_warning(self, config):
         result = run("check")
         assert result.exit_code == 0

@@ -57,19 +57,6 @@ def test_a_configuration_for_other_records_is_named_before_anything_is_rejected(
     assert "has no HL7 v2 messages" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"fields": {"unlisted": "keep"}}, "fields.unlisted: 'keep' is not allowed with records: hl7v2"),
-        ({"noise_key": "patient.id"}, "a path is a segment, a field and a component"),
-        ({"format": {"value": "confluent"}}, "format.value: HL7 v2 messages have no schema"),
-    ],
-)
-def test_configurations_that_are_refused(example, change, problem):
-    example.write_text(yaml.safe_dump(yaml.safe_load(example.read_text()) | change))
-    assert problem in run("config", "check", "-c", example, code=2).stderr
-
-
 def test_the_example_writes_what_it_expects(tmp_path):
     expected = gzip.decompress((FOLDER / "expected.hl7.gz").read_bytes())
     assert masked_example(tmp_path) == expected

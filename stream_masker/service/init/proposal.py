@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -18,7 +19,7 @@ from stream_masker.pipeline.reasons import Reason, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.init.fields import Coding, best_coding, person_id
-from stream_masker.service.init.sample import EventSample, SampledField, fhir_scalars, sampled_fields, scalars
+from stream_masker.service.init.sample import SampledField, fhir_scalars, sampled_fields, scalars
 
 DEFAULT_MIN_RECORDS: Final = 1000
 """The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
@@ -43,18 +44,14 @@ _REQUIRED: Final = frozenset(
 Attributes: TypeAlias = dict[str, dict[str, Any]]
 
 
-def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -> str:
+def proposed_configuration(events: Iterable[bytes], ontologies: Mapping[str, str], encoding: str = "") -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments; no value is shown.
 
-    ``ontologies``: sources by name. Raises ServiceError if no event is an object, or no field has codes.
+    ``ontologies``: sources by name. ``encoding``: of the table of the events; empty for the default. Raises
+    ServiceError if no event is an object, or no field has codes.
     """
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    pairs = list(_objects(sample.events))
-    fhir = [(record, row) for record, row in pairs if str(row.get("resourceType")) in R4_TYPES]
-    is_fhir = 2 * len(fhir) > len(pairs)
-    records, rows = zip(*(fhir if is_fhir else pairs), strict=True) if pairs else ((), ())
-    if not records:
-        raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
+    is_fhir, records, rows = _objects(events)
     found = sampled_fields(fhir_scalars(row) if is_fhir else scalars(row) for row in rows)
     reasons, codes = _codes(found.values(), concepts)
     if not codes:
@@ -65,12 +62,11 @@ def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -
     why = {code.field.path: code.why for code in codes}
     comments = {name: why[attribute["path"]] for name, attribute in attributes.items()}
     comments["noise_key"] = person[1] if person else "" if is_fhir else "no field is a person's id in every event"
+    used = dict.fromkeys(attribute["ontology"] for attribute in attributes.values())
     data: dict[str, Any] = {
-        **sample.sections,
+        **({"produce": {"encoding": encoding}} if encoding else {}),
         **({"records": "fhir"} if is_fhir else {}),
-        "ontologies": {
-            n: {"source": ontologies[n]} for n in {attribute["ontology"]: None for attribute in attributes.values()}
-        },
+        "ontologies": {name: {"source": ontologies[name]} for name in used},
         "attributes": attributes,
         "fields": {**fields, "unlisted": "drop"},
         "noise_key": PATIENT_KEY if is_fhir else person[0].path if person else "position",
@@ -84,15 +80,22 @@ def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -
     return "\n".join(_lines(data, comments, outcome, dropped))
 
 
-def _objects(events: Iterable[bytes]) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield the events that are JSON objects, with their content."""
+def _objects(events: Iterable[bytes]) -> tuple[bool, list[bytes], list[dict[str, Any]]]:
+    """Return whether most events that are objects are FHIR resources; these, or all objects; and their content.
+
+    Raises ServiceError if no event is an object.
+    """
+    found = []
     for record in events:
-        try:
-            event = orjson.loads(record)
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(event, dict):
-            yield record, event
+        with suppress(orjson.JSONDecodeError):
+            if isinstance(event := orjson.loads(record), dict):
+                found.append((record, event))
+    fhir = [(record, event) for record, event in found if str(event.get("resourceType")) in R4_TYPES]
+    if is_fhir := 2 * len(fhir) > len(found):
+        found = fhir
+    if not found:
+        raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
+    return is_fhir, [record for record, _ in found], [event for _, event in found]
 
 
 def _concepts(source: str) -> ConceptMap:

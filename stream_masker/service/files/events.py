@@ -19,7 +19,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.coverage import written_columns
-from stream_masker.service.files.inputs import FileEvent, FileKind, InputFile, open_input, read_errors
+from stream_masker.service.files.inputs import FileEvent, FileKind, open_input, read_errors
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
 from stream_masker.service.files.parquet import ParquetTable
 from stream_masker.service.files.tables import CsvTable
@@ -36,20 +36,15 @@ _BATCH_SEGMENTS: Final = (b"FHS", b"BHS", b"BTS", b"FTS")
 
 @dataclass(frozen=True, slots=True)
 class EventFile:
-    """An open file of events: the file, its events, and the table if it is one.
+    """An open file of events: what it is, its events, and the table if it is one.
 
     Iterating raises ServiceError for a file that cannot be read to its end, with the number of the row that is the
     cause, if one is.
     """
 
-    file: InputFile
+    kind: FileKind
     events: Iterator[FileEvent]
     table: CsvTable | ParquetTable | None = None
-
-    @property
-    def kind(self) -> FileKind:
-        """What the file is."""
-        return self.file.kind
 
 
 @contextmanager
@@ -73,7 +68,7 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
                 events = table.events()
             else:
                 events = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
-        yield EventFile(file, _to_the_end(events, file.name), table)
+        yield EventFile(file.kind, _to_the_end(events, file.name), table)
 
 
 def _to_the_end(events: Iterator[FileEvent], name: str) -> Iterator[FileEvent]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import click
 
 from stream_masker import __version__
-from stream_masker.cli.options import Group, configure_command_log
+from stream_masker.cli.options import Group
 from stream_masker.errors import (
     ClosedOutputError,
     ConfigurationError,
@@ -129,4 +129,3 @@ def main() -> None:
       STREAM_MASKER__HTTP__PORT=9465 stream-masker worker --config discharges.yaml
     """
     protect_process()
-    configure_command_log()

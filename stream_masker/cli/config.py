@@ -91,66 +91,40 @@ def show(config: Path) -> None:
     write_output(configuration.shown_yaml().rstrip("\n"), configuration.shown())
 
 
-BROKER = "localhost:9092"
-
-
 @command.command()
 @click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
-@click.option("--topic", default="", metavar="NAME", help="The topic to take a sample from.")
-@click.option("--bootstrap-servers", default=BROKER, show_default=True, metavar="HOST:PORT", help="Kafka, for --topic.")
-@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="Of librdkafka; repeatable.")
 @click.option("--ontology", "sources", multiple=True, metavar="NAME=SOURCE", help="One to look for; repeatable.")
-@click.option("--registry", default="", metavar="URL", help="The schema registry, if --topic is in its wire format.")
-@click.option("--registry-credentials", "login", default="", metavar="FILE", help="A file with user:password for it.")
 @click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
-def init(
-    events: str,
-    topic: str,
-    bootstrap_servers: str,
-    properties: tuple[str, ...],
-    sources: tuple[str, ...],
-    registry: str,
-    login: str,
-    encoding: str,
-    output: str,
-) -> None:
+def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> None:
     """Propose a configuration for your events.
 
-    Reads a sample, from a file or a topic (nothing is committed). A field becomes an attribute if at least 80 % of its
-    values are codes of an ontology. The id of a person becomes the noise key and is pseudonymized. Every other field is
-    dropped, and a comment says why it is no attribute: list below `fields` what you want to keep. The sample is masked
-    with the proposal, whose header says how many events it masks and rejects. Values of the sample are not shown.
-    Without a sample, prints the configuration of the events that `produce --synthetic` generates.
+    Reads a sample: the first 10,000 events of a file. A field becomes an attribute if at least 80 % of its values are
+    codes of an ontology. The id of a person becomes the noise key and is pseudonymized. Every other field is dropped,
+    and a comment says why it is no attribute: list below `fields` what you want to keep. The sample is masked with the
+    proposal, whose header says how many events it masks and rejects. Values of the sample are not shown. Without a
+    sample, prints the configuration of the events that `produce --synthetic` generates.
 
     \b
     Examples:
       stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
-      stream-masker config init --topic discharges --bootstrap-servers kafka:9092
-      stream-masker config init --topic discharges --registry https://registry:8081
     """
     from stream_masker.service.configuration.loading import parse_yaml
     from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
-    from stream_masker.service.init import file_sample, proposed_configuration, simulated_sample, topic_sample
+    from stream_masker.service.init import file_sample, proposed_configuration, simulated_sample
     from stream_masker.service.observability.progress import shown_activity
 
-    if events and topic:
-        raise click.UsageError("use --events or --topic, not both")
-    kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
-    ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    read = {"--events": events, "--registry-credentials": login, **ontologies}
-    refuse_same_file(read, {"--output": output})
+    pairs = [source.partition("=") for source in sources]
+    if wrong := [name for name, _, file in pairs if not (name and file)]:
+        raise click.BadParameter(f"{wrong[0]!r} is not allowed: use NAME=SOURCE", param_hint="--ontology")
+    ontologies = {"icd10cm": "icd10cm", **{name: file for name, _, file in pairs}}
+    refuse_same_file({"--events": events, **ontologies}, {"--output": output})
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
-        if events:
-            sample = file_sample(events, SAMPLE_EVENTS, encoding)
-        elif topic:
-            credentials = {"credentials": {"file": login}} if login else {}
-            sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **credentials} if registry else None)
-        else:
-            sample = simulated_sample(SAMPLE_EVENTS // 10)
-        proposal = proposed_configuration(sample, ontologies)
+        size = SAMPLE_EVENTS
+        sample = file_sample(events, size, encoding) if events else simulated_sample(size // 10)
+        proposal = proposed_configuration(sample, ontologies, encoding)
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
         return
@@ -158,11 +132,3 @@ def init(
     check = f"stream-masker config check --config {shlex.quote(output)}"
     check += f" --events {shlex.quote(events)}" if events else ""
     summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)
-
-
-def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    wrong = [name for name, equals, value in pairs if not (name and equals and value)]
-    if wrong:
-        raise click.BadParameter(f"{wrong[0]!r} is not allowed: use NAME=VALUE", param_hint=option)
-    return {name: value for name, _, value in pairs}

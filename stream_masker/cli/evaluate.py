@@ -13,7 +13,7 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.candidates import Candidate, candidates
+from stream_masker.evaluation.candidates import NOISE_LEVELS, Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet, sampled
 from stream_masker.evaluation.limits import Limits, recommend
 from stream_masker.evaluation.measurement import evaluate
@@ -27,42 +27,24 @@ from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.progress import shown_activity
 
-ALL_NAMES = "all"
 NOT_MET_EXIT_CODE = 3
 
-
-def numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[float, ...]:
-    """Parse numbers in (0, 10] that are separated by commas."""
-    try:
-        levels = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        levels = ()
-    if not levels or not all(0 < value <= 10 for value in levels):
-        raise click.BadParameter(f"{text!r} is not allowed: use numbers in (0, 10], such as 0.1,0.3", param=option)
-    return levels
-
-
-def names_of_mechanisms(_: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
-    """Parse names of mechanisms that are separated by commas, or ``all``."""
-    names = tuple(MECHANISMS) if text == ALL_NAMES else tuple(part.strip() for part in text.split(",") if part.strip())
-    unknown = [name for name in names if name not in MECHANISMS]
-    if unknown:
-        allowed = ", ".join((ALL_NAMES, *MECHANISMS))
-        raise click.BadParameter(f"{unknown[0]!r} is not allowed: use {allowed}", param=option)
-    return names
-
-
 SHOWN: dict[str, Any] = {"show_default": True}
-NAMES: dict[str, Any] = {"default": ALL_NAMES, "callback": names_of_mechanisms, "metavar": "NAMES"}
-LEVELS: dict[str, Any] = {"default": "0.1,0.3,0.5,1", "callback": numbers, "metavar": "NUMBERS"}
+NAMES: dict[str, Any] = {"type": click.Choice([*MECHANISMS]), "multiple": True, "default": tuple(MECHANISMS)}
+LEVELS: dict[str, Any] = {
+    "type": click.FloatRange(0, 10, min_open=True),
+    "multiple": True,
+    "default": NOISE_LEVELS,
+    "metavar": "α",
+}
 FRACTION: dict[str, Any] = {"type": click.FloatRange(0, 1)}
 CORES = os.cpu_count() or 1
 
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option("--mechanisms", **NAMES, **SHOWN, help="Methods to measure, separated by commas.")
-@click.option("--alpha", "alphas", **LEVELS, **SHOWN, help="Noise levels, separated by commas.")
+@click.option("--mechanism", "mechanisms", **NAMES, show_default="all", help="A method to measure; repeatable.")
+@click.option("--alpha", "alphas", **LEVELS, **SHOWN, help="A noise level; repeatable.")
 @click.option("--max-vulnerability", **FRACTION, help="Limit: the greatest share of codes that are guessed right.")
 @click.option("--max-rmse", **FRACTION, help="Limit: the greatest RMSE, the root mean square distance of masks.")
 @click.option("--min-correlation", **FRACTION, help="Limit: the least share of every pair's sdCor that is kept.")
@@ -96,7 +78,7 @@ def command(
     \b
     Examples:
       stream-masker evaluate --config discharges.yaml events.jsonl
-      stream-masker evaluate --config discharges.yaml --mechanisms semantic_noise,pram --alpha 0.2,0.4 events.csv
+      stream-masker evaluate --config discharges.yaml --mechanism pram --mechanism vicus --alpha 0.2 events.csv
       stream-masker evaluate --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
     """
     configuration = load_configuration(config)

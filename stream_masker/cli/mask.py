@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,8 +74,6 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
       stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
       stream-masker mask --config discharges.yaml --explain 17 events.jsonl
-      stream-masker mask --config discharges.yaml discharges.csv masked.csv
-      stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
     refuse_same_file(
         {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
@@ -85,36 +83,31 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
         written_kind(target)
     configuration = load_configuration(config)
     tell_if_waiting(source)
-    with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
-        show = files.enter_context(shown_activity(information()))
+    opened = open_events(source, configuration.produce, configuration.records)
+    collections = infrequent_collections(configuration.worker.batch_records)
+    with shown_activity(information()) as show, opened as events, collections:
         show("loading the ontologies")
         masking = FileMasking(configuration)
         show("reading and calibrating")
-        events = files.enter_context(open_events(source, configuration.produce, configuration.records))
-        every = events.events
         if explain is not None:
-            explained = list(masking.explain(every, explain, source=source))
-            output("\n".join(explained), {"event": explain, "explanation": explained})
+            lines = list(masking.explain(events.events, explain, source=source))
+            output("\n".join(lines), {"event": explain, "explanation": lines})
             return
-        if snapshot is not None:
-            version = masking.restore(_read_snapshot(snapshot))
-        else:
-            every, version = masking.calibrate_on_first_window(every)
-        write = files.enter_context(open_writer(target, events, masking.plan))
-        reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
+        every, version = masking.calibrated(events.events, None if snapshot is None else _read_snapshot(snapshot))
         start = time.perf_counter()
-        show("masking")
-        totals = masking.mask(
-            every,
-            source=source,
-            version=version,
-            write=write,
-            reject=reject,
-            report=lambda totals: show(f"masking, {totals.records:,} records so far"),
-        )
-        seconds = time.perf_counter() - start
-        show("assessing the risk")
-        assessment = masking.assessment(totals)
+        with open_writer(target, events, masking.plan) as write, _rejections(rejected) as reject:
+            show("masking")
+            totals = masking.mask(
+                every,
+                source=source,
+                version=version,
+                write=write,
+                reject=reject,
+                report=lambda totals: show(f"masking, {totals.records:,} records so far"),
+            )
+            seconds = time.perf_counter() - start
+            show("assessing the risk")
+            assessment = masking.assessment(totals)
     figures = {**totals.to_dict(), "sentences": list(assessment.sentences), "version": version}
     text = f"{totals}, by statistics version {version}; {totals.records / max(seconds, 1e-9):,.0f} records/s"
     summarise(text, {**figures, "seconds": round(seconds, 3)}, beside=target)
@@ -133,10 +126,16 @@ def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterab
         warn(warning)
 
 
-def _standard_error() -> WriteLine:
-    if sys.stderr is None:
+@contextmanager
+def _rejections(name: str) -> Iterator[WriteLine]:
+    """Open a file for rejections, or standard error for an empty name."""
+    if name:
+        with open_output(name) as file:
+            yield file.write
+    elif sys.stderr is None:
         raise ServiceError("standard error is closed: use --rejected FILE for rejections")
-    return CheckedStream(click.get_binary_stream("stderr"), "standard error").write
+    else:
+        yield CheckedStream(click.get_binary_stream("stderr"), "standard error").write
 
 
 @click.command(cls=ReportingCommand)

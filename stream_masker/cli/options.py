@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -51,27 +49,23 @@ REPORTING = tuple(
 
 
 class ReportingCommand(click.Command):
-    """A command with ``--quiet`` and ``--json``: the class of every command."""
+    """A command with ``--quiet`` and ``--json``, whose modules log from warnings up: the class of every command."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.params.extend(REPORTING)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        from stream_masker.service.observability.logs import configure_logs
+
+        configure_logs("warning")
+        return super().invoke(ctx)
+
 
 class Group(click.Group):
-    """A command group that names the command that may have been meant."""
+    """A group of commands with ``--quiet`` and ``--json``."""
 
     command_class = ReportingCommand
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        names = self.list_commands(ctx)
-        if args[0] in names or args[0].startswith("-"):
-            return super().resolve_command(ctx, args)
-        close = get_close_matches(args[0], names, n=1)
-        advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(names)}"
-        raise click.UsageError(f"No such command {args[0]!r}; {advice}", ctx)
 
 
 def information() -> TextIO:
@@ -105,25 +99,6 @@ def summarise(text: str, figures: Mapping[str, Any], *, beside: str = "") -> Non
         click.echo(json.dumps(figures, ensure_ascii=False), err=beside == STANDARD_STREAM)
     elif not is_given("quiet"):
         click.echo(text, err=bool(beside))
-
-
-class CommandFormatter(logging.Formatter):
-    """Formats a log record as commands write their messages, on one line: ``warning: MESSAGE``."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = f"{record.levelname.lower()}: {record.getMessage()}"
-        if record.exc_info and record.exc_info[1] is not None:
-            from stream_masker.service.observability.logs import describe
-
-            line += f": {describe(record.exc_info[1])}"
-        return " ".join(line.splitlines())
-
-
-def configure_command_log() -> None:
-    """Send warnings and errors of all modules to standard error in the form of a command's own messages."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(CommandFormatter())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def configure_process_log(level: str) -> None:

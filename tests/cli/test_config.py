@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
-
-from stream_masker.cli import main
+from support.file_commands import run
+from support.small_configuration import write_secret
 
 CONFIGURATION = """
 ontologies: {small: {source: small.csv}}
@@ -25,124 +23,84 @@ secret: {file: secret}
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch) -> Path:
+def config(tmp_path, monkeypatch):
     """A valid configuration with the default name in the current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.csv").write_text("concept,parent\na,\nb,a\nc,a\n")
     path = tmp_path / "stream-masker.yaml"
     path.write_text(CONFIGURATION)
+    write_secret(tmp_path)
     return path
 
 
-@pytest.fixture
-def secret(config):
-    path = config.parent / "secret"
-    path.write_bytes(bytes(16))
-    path.chmod(0o600)
+def test_unlisted_fields_and_objects_that_are_kept_whole_are_warned_about(config, tmp_path):
+    kept = "{keep: [visit, 'notes[*]', ward.name, sizes], unlisted: drop}"
+    config.write_text(CONFIGURATION.replace("{unlisted: drop}", kept))
+    event = {"p": {"code": "b"}, "s": [{"code": "c"}], "ward": {"name": "canary"}, "sizes": [1, 2]}
+    event |= {"visit": {"type": {"text": "canary"}}, "notes": [{"text": "canary"}, {"text": "canary"}]}
+    (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n")
+    result = run("config", "check", "--events", "events.jsonl")
+    warned = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("warning: ")]
+    assert warned == ["visit", "notes[*]"]
+    assert "canary" not in result.output
+    config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: keep"))
+    warning = "warning: fields.unlisted is keep: whatever producers add to events is written"
+    assert warning in run("config", "check").stderr
 
 
-def run(*arguments, **options):
-    return CliRunner().invoke(main, ["config", *arguments], prog_name="stream-masker", **options)
+@pytest.mark.parametrize(
+    ("least", "said"),
+    [
+        (60, r"Guessed right: \d+%(; with semantic_transport \d+%)?\. This is how often .*"),
+        (61, r"Guessed right: not known from fewer than 61 events \(calibration.min_records\)\."),
+    ],
+)
+def test_how_often_a_code_is_guessed_right_is_stated_for_a_sample(config, tmp_path, least, said):
+    events = [{"p": {"code": "bc"[k % 2]}, "s": [{"code": "abc"[k % 3]}]} for k in range(60)]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    config.write_text(f"{CONFIGURATION}calibration: {{min_records: {least}}}\n")
+    result = run("config", "check", "--events", "events.jsonl")
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("Guessed right")]
+    assert re.fullmatch(said, line)
 
 
-class TestKeptWhole:
-    @pytest.mark.usefixtures("secret")
-    def test_unlisted_keep_is_warned_about(self, config):
-        config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: keep"))
-        result = run("check")
-        assert result.exit_code == 0
-        assert "warning: fields.unlisted is keep: whatever producers add to events is written" in result.stderr
-
-    @pytest.mark.usefixtures("secret")
-    def test_objects_that_are_kept_whole_are_named(self, config, tmp_path):
-        kept = "{keep: [visit, 'notes[*]', ward.name, sizes], unlisted: drop}"
-        config.write_text(CONFIGURATION.replace("{unlisted: drop}", kept))
-        event = {"p": {"code": "b"}, "s": [{"code": "c"}], "ward": {"name": "canary"}, "sizes": [1, 2]}
-        event |= {"visit": {"type": {"text": "canary"}}, "notes": [{"text": "canary"}, {"text": "canary"}]}
-        (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n")
-        result = run("check", "--events", "events.jsonl")
-        assert result.exit_code == 0, result.output
-        warned = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("warning: ")]
-        assert warned == ["visit", "notes[*]"]
-        assert "canary" not in result.output
+@pytest.mark.usefixtures("config")
+def test_a_valid_configuration_is_described():
+    result = run("config", "check")
+    *attributes, secret, topics, last = result.stdout.splitlines()
+    assert result.stderr == ""
+    assert re.fullmatch("secret: id [0-9a-f]{16}", secret)
+    assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}", topics)
+    assert attributes == [
+        "principal: p.code masked within 3 concepts",
+        "secondary: s[*].code masked within 3 concepts",
+        "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, alpha 1)",
+    ]
+    assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 
 
-class TestChance:
-    """How often an attacker guesses a code of the events right."""
-
-    @pytest.mark.usefixtures("secret")
-    @pytest.mark.parametrize(
-        ("least", "said"),
-        [
-            (60, r"Guessed right: \d+%(; with semantic_transport \d+%)?\. This is how often .*"),
-            (61, r"Guessed right: not known from fewer than 61 events \(calibration.min_records\)\."),
-        ],
-    )
-    def test_it_is_stated_for_a_sample(self, config, tmp_path, least, said):
-        events = [{"p": {"code": "bc"[k % 2]}, "s": [{"code": "abc"[k % 3]}]} for k in range(60)]
-        (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-        config.write_text(f"{CONFIGURATION}calibration: {{min_records: {least}}}\n")
-        result = run("check", "--events", "events.jsonl")
-        assert result.exit_code == 0, result.output
-        (line,) = [line for line in result.stdout.splitlines() if line.startswith("Guessed right")]
-        assert re.fullmatch(said, line)
+@pytest.mark.usefixtures("config")
+def test_a_missing_secret_is_a_warning_and_a_typo_in_a_property_of_librdkafka_is_named(tmp_path):
+    (tmp_path / "secret").unlink()
+    assert run("config", "check").stderr.startswith("warning: secret.file: ")
+    result = run("config", "check", env={"STREAM_MASKER__KAFKA__PROPERTIES__SASL_USERNME": "ada"}, code=2)
+    assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
 
 
-class TestCheck:
-    @pytest.mark.usefixtures("secret")
-    def test_valid_configuration_is_described(self, config):
-        result = run("check")
-        assert (result.exit_code, result.stderr) == (0, "")
-        *attributes, secret, topics, last = result.stdout.splitlines()
-        assert re.fullmatch("secret: id [0-9a-f]{16}", secret)
-        assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}", topics)
-        assert attributes == [
-            "principal: p.code masked within 3 concepts",
-            "secondary: s[*].code masked within 3 concepts",
-            "mechanism: semantic_noise (correlated, reference pair, rounding calibrated, candidates observed, alpha 1)",
-        ]
-        assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
-
-    @pytest.mark.usefixtures("secret")
-    def test_a_typo_in_a_property_of_librdkafka_is_named(self, config):
-        result = run("check", env={"STREAM_MASKER__KAFKA__PROPERTIES__SASL_USERNME": "ada"})
-        assert result.exit_code == 2
-        assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
-
-    @pytest.mark.usefixtures("secret")
-    def test_all_keys_of_a_rotation_are_printed(self, config):
-        (config.parent / "old").write_bytes(b"an earlier secret")
-        (config.parent / "old").chmod(0o600)
-        config.write_text(config.read_text() + "internal_topics: {previous_secrets: [{file: old}]}\n")
-        line = run("check").stdout.splitlines()[-2]
-        assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}, also read: [0-9a-f]{16}", line)
-
-    def test_missing_secret_is_a_warning(self, config):
-        result = run("check")
-        assert result.exit_code == 0
-        assert result.stderr.startswith("warning: secret.file: ")
-
-    def test_problems_are_printed_one_per_line(self, config):
-        config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: x").replace("path: p.code", "path: p..c"))
-        result = run("check")
-        assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.splitlines() == [
-            "Error: stream-masker.yaml: the configuration has 1 problem",
-            "  fields.unlisted: 'x' is not allowed: use keep or drop",
-        ]
-
-    def test_invalid_override_is_named_with_its_key(self, config):
-        result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
-        assert result.exit_code == 2
-        assert "(from STREAM_MASKER__HTTP__PROT): unknown key: use host, port, token or tls" in result.stderr
-        assert "did you mean 'port'?" in result.stderr
+def test_problems_are_printed_one_per_line(config):
+    config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: x"))
+    result = run("config", "check", code=2)
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "Error: stream-masker.yaml: the configuration has 1 problem",
+        "  fields.unlisted: 'x' is not allowed: use keep or drop",
+    ]
 
 
-class TestShow:
-    def test_show_hides_passwords(self, config):
-        result = run("show", env={"STREAM_MASKER__HTTP__PORT": "9465"})
-        shown = yaml.safe_load(result.stdout)
-        assert "hunter2" not in result.output
-        assert shown["kafka"] == {"bootstrap_servers": "localhost:9092", "properties": {"sasl.password": "********"}}
-        assert shown["http"] == {"host": "127.0.0.1", "port": 9465}
-        assert list(shown["attributes"]) == ["principal", "secondary"]
+@pytest.mark.usefixtures("config")
+def test_show_hides_passwords():
+    result = run("config", "show", env={"STREAM_MASKER__HTTP__PORT": "9465"})
+    shown = yaml.safe_load(result.stdout)
+    assert "hunter2" not in result.output
+    assert shown["kafka"] == {"bootstrap_servers": "localhost:9092", "properties": {"sasl.password": "********"}}
+    assert shown["http"] == {"host": "127.0.0.1", "port": 9465}

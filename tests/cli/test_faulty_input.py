@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 
 import orjson
 import pytest
@@ -24,89 +23,6 @@ def deployment(folder, attribute, links=LINKS, **sections):
     return write_deployment(folder, links, **content | sections)
 
 
-ABSENT = object()
-FAULTY = (
-    ABSENT,
-    None,
-    "",
-    " ",
-    {},
-    [],
-    0,
-    True,
-    CANARY,
-    {"code": CANARY},
-    [CANARY],
-    [None, CANARY],
-    [{"code": None}, {"code": CANARY}],
-    "A1",
-    ["A1", CANARY],
-)
-"""What stands where a code is expected."""
-
-
-def member(name, value, **others):
-    """Return an object with a member, unless its value is absent, and with the label of a code."""
-    labelled = {**others, "display": f"{CANARY}, label"} if name == "code" else others
-    return labelled if value is ABSENT else {**labelled, name: value}
-
-
-def coding(*values, name="code"):
-    """Return the elements of one system, and one of another system before the last one."""
-    elements = [member(name, value, system="icd") for value in values]
-    return {"coding": [*elements[:-1], {"system": "own", name: "x"}, *elements[-1:]]}
-
-
-PATHS = {
-    "code": lambda first, _: member("code", first),
-    "codes[0]": lambda first, second: {"codes": [x for x in (first, second) if x is not ABSENT]},
-    "codes[*]": lambda first, second: {"codes": [x for x in (first, second) if x is not ABSENT]},
-    "list[*].code": lambda first, second: {"list": [member("code", first), member("code", second)]},
-    "coding[?system=icd].code": coding,
-    "coding[*?system=icd].code": coding,
-    "coding[?system=icd].code.value": lambda *values: coding(*(member("value", value) for value in values)),
-    "coding[?system=icd].codes[0]": lambda *values: coding(*values, name="codes"),
-    "coding[?system=icd].codes[*]": lambda *values: coding(*values, name="codes"),
-    "list[0].coding[?system=icd].code": lambda *values: {"list": [coding(*values)]},
-    "list[*].coding[?system=icd].code": lambda *values: {"list": [coding(*values), coding("A1", *values)]},
-    "list[*].codes[*]": lambda first, second: {"list": [member("codes", first), member("codes", second)]},
-}
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_what_the_path_of_an_attribute_selects_is_masked_or_not_written(tmp_path, path):
-    paths = {"path": path, "missing": "keep", "unknown": "suppress"}
-    if path.endswith("code"):
-        paths["label"] = f"{path.removesuffix('code')}display"
-    good = [PATHS[path](CODES[k % 8], CODES[3 * k % 8]) for k in range(60)]
-    if path.endswith(("codes[*]", "codes[0]")) and path.count("[") > 1:
-        good = [PATHS[path]([CODES[k % 8]], [CODES[3 * k % 8]]) for k in range(60)]
-    faulty = [PATHS[path](*values) for values in product(FAULTY, repeat=2)]
-    events = [{"id": k, **event} for k, event in enumerate((*good, *faulty))]
-    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    done = run("mask", "-c", deployment(tmp_path, paths), source, tmp_path / "out.jsonl")
-    written = (tmp_path / "out.jsonl").read_text()
-    assert written.count("\n") > len(good)
-    assert CANARY not in written + done.stderr
-
-
-@pytest.mark.parametrize("path", ["coding[?system=icd].code", "list[*].more[*].coding[?system=icd].code"])
-@pytest.mark.parametrize("before", [None, ABSENT])
-def test_a_code_after_matches_without_one_is_masked(tmp_path, path, before):
-    codes = [CODES[k % 8] for k in range(60)]
-    events = [coding(before, code, code) for code in codes]
-    if path.startswith("list"):
-        events = [{"list": [{"more": [event]}]} for event in events]
-    noise = {"name": "semantic_noise", "rounding": "ceil", "candidates": "all"}
-    config = deployment(tmp_path, {"path": path, "missing": "keep"}, mechanism=noise)
-    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    run("mask", "-c", config, source, tmp_path / "out.jsonl")
-    for code, line in zip(codes, (tmp_path / "out.jsonl").read_text().splitlines(), strict=True):
-        first, second, third = re.findall(r'"system":"icd"(?:,"code":(null|"\w+"))?', line)
-        assert first == ("" if before is ABSENT else "null")
-        assert second == third != f'"{code}"'
-
-
 def table(*rows, header="pid,note,a"):
     return "\n".join([header, *rows]) + "\n"
 
@@ -119,10 +35,8 @@ def rows_with(number, row, note="Sturz"):
 
 OPEN_QUOTES = {
     "no quote follows": rows_with(701, f'233,"Sturz, {CANARY},A1'),
-    "quoted cells follow": rows_with(701, f'233,"Sturz, {CANARY},A1', note='"Sturz, leicht"'),
     "a closing quote follows": [*rows_with(701, f'233,"Sturz, {CANARY},A1')[:800], '801,leicht",A1,A1', "802,x,A1"],
     "many rows follow before the closing quote": [*rows_with(200, f'233,"{CANARY}')[:1300], 'x",A1', "1302,x,A1"],
-    "it is in the first row": rows_with(1, f'233,"Sturz, {CANARY},A1'),
     "it is in the last row": rows_with(1500, f'233,"Sturz, {CANARY},A1'),
 }
 
@@ -151,12 +65,8 @@ def names_missing(first, row):
 
 TABLES_WITHOUT_NAMES = {
     "every kind": names_missing("4711;Mustermann0;1961-03-01;M;B99.9", "{k};Muster{k};1950-01-02;M;{code}"),
-    "a number": names_missing("4711,Mustermann0", "{k},Muster{k}"),
-    "a decimal number": names_missing("Mustermann0,47.11", "Muster{k},{k}.5"),
     "a date": names_missing("Mustermann0\t01.03.1961", "Muster{k}\t02.01.1950"),
-    "a time": names_missing("Mustermann0|1961-03-01T10:00:00Z", "Muster{k}|1950-01-02T10:00:00Z"),
     "a code": names_missing("Mustermann0;B99.9", "Muster{k};I21.{k}"),
-    "a code without a dot": names_missing("Mustermann0;B999", "Muster{k};I21{k}"),
     "a code with a prefix": names_missing("Mustermann0;ORPHA:984", "Muster{k};ORPHA:{k}"),
     "a text that occurs again": names_missing("Mustermann0;weiblich", "Muster{k};weiblich"),
 }
@@ -198,60 +108,8 @@ def test_a_table_with_names_of_columns_is_read_also_if_they_come_again(tmp_path,
     assert "masked 1,501, rejected 0" in done.stderr
 
 
-ICD10 = {"A00-B99": "ICD10CM", "B99": "A00-B99", "B99.9": "B99", "E11": "ICD10CM", "E11.6": "E11", "E11.65": "E11.6"}
-ICD9 = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01", "E011": "ICD9CM", "E011.9": "E011"}
-ORPHANET = {"ORPHA:984": "ORPHA:93", "ORPHA:93": "ORPHA:0", "ORPHA:9844": "ORPHA:93", "ORPHA:58": "ORPHA:0"}
-FLAT = {"E11": "codes", "E11.9": "codes", "I10": "codes"}
-
-CONCEPTS = {
-    "ICD-10": (
-        ICD10,
-        {
-            "E11.65": "E11.65",
-            "e1165": "E11.65",
-            "E11.659": "E11.65",
-            "E1199": "E11",
-            "B99.8": "B99",
-            "ICD10CM:E11.65": "rejected",
-            "icd10cm.E11.65": "rejected",
-        },
-    ),
-    "ICD-9": (
-        ICD9,
-        {
-            "38.9": "038.9",
-            "38.95": "038.9",
-            "V01.95": "V01.9",
-            "E11.9": "rejected",
-            "e119": "rejected",
-            "V1.9": "rejected",
-            "ICD9CM 250.00": "rejected",
-        },
-    ),
-    "Orphanet": (ORPHANET, {"orpha:984": "ORPHA:984", "ORPHA:98447": "rejected", "ORPHA:581": "rejected"}),
-    "no hierarchy": (FLAT, {"E11.91": "rejected"}),
-}
-
-
-@pytest.mark.parametrize("case", CONCEPTS)
-def test_a_code_becomes_a_coarser_one_only_where_prefixes_are_coarser(tmp_path, case):
-    links, expected = CONCEPTS[case]
-    config = write_deployment(tmp_path, links)
-    (tmp_path / "codes.txt").write_text("\n".join(expected) + "\n")
-    done = run("ontology", "map", config.with_name("tree.csv"), tmp_path / "codes.txt", "--unknown", "ancestor")
-    assert [line.split("\t")[1] for line in done.stdout.splitlines()] == list(expected.values())
-
-
-def test_a_code_whose_only_prefix_is_the_root_is_rejected(tmp_path):
-    codes = ["E11.65", "B99.9", "E11", "B99"]
-    events = [{"a": codes[k % 4]} for k in range(60)] + [{"a": "ICD10CM:E11.65"}]
-    config = deployment(tmp_path, {"path": "a", "unknown": "ancestor"}, ICD10, limits={})
-    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
-    assert "masked 60, rejected 1 (unknown_code at a 1)" in done.stderr
-    assert "ICD10CM" not in (tmp_path / "out.jsonl").read_text()
-
-
+ICD10 = {"B99": "ICD10CM", "B99.9": "B99", "E11": "ICD10CM", "E11.6": "E11", "E11.65": "E11.6"}
+ICD9 = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01"}
 SUPPRESSED = {
     "none": (0, ""),
     "few": (15, ""),
@@ -259,8 +117,7 @@ SUPPRESSED = {
 }
 
 
-@pytest.mark.parametrize("kind", SUPPRESSED)
-@pytest.mark.parametrize("path", ["a", "list[*].a", "list[*?k=1].a"])
+@pytest.mark.parametrize(("kind", "path"), [("none", "a"), ("few", "list[*].a"), ("many", "list[*?k=1].a")])
 def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, kind, path):
     count, warning = SUPPRESSED[kind]
     codes = [CANARY if k * 7919 % 3000 < count else CODES[k % 8] for k in range(3000)]

@@ -62,12 +62,6 @@ def test_calibrate(here):
     assert found[0]["statistics"]["records"] == 50
 
 
-def test_evaluate(here):
-    options = "--mechanisms naive_distortion --alpha 0.3 --processes 1 --records 60 --json -o"
-    found = [command(here, suffix, "evaluate", *options.split(), here / "report.html") for suffix in (".jsonl", ".csv")]
-    assert found[0] == found[1]
-
-
 def test_produce(here):
     with mock_broker() as bootstrap:
         with changed(here / "stream-masker.yaml") as content:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 
 from stream_masker import __version__
 from stream_masker.cli import COMMANDS, main
-from stream_masker.cli.options import CommandFormatter
 from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StatisticsError
 
 HEAVY = ("numba", "numpy", "pydantic", "confluent_kafka", "kafka", "faust", "jsonschema", "networkx", "rich")
@@ -43,16 +41,8 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
     assert python(code).stderr == "[]\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "advice"),
-    [
-        (["maks"], "No such command 'maks'; did you mean 'mask'?"),
-        (["config", "chek"], "No such command 'chek'; did you mean 'check'?"),
-        (["ontology", "zzz"], "No such command 'zzz'; use inspect"),
-    ],
-)
-def test_a_misspelt_command_is_an_error_with_advice(arguments, advice):
-    assert advice in run(*arguments).stderr
+def test_a_misspelt_command_is_an_error():
+    assert "No such command 'chek'" in run("config", "chek").stderr
 
 
 def commands(group, path=()):
@@ -133,13 +123,3 @@ def test_a_reader_that_has_enough_ends_the_command_silently(tmp_path):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
-
-
-def test_a_log_record_of_a_command_is_a_line_without_the_values_of_an_exception():
-    with pytest.raises(ValueError, match="Ada") as raised:
-        int("Ada Example")
-    error = (raised.type, raised.value, raised.tb)
-    record = logging.LogRecord("a", logging.ERROR, "", 0, "cannot read %s\nof %s", ("a", "b"), error)
-    text = CommandFormatter().format(record)
-    assert text.startswith("error: cannot read a of b: ValueError at test_main.py:")
-    assert "Ada" not in text

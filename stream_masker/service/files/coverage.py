@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.blocks import SampleCounts
-from stream_masker.pipeline.fhir import bundle_of
+from stream_masker.pipeline.fhir import BUNDLE, bundle_of
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import JsonValue, NameStep, Path, Step, selected, selects
+from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selected, selects
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCause, causes_text
 from stream_masker.service.files.inputs import FileEvent
@@ -33,21 +33,21 @@ REVISIONS: Final = {
     "ICD-10": re.compile(r"[A-Z]\d[0-9A-Z](\.?[0-9A-Z]{1,4})?"),
 }
 
+KEPT, DROPPED, MASKED, REFERENCE = "kept", "dropped", "masked", "pseudonymized as a reference"
+UNLISTED: Final = ": not listed"
+RESOURCE: Final = f"{BUNDLE}.entry[*].resource"
 _TRANSFORM_WORDS: Final = {
-    "references": "pseudonymized as a reference",
+    "references": REFERENCE,
     "generalize": "generalized",
     "shift": "shifted by days",
     "constant": "replaced by a constant",
 }
-
-Written: TypeAlias = Literal["as it is", "masked", "as text", "not"]
 
 
 class Treatment(NamedTuple):
     """What happens to the values that a path selects. ``text``: of the path, empty for values that none selects."""
 
     words: str
-    written: Written
     text: str = ""
 
 
@@ -55,40 +55,40 @@ Rule: TypeAlias = tuple[tuple[Step, ...], Treatment]
 """The steps of a path that are left below a place, and the treatment of the values there."""
 
 
-def _rules(plan: Plan) -> list[Rule]:
-    """Return the treatment of each configured path. Of several equal paths, the last one counts."""
-    found = list(_configured(plan))
-    return [(path.steps, Treatment(words, written, path.text)) for path, words, written in found]
-
-
-def _configured(plan: Plan) -> Iterator[tuple[Path, str, Written]]:
-    yield from ((path, "kept", "as it is") for path in plan.fields.keep)
-    yield from ((path, "pseudonymized", "as text") for path in plan.fields.pseudonymize)
-    for kind, paths in plan.fields.transforms.items():
-        yield from ((path, _TRANSFORM_WORDS.get(kind, "transformed"), "as text") for path in paths)
-    yield from ((path, "dropped", "not") for path in plan.fields.drop)
+def _rules(plan: Plan) -> Iterator[Rule]:
+    """Yield the treatment of each configured path. Of several equal paths, the last one counts."""
+    fields = plan.fields
+    transforms = {_TRANSFORM_WORDS.get(kind, "transformed"): paths for kind, paths in fields.transforms.items()}
+    ways = {KEPT: fields.keep, "pseudonymized": fields.pseudonymize, **transforms, DROPPED: fields.drop}
+    yield from ((path.steps, Treatment(words, path.text)) for words, paths in ways.items() for path in paths)
     for attribute in plan.attributes:
         for place in attribute.places:
-            yield place.path, f"masked: the code of {attribute.name}", "masked"
-            if place.label is not None:
-                yield place.label, f"masked: the label of {attribute.name}", "masked"
-            yield from ((copy, f"masked: a copy of the code of {attribute.name}", "masked") for copy in place.copies)
-
-
-def _unlisted(plan: Plan) -> Treatment:
-    kept = plan.fields.unlisted == "keep"
-    return Treatment(f"{'kept' if kept else 'dropped'}: not listed", "as it is" if kept else "not")
+            parts = [
+                ("code", place.path),
+                ("label", place.label),
+                *(("copy of the code", copy) for copy in place.copies),
+            ]
+            for what, path in parts:
+                if path is not None:
+                    yield path.steps, Treatment(f"{MASKED}: the {what} of {attribute.name}", path.text)
 
 
 def _places(
     value: JsonValue, rules: Sequence[Rule], inherited: Treatment, place: str = ""
 ) -> Iterator[tuple[str, JsonValue, Treatment]]:
-    """Yield each object, list and scalar of an event with its place, such as ``a.b[*]``, and its treatment."""
+    """Yield each object, list and scalar of an event with its place, such as ``a.b[*]``, and its treatment.
+
+    The place of a resource in a Bundle is its type, as in configured paths.
+    """
     treatment = next((treatment for steps, treatment in reversed(rules) if not steps), inherited)
     yield place, value, treatment
     if isinstance(value, dict):
+        if place == RESOURCE and isinstance(kind := value.get("resourceType"), str):
+            place, value = kind, {name: member for name, member in value.items() if name != "resourceType"}
         for name, member in value.items():
             below = [(s[1:], t) for s, t in rules if s and s[0] == NameStep(name)]
+            if treatment.words == REFERENCE and name != "reference":
+                below.insert(0, ((), Treatment(KEPT if name == "type" else DROPPED, treatment.text)))
             yield from _places(member, below, treatment, f"{place}.{name}" if place else name)
     elif isinstance(value, list):
         for position, element in enumerate(value):
@@ -96,40 +96,46 @@ def _places(
             yield from _places(element, below, treatment, f"{place}[*]")
 
 
+def _treated(plan: Plan) -> Callable[[JsonValue], Iterator[tuple[str, JsonValue, Treatment]]]:
+    """Return what yields the places of an event."""
+    rules = list(_rules(plan))
+    unlisted = Treatment((KEPT if plan.fields.unlisted == "keep" else DROPPED) + UNLISTED)
+    return lambda event: _places(event, rules, unlisted, "" if plan.fhir is None else BUNDLE)
+
+
 def written_columns(probes: Mapping[str, JsonValue], plan: Plan) -> dict[str, bool]:
     """Return the columns of a table that the field policy does not drop, and whether their values become texts.
 
     ``probes``: for each a value of its shape.
     """
-    rules, unlisted, columns = _rules(plan), _unlisted(plan), {}
+    treated, columns = _treated(plan), dict[str, bool]()
     for name, probe in probes.items():
-        found = _places({name: probe}, rules, unlisted)
-        ways = {treatment.written for _, value, treatment in found if not isinstance(value, dict | list)}
-        if ways != {"not"}:
-            columns[name] = "as text" in ways and not isinstance(probe, dict | list)
+        ways = {one.words.partition(":")[0] for _, value, one in treated({name: probe}) if isinstance(value, str)}
+        if ways != {DROPPED}:
+            columns[name] = not ways <= {KEPT, MASKED, DROPPED} and isinstance(probe, str)
     return columns
 
 
 def _field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     """Yield a line for each path, with the share of events that have it, and one for each absent path."""
-    rules, unlisted = _rules(plan), _unlisted(plan)
+    treated = _treated(plan)
     words: dict[str, Counter[str]] = {}
     having, met, kept_whole = Counter[str](), set[str](), dict[str, None]()
     for event in events:
         seen = set()
-        for place, value, treatment in _places(event, rules, unlisted):
+        for place, value, treatment in treated(event):
             met.add(treatment.text)
             if not (isinstance(value, dict | list) and value):
                 words.setdefault(place, Counter())[treatment.words] += 1
                 seen.add(place)
-            elif isinstance(value, dict) and treatment.written == "as it is" and treatment.text:
+            elif isinstance(value, dict) and treatment.words == KEPT and treatment.text:
                 kept_whole[place] = None
         having.update(seen)
     width = max(map(len, words), default=0)
     for path, found in words.items():
         texts = "; ".join(text for text, _ in found.most_common())
         yield f"{path:{width}}  {having[path] / len(events):6.1%}  {texts}"
-    for text in dict.fromkeys(treatment.text for _, treatment in rules):
+    for text in dict.fromkeys(treatment.text for _, treatment in _rules(plan)):
         if text not in met:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
     within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")

@@ -1,22 +1,28 @@
-"""Files of events: opened for reading by their content, and for writing by their names."""
+"""Files of events: opened for reading by their content, and for writing by their names.
+
+Text has JSON lines, a JSON array, one JSON document, or HL7 v2 messages; tables have modules of their own.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
+
+import orjson
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.coverage import written_columns
-from stream_masker.service.files.inputs import FileEvent, FileKind, InputFile, open_input, read_errors
+from stream_masker.service.files.inputs import FileEvent, FileKind, open_input, read_errors
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
 from stream_masker.service.files.parquet import ParquetTable
 from stream_masker.service.files.tables import CsvTable
-from stream_masker.service.files.text import hl7_events, json_events
 
 _WRITTEN: Final[dict[str, FileKind]] = {
     **dict.fromkeys(("", ".json", ".jsonl", ".ndjson"), "json"),
@@ -24,24 +30,21 @@ _WRITTEN: Final[dict[str, FileKind]] = {
     ".hl7": "hl7",
     ".parquet": "parquet",
 }
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BATCH_SEGMENTS: Final = (b"FHS", b"BHS", b"BTS", b"FTS")
 
 
 @dataclass(frozen=True, slots=True)
 class EventFile:
-    """An open file of events: the file, its events, and the table if it is one.
+    """An open file of events: what it is, its events, and the table if it is one.
 
     Iterating raises ServiceError for a file that cannot be read to its end, with the number of the row that is the
     cause, if one is.
     """
 
-    file: InputFile
+    kind: FileKind
     events: Iterator[FileEvent]
     table: CsvTable | ParquetTable | None = None
-
-    @property
-    def kind(self) -> FileKind:
-        """What the file is."""
-        return self.file.kind
 
 
 @contextmanager
@@ -65,12 +68,61 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
                 events = table.events()
             else:
                 events = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
-        yield EventFile(file, _to_the_end(events, file.name), table)
+        yield EventFile(file.kind, _to_the_end(events, file.name), table)
 
 
 def _to_the_end(events: Iterator[FileEvent], name: str) -> Iterator[FileEvent]:
     with read_errors(name):
         yield from events
+
+
+def json_events(stream: BinaryIO, head: str, name: str) -> Iterator[FileEvent]:
+    """Yield the non-blank lines of a file, or the elements of an array, or a document of many lines.
+
+    An array or a document is held in memory. head: the first text of the file. Raises ServiceError if an array or a
+    document is not complete.
+    """
+    if not _spans_lines(head):
+        for number, line in enumerate(stream, start=1):
+            stripped = line.strip(b"\r\n")
+            if event := stripped.removeprefix(_BYTE_ORDER_MARK) if number == 1 else stripped:
+                yield FileEvent(number, event)
+        return
+    try:
+        document = json.loads(stream.read())
+    except (ValueError, RecursionError):
+        raise ServiceError(f"{name} is not one complete JSON document") from None
+    for number, element in enumerate(document if isinstance(document, list) else [document], start=1):
+        yield FileEvent(number, json.dumps(element).encode())
+
+
+def _spans_lines(head: str) -> bool:
+    """Return whether the first line starts an array, or an object that later lines continue."""
+    first, _, rest = head.lstrip().partition("\n")
+    if first.startswith("[") or not (first.startswith("{") and rest.strip()) or rest.lstrip().startswith("{"):
+        return first.startswith("[")
+    try:
+        orjson.loads(first)
+    except orjson.JSONDecodeError:
+        return True
+    return False
+
+
+def hl7_events(stream: BinaryIO) -> Iterator[FileEvent]:
+    """Return the messages of a file, which is held in memory: one after the other, or in the frames of MLLP.
+
+    The frames, and the headers and trailers of files and batches, are left out.
+    """
+    messages: list[bytes] = []
+    for line in stream.read().removeprefix(_BYTE_ORDER_MARK).splitlines(keepends=True):
+        text = line.strip(b"\x0b\x1c")
+        if not text.strip() or text[:3] in _BATCH_SEGMENTS:
+            continue
+        if text.startswith(b"MSH") or not messages:
+            messages.append(text)
+        else:
+            messages[-1] += text
+    return map(FileEvent, count(1), messages)
 
 
 def written_kind(name: str) -> FileKind | None:

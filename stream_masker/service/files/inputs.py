@@ -35,8 +35,6 @@ _MARKS: Final = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", co
 _HL7: Final = re.compile(r"[\x0b\s]*(?:MSH|FHS|BHS)[^\w\s][^\w\s]{3,4}")
 _JSON_LINE: Final = re.compile(r"^[^\S\n]*[{\[]", re.MULTILINE)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1a]")
-_SEPARATOR_LINE: Final = re.compile(r"\"?sep=([;,\t|])\"?\r?\n")
-"""The first line by which Excel knows the delimiter of a table."""
 
 
 class FileEvent(NamedTuple):
@@ -134,24 +132,20 @@ def _kind_of(text: str, name: str) -> FileKind:
 
 def _is_table(text: str) -> bool:
     """Return whether the first two lines have the same number of cells, and more than one."""
-    delimiter, start = table_start(text)
-    rows = list(csv.reader(text[start:].splitlines()[:2], delimiter=delimiter))
+    rows = list(csv.reader(text.splitlines()[:2], delimiter=delimiter_of(text)))
     return len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(cell.strip() for cell in rows[0])
 
 
-def table_start(text: str) -> tuple[str, int]:
-    """Return the delimiter of a table, and the number of characters before its first row.
+def delimiter_of(text: str) -> str:
+    """Return the delimiter of a table: that of the most cells in the first line.
 
-    Excel names the delimiter in a line of its own, ``sep=;``. Otherwise it is the one of the most cells in the first
-    line. One that splits the first two lines into the same number of cells comes first, as names of columns may contain
+    One that splits the first two lines into the same number of cells comes first, as names of columns may contain
     others: ``Diagnosis (ICD-10, coded)``.
     """
-    if (declared := _SEPARATOR_LINE.match(text)) is not None:
-        return declared[1], declared.end()
     lines = text.splitlines()[:2]
 
     def fit(delimiter: str) -> tuple[bool, int]:
         cells = [len(row) for row in csv.reader(lines, delimiter=delimiter)] or [1]
         return len(set(cells)) == 1 and cells[0] > 1, cells[0]
 
-    return max(DELIMITERS, key=fit), 0
+    return max(DELIMITERS, key=fit)

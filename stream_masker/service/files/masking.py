@@ -155,14 +155,6 @@ class Assessment:
     chances: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The statistics of a file's own records, with the counts that they are of."""
-
-    statistics: Statistics
-    counts: Counts
-
-
 class FileMasking:
     """Masks files, calibrated on their own records or with a snapshot."""
 
@@ -171,7 +163,7 @@ class FileMasking:
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
         self._mechanism = self._masking.mechanism
-        self._window: Window | None = None
+        self._window: tuple[Statistics, Counts] | None = None
         self._mixed: tuple[str, ...] = ()
 
     @property
@@ -179,31 +171,28 @@ class FileMasking:
         """The record masker's plan."""
         return self._masking.plan
 
-    def calibrate_on_first_window(self, events: Iterable[FileEvent]) -> tuple[Iterator[FileEvent], int]:
-        """Buffer the first window and use its statistics; return all events, and the version of the statistics.
+    def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> tuple[Iterator[FileEvent], int]:
+        """Use a snapshot, or else the statistics of the first window, which is buffered; return all events, and the
+        version of the statistics.
 
-        Raises StatisticsError if fewer than ``calibration.min_records`` records of the window are usable.
+        Raises StatisticsError if the snapshot is invalid or of another mechanism or taxonomy, or if fewer than
+        ``calibration.min_records`` records of the window are usable.
         """
-        rest = iter(events)
-        buffered = list(islice(rest, self._configuration.calibration.window_records))
-        message = self.snapshot(buffered)
+        rest, buffered = iter(events), list[FileEvent]()
+        if snapshot is None:
+            buffered = list(islice(rest, self._configuration.calibration.window_records))
+        message = self.snapshot(buffered) if snapshot is None else self._decoded(snapshot)
         self._masking.restore(message)
         return chain(buffered, rest), message.version
-
-    def restore(self, snapshot: bytes) -> int:
-        """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
-        message = self._decoded(snapshot)
-        self._masking.restore(message)
-        return message.version
 
     def drift_since(self, snapshot: bytes) -> Drift:
         """Return the drift from an earlier snapshot to the statistics that were computed last.
 
-        Raises StatisticsError as ``restore`` does.
+        Raises StatisticsError as ``calibrated`` does.
         """
         assert self._window is not None, "statistics are computed before"
-        before, now = self._decoded(snapshot).statistics, self._window
-        return drift_between(before, now.statistics, self._mechanism.distances, now.counts)
+        now, counts = self._window
+        return drift_between(self._decoded(snapshot).statistics, now, self._mechanism.distances, counts)
 
     def _decoded(self, snapshot: bytes) -> StatisticsMessage:
         message = decode_statistics(snapshot)
@@ -242,7 +231,7 @@ class FileMasking:
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
-        self._window = Window(statistics, counted.counts)
+        self._window = statistics, counted.counts
         return message
 
     def assessment(self, totals: FileTotals | None = None) -> Assessment:
@@ -251,7 +240,7 @@ class FileMasking:
         mechanism, window, version = self._mechanism, self._window, None
         if window is not None:
             limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, window.statistics, window.counts, mechanism.distances, limits)
+            version = assess_version(mechanism, *window, mechanism.distances, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,
@@ -265,16 +254,16 @@ class FileMasking:
         warnings = (*self._mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
         if risk is None or window is None:
             return Assessment(sentences, warnings)
-        chances, unknown = guess_chances(mechanism, window.counts, risk, quick=totals is not None)
+        chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
         return Assessment(sentences, warnings, guessed_line(chances, unknown), chances)
 
     def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
         source: the name of the file, or ``-``. Raises ServiceError if there is no event of this number, and like
-        ``calibrate_on_first_window``.
+        ``calibrated``.
         """
-        every, version = self.calibrate_on_first_window(events)
+        every, version = self.calibrated(events)
         event = next((event for event in every if event.number == number), None)
         if event is None or self._window is None:
             raise ServiceError(f"{Path(source).name} has no event {number}")
@@ -286,8 +275,8 @@ class FileMasking:
             yield f"  rejected: {rejected.reason}" + (f" at {rejected.field}" if rejected.field else "")
         if not result.rejected:
             masked = FileEvent(number, result.values[0] or b"")
-            form, counts = file_format(self._configuration), self._window.counts
-            yield from explained(self.plan, self._mechanism, counts, event, masked, form)
+            form = file_format(self._configuration)
+            yield from explained(self.plan, self._mechanism, self._window[1], event, masked, form)
             yield f"  written: {masked.value.decode(errors='replace')}"
 
     def _topic(self, source: str) -> str:

@@ -16,7 +16,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.pipeline.reasons import Reason, RejectionCause
 from stream_masker.service.configuration.masking import ProduceSection
-from stream_masker.service.files.inputs import FileEvent, InputFile, table_start
+from stream_masker.service.files.inputs import FileEvent, InputFile, delimiter_of
 from stream_masker.service.files.outputs import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
@@ -40,12 +40,10 @@ class CsvTable:
 
     def __init__(self, file: InputFile, settings: ProduceSection) -> None:
         self._file, self._settings, self._header = file, settings, list[str]()
-        self.delimiter, start = table_start(file.head)
-        _check_names(file.name, file.head[start:], self.delimiter)
+        self.delimiter = delimiter_of(file.head)
+        _check_names(file.name, file.head, self.delimiter)
         errors = "strict" if file.encoding == "utf-16" else "surrogateescape"
         text = io.TextIOWrapper(file.stream, encoding=file.encoding, errors=errors, newline="")
-        if start:
-            text.readline()
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
         self._header = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
         if not self._header:
@@ -123,7 +121,7 @@ class CsvTable:
                 return Reason.NOT_A_NUMBER, quoted_step(name)
             event[name] = number
         for name in event.keys() & settings.lists.keys():
-            event[name] = split_cell(event[name], settings.lists[name])
+            event[name] = _split(event[name], settings.lists[name])
         return event
 
     @contextmanager
@@ -142,7 +140,7 @@ class CsvTable:
         text.detach()
 
 
-def split_cell(cell: str, separator: str) -> list[str]:
+def _split(cell: str, separator: str) -> list[str]:
     """Return the texts of a cell that has several, without the spaces around them."""
     return [text for part in cell.split(separator.strip() or None) if (text := part.strip())]
 

@@ -100,27 +100,20 @@ def _is_short(text: str) -> bool:
 
 def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Coding:
     """Return the coding of a field in the ontology that has most of its values."""
-    tested = without_marks(field.values).most_common(TESTED_VALUES)
-    total, codings = max(1, sum(count for _, count in tested)), []
+    tested = dict(without_marks(field.values).most_common(TESTED_VALUES))
+    total, codings = max(1, sum(tested.values())), []
     for name, known in concepts.items():
-        how = Counter[str]()
-        for value, count in tested:
-            how[known.find(value).how] += count
-        found = how["exact"] + how["normalised"]
-        shares = (number / total for number in (found, how["exact"], how["ancestor"]))
-        codings.append(Coding(field, name, _is_icd9(tested, known), *shares))
+        how, strange = Counter[str](), Counter[str]()
+        for value, count in tested.items():
+            match = known.find(value).how
+            how[match] += count
+            if match in ("unknown", "ancestor") and REVISIONS["ICD-9"].fullmatch(text := value.strip().upper()):
+                strange[text] += count
+        telling = sum(count for text, count in strange.items() if _TELLING_ICD9.fullmatch(text))
+        is_icd9 = strange.total() >= LEAST_SHARE * total and telling >= LEAST_TELLING * total
+        shares = (number / total for number in (how["exact"] + how["normalised"], how["exact"], how["ancestor"]))
+        codings.append(Coding(field, name, is_icd9, *shares))
     return max(codings, key=lambda coding: coding.share)
-
-
-def _is_icd9(tested: Iterable[tuple[str, int]], known: ConceptMap) -> bool:
-    """Return whether most values have the form of ICD-9 and are no concepts, and enough of them are no mere numbers."""
-    number = fitting = telling = 0
-    for value, count in tested:
-        text, number = value.strip().upper(), number + count
-        if REVISIONS["ICD-9"].fullmatch(text) and known.find(value).how in ("unknown", "ancestor"):
-            fitting += count
-            telling += count if _TELLING_ICD9.fullmatch(text) else 0
-    return fitting >= LEAST_SHARE * number and telling >= LEAST_TELLING * number > 0
 
 
 def without_marks(values: Counter[str]) -> Counter[str]:

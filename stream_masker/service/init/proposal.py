@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -13,91 +13,89 @@ import yaml
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.fhir import PATIENT_KEY, R4_TYPES
-from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import alternatives, compile_path
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCauses, causes_text
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.reasons import Reason, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.files.tables import split_cell
-from stream_masker.service.init.envelope import Envelope
-from stream_masker.service.init.fields import MISSING_MARKS, Coding, best_coding, person_id, without_marks
-from stream_masker.service.init.sample import EventSample, SampledField, fhir_scalars, sampled_fields, scalars
+from stream_masker.service.init.fields import Coding, best_coding, person_id
+from stream_masker.service.init.sample import SampledField, fhir_scalars, sampled_fields, scalars
 
 DEFAULT_MIN_RECORDS: Final = 1000
 """The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
 
 MOST_NAMED: Final = 20
-_SEPARATOR: Final = re.compile(r"[;,|/~]\s*|\s+")
-LEAST_LISTS: Final = 0.05
-"""The least share of a column's different cells with several codes, for the cells to be lists."""
 
 _MISSING: Final = frozenset({Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY})
-_UNKNOWN: Final = frozenset({Reason.UNKNOWN_CODE})
-_POLICIES: Final = ((_MISSING, "missing", "keep"), (_UNKNOWN, "unknown", "ancestor"), (_UNKNOWN, "unknown", "suppress"))
-"""The policies of attributes that are tried one after the other, and the reasons of rejections for which they are."""
+"""The reasons of rejections for which an attribute gets ``missing: keep``."""
+
+_REQUIRED: Final = frozenset(
+    {
+        ("status",),
+        ("intent",),
+        ("use",),
+        ("class", "system"),
+        ("class", "code"),
+        *((name, "coding", part) for name in ("clinicalStatus", "verificationStatus") for part in ("system", "code")),
+    }
+)
+"""The coded members of R4 resources that are required, in them or by an invariant, and tell nothing of a disease."""
 
 Attributes: TypeAlias = dict[str, dict[str, Any]]
 
 
-def proposed_configuration(sample: EventSample, ontologies: Mapping[str, str]) -> str:
+def proposed_configuration(events: Iterable[bytes], ontologies: Mapping[str, str], encoding: str = "") -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments; no value is shown.
 
-    ``ontologies``: sources by name. Raises ServiceError if no event is an object, or no field has codes.
+    ``ontologies``: sources by name. ``encoding``: of the table of the events; empty for the default. Raises
+    ServiceError if no event is an object, or no field has codes.
     """
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    sections, envelope, pairs = dict(sample.sections), *_rows(sample)
-    if sample.is_table:
-        settings = _table([row for _, row in pairs], concepts)
-        sections["produce"] = {**sections.get("produce", {}), **settings}
-        pairs = [(orjson.dumps(row), row) for _, row in pairs]
-    fhir = [(record, row) for record, row in pairs if str(row.get("resourceType")) in R4_TYPES]
-    is_fhir = 2 * len(fhir) > len(pairs)
-    records, rows = zip(*(fhir if is_fhir else pairs), strict=True) if pairs else ((), ())
-    if not records:
-        raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
+    is_fhir, records, rows = _objects(events)
     found = sampled_fields(fhir_scalars(row) if is_fhir else scalars(row) for row in rows)
     reasons, codes = _codes(found.values(), concepts)
     if not codes:
         raise ServiceError(_no_codes(reasons, len(records), ontologies))
     person = None if is_fhir else person_id((found[path] for path in reasons), len(records))
-    treated = _fhir_fields(codes, found.values()) if is_fhir else envelope.fields(person and person[0].path)
+    fields = _fhir_fields(codes, found.values()) if is_fhir else {"pseudonymize": [person[0].path]} if person else {}
     attributes = _attributes(codes, joined=is_fhir)
     why = {code.field.path: code.why for code in codes}
     comments = {name: why[attribute["path"]] for name, attribute in attributes.items()}
     comments["noise_key"] = person[1] if person else "" if is_fhir else "no field is a person's id in every event"
+    used = dict.fromkeys(attribute["ontology"] for attribute in attributes.values())
     data: dict[str, Any] = {
-        **{key: section for key, section in sections.items() if section},
+        **({"produce": {"encoding": encoding}} if encoding else {}),
         **({"records": "fhir"} if is_fhir else {}),
-        "ontologies": {
-            n: {"source": ontologies[n]} for n in {attribute["ontology"]: None for attribute in attributes.values()}
-        },
-        "attributes": {name: envelope.attribute(attribute) for name, attribute in attributes.items()},
-        "fields": {**treated, "unlisted": "drop"},
-        "noise_key": PATIENT_KEY if is_fhir else envelope.path(person[0].path) if person else "position",
+        "ontologies": {name: {"source": ontologies[name]} for name in used},
+        "attributes": attributes,
+        "fields": {**fields, "unlisted": "drop"},
+        "noise_key": PATIENT_KEY if is_fhir else person[0].path if person else "position",
     }
     if sum("[*" in attribute["path"] for attribute in attributes.values()) > 1:
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         comments["mechanism"] = "several lists of codes are masked each on its own"
-    outcome = _tried(data, records, sample.record_format)
-    listed = tuple(path for paths in treated.values() for path in paths) or ("\0",)
-    dropped = {envelope.paths(path)[0]: reason for path, reason in reasons.items()}
-    dropped = {path: reason for path, reason in dropped.items() if not path.startswith(listed)} | envelope.dropped
+    outcome = _tried(data, records)
+    listed = tuple(path for paths in fields.values() for path in paths) or ("\0",)
+    dropped = {path: reason for path, reason in reasons.items() if not path.startswith(listed)}
     return "\n".join(_lines(data, comments, outcome, dropped))
 
 
-def _rows(sample: EventSample) -> tuple[Envelope, list[tuple[bytes, dict[str, Any]]]]:
-    """Return the envelope of the events of a sample, and the events that have a row, with it."""
-    events = []
-    for record in sample.events:
-        try:
-            event = document_of(sample.record_format, record)
-        except (orjson.JSONDecodeError, RecordRejectedError):
-            continue
-        if isinstance(event, dict):
-            events.append((record, event))
-    envelope = Envelope.of([event for _, event in events])
-    return envelope, [(record, row) for record, event in events if (row := envelope.row(event)) is not None]
+def _objects(events: Iterable[bytes]) -> tuple[bool, list[bytes], list[dict[str, Any]]]:
+    """Return whether most events that are objects are FHIR resources; these, or all objects; and their content.
+
+    Raises ServiceError if no event is an object.
+    """
+    found = []
+    for record in events:
+        with suppress(orjson.JSONDecodeError):
+            if isinstance(event := orjson.loads(record), dict):
+                found.append((record, event))
+    fhir = [(record, event) for record, event in found if str(event.get("resourceType")) in R4_TYPES]
+    if is_fhir := 2 * len(fhir) > len(found):
+        found = fhir
+    if not found:
+        raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
+    return is_fhir, [record for record, _ in found], [event for _, event in found]
 
 
 def _concepts(source: str) -> ConceptMap:
@@ -112,37 +110,6 @@ def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Mapping[str, 
         f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology, and "
         f"give events with several codes; the fields are{''.join(named) or ' none'}{more}"
     )
-
-
-def _table(rows: Sequence[dict[str, Any]], concepts: Mapping[str, ConceptMap]) -> dict[str, Any]:
-    """Return what ``produce`` says of a table: which cells are missing and which have several codes; change the rows
-    so."""
-    lists: dict[str, str] = {}
-    marks: set[str] = set()
-    for column in sampled_fields(map(scalars, rows)).values():
-        if best_coding(column, concepts).problem is None:
-            marks |= MISSING_MARKS & column.texts.keys()
-        elif separator := _separator(column, concepts):
-            lists[column.place.names[0]] = separator
-    for row in rows:
-        for name in [name for name, cell in row.items() if cell in marks]:
-            del row[name]
-        for name in lists.keys() & row.keys():
-            row[name] = split_cell(row[name], lists[name])
-    settings = {"null_values": ["", *sorted(marks)] if marks else [], "lists": lists}
-    return {key: value for key, value in settings.items() if value}
-
-
-def _separator(column: SampledField, concepts: Mapping[str, ConceptMap]) -> str | None:
-    """Return what stands between the codes of a column's cells; None if they do not have several codes."""
-    cells, parts = without_marks(column.texts), Counter[str]()
-    found = Counter(mark for text in cells for mark in _SEPARATOR.findall(text.strip())[:1])
-    if found.total() < max(2, LEAST_LISTS * len(cells)):
-        return None
-    separator = found.most_common(1)[0][0]
-    for text, count in cells.items():
-        parts.update(dict.fromkeys(split_cell(text, separator), count))
-    return separator if best_coding(SampledField(column.place, 0, parts), concepts).is_coded else None
 
 
 def _codes(fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> tuple[dict[str, str], list[Coding]]:
@@ -183,16 +150,19 @@ def _attributes(codes: Sequence[Coding], *, joined: bool) -> Attributes:
 
 
 def _fhir_fields(codes: Sequence[Coding], fields: Iterable[SampledField]) -> dict[str, list[str]]:
-    """Return the fields without which masked resources are of no use: the systems of codes, ids and references."""
+    """Return the fields without which masked resources are of no use, or invalid: systems of codes, required codes,
+    ids and references."""
     parents = {code.field.place.parent for code in codes}
-    systems = [f"{parent}.system" for parent in sorted(parents) if "?system=" in parent.rpartition("[")[2]]
+    kept = dict.fromkeys(f"{parent}.system" for parent in sorted(parents) if "?system=" in parent.rpartition("[")[2])
     references: dict[str, None] = {}
     for place in (field.place for field in fields):
-        if place.names[-1] == "reference" and len(place.names) > 2:
+        if (place.names[1:] in _REQUIRED and place.parent not in parents) or place.path == "Bundle.type":
+            kept[place.path] = None
+        elif place.names[-1] == "reference" and len(place.names) > 2:
             references[place.parent] = None
         elif place.names[-1] == "id" and len(place.names) == 2:
             references[place.path] = None
-    return {**({"keep": systems} if systems else {}), **({"references": [*references]} if references else {})}
+    return {key: [*paths] for key, paths in (("keep", kept), ("references", references)) if paths}
 
 
 def _attribute_name(field: SampledField, taken: Attributes) -> str:
@@ -204,20 +174,12 @@ def _attribute_name(field: SampledField, taken: Attributes) -> str:
     return next(one for k in range(1, 1000) if (one := name if k == 1 else f"{name}_{k}") not in taken)
 
 
-def _tried(data: dict[str, Any], records: Sequence[bytes], record_format: RecordFormat | None) -> str:
+def _tried(data: dict[str, Any], records: Sequence[bytes]) -> str:
     """Adapt the policies of the attributes to a sample, and say how much of it can be masked."""
     try:
-        for reasons, key, value in _POLICIES:
-            for _ in data["attributes"]:  # a rejection names the first attribute that causes it, so one after the other
-                causes, _ = _counted(data, records, record_format)
-                rejecting = {path for reason, path in causes if reason in reasons}
-                paths = [{*alternatives(each["path"]), *each.get("also", ())} for each in data["attributes"].values()]
-                changed = [a for a, own in zip(data["attributes"].values(), paths, strict=True) if rejecting & own]
-                for attribute in changed:
-                    attribute[key] = value
-                if not changed:
-                    break
-        causes, error = _counted(data, records, record_format)
+        causes, error = _counted(data, records)
+        while [each for each in data["attributes"].values() if _is_remedied(each, causes)]:
+            causes, error = _counted(data, records)
     except ConfigurationError as refused:
         return f"CHECK: this proposal cannot be used as it is: {' '.join(str(refused).split())}"
     rejected = sum(causes.values())
@@ -228,13 +190,22 @@ def _tried(data: dict[str, Any], records: Sequence[bytes], record_format: Record
     return text + (f" It cannot be masked by its own statistics: {error}. Give more events." if error else "")
 
 
-def _counted(
-    data: Mapping[str, Any], records: Sequence[bytes], record_format: RecordFormat | None
-) -> tuple[RejectionCauses, str]:
+def _is_remedied(attribute: dict[str, Any], causes: RejectionCauses) -> bool:
+    """Let an attribute admit what it causes rejections of, step by step; return whether its policies change."""
+    before = dict(attribute)
+    reasons = {reason for reason, path in causes if path in (attribute["path"], *attribute.get("also", ()))}
+    if reasons & _MISSING:
+        attribute["missing"] = "keep"
+    if Reason.UNKNOWN_CODE in reasons:
+        attribute["unknown"] = "suppress" if "unknown" in attribute else "ancestor"
+    return attribute != before
+
+
+def _counted(data: Mapping[str, Any], records: Sequence[bytes]) -> tuple[RejectionCauses, str]:
     """Return the rejections of a sample by cause, and why its statistics cannot be computed, if they cannot."""
     configuration = parse_configuration(data)
     mechanism = build_mechanism(configuration)
-    counted = RecordMasker(build_plan(configuration), mechanism, bytes(32), record_format=record_format).count(records)
+    counted = RecordMasker(build_plan(configuration), mechanism, bytes(32)).count(records)
     try:
         mechanism.compute(counted.counts, version=1)
     except StatisticsError as error:

@@ -1,4 +1,4 @@
-"""Samples of events: from a file, a topic, or the generator of synthetic events; and the fields that they have."""
+"""Samples of events: from a file, or the generator of synthetic events; and the fields that they have."""
 
 from __future__ import annotations
 
@@ -6,98 +6,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.formats import RecordFormat
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.events import open_events
-from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
-from stream_masker.service.kafka.errors import check_topics, require_broker
-
-SILENT_SECONDS: Final = 5.0
-"""A sample of a topic ends when nothing has arrived for this time."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventSample:
-    """Events, and the sections of a configuration that say how they were read.
-
-    record_format: None for JSON. is_table: whether the events are the rows of a CSV file, whose cells are texts.
-    """
-
-    events: list[bytes]
-    sections: Mapping[str, Any] = field(default_factory=dict)
-    record_format: RecordFormat | None = None
-    is_table: bool = False
-
-
-def file_sample(name: str, size: int, encoding: str = "") -> EventSample:
+def file_sample(name: str, size: int, encoding: str = "") -> list[bytes]:
     """Return the first events of a file. ``encoding``: of a CSV file. Raises like ``open_events``."""
-    section = {"encoding": encoding} if encoding else {}
-    with open_events(name, ProduceSection.model_validate(section)) as source:
+    with open_events(name, ProduceSection.model_validate({"encoding": encoding})) as source:
         if source.kind == "hl7":
             raise ServiceError(f"{name} has HL7 v2 messages: start from the configuration of examples/hl7v2")
-        events = [event.value for event in islice(source.events, size) if event.problem is None]
-        return EventSample(events, {"produce": section} if section else {}, is_table=source.kind == "csv")
+        return [event.value for event in islice(source.events, size) if event.problem is None]
 
 
-def simulated_sample(size: int) -> EventSample:
+def simulated_sample(size: int) -> list[bytes]:
     """Return generated events."""
     discharges = SyntheticDischarges(parse_configuration(NESTED_EVENTS))
-    return EventSample([orjson.dumps(event) for event in discharges.events(size)])
-
-
-def topic_sample(
-    kafka: Mapping[str, Any], topic: str, size: int, registry: Mapping[str, Any] | None = None
-) -> EventSample:
-    """Return the first events of a topic, from all partitions; commits nothing.
-
-    ``registry``: the section ``format.registry``, for records in the Confluent wire format. Raises ServiceError, and
-    FormatUnavailableError if the registry cannot be used.
-    """
-    sections: dict[str, Any] = {"kafka": {key: value for key, value in kafka.items() if value}}
-    sections["topics"] = {"input": topic, "output": f"{topic}.masked", "rejected": f"{topic}.rejected"}
-    if registry:
-        sections["format"] = {"value": "confluent", "registry": dict(registry)}
-    configuration = parse_configuration({**NESTED_EVENTS, **sections})
-    properties = {
-        **confluent_properties(configuration),
-        "group.id": "stream-masker.sample",
-        "enable.auto.commit": False,
-    }
-    require_broker(properties)
-    consumer = connect_consumer({**properties, "enable.partition.eof": False})
-    try:
-        metadata = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
-        check_topics({topic: metadata.error}, str(properties.get("sasl.username", "")))
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in metadata.partitions])
-        values = _consumed(consumer, topic, size)
-    finally:
-        consumer.close()
-    record_format = wire_format(configuration)
-    if record_format is None and all(value.startswith(b"\0") for value in values):
-        raise ServiceError(
-            f"the records of topic {topic} are not JSON but probably in the Confluent wire format: name the schema "
-            "registry with --registry"
-        )
-    return EventSample(values, sections, record_format)
-
-
-def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
-    values: list[bytes] = []
-    while len(values) < size and (messages := consumer.consume(size - len(values), timeout=SILENT_SECONDS)):
-        values += [value for m in messages if m.error() is None and (value := m.value()) is not None]
-    if not values:
-        raise ServiceError(f"topic {topic} has no records to sample")
-    return values
+    return [orjson.dumps(event) for event in discharges.events(size)]
 
 
 @dataclass(frozen=True, slots=True)

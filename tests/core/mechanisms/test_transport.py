@@ -307,7 +307,9 @@ def test_a_restored_model_of_lists_masks_alike(lists):
             np.testing.assert_array_equal(one.codes, two.codes)
 
 
-@pytest.mark.parametrize("damage", ["law", "phi", "kernels", "eta", "wanted", "given", "attributes"])
+@pytest.mark.parametrize(
+    "damage", ["law", "tuple_weights", "kernels", "redraw_chance", "wanted", "given", "attributes"]
+)
 def test_a_damaged_model_is_rejected(lists, damage):
     for value in (None, "AAAA", [[1]]):
         snapshot = json.loads(json.dumps(lists.snapshot()))

@@ -66,7 +66,7 @@ class Given:
 
     * ``attribute``: its index. ``law``: of the root and of it. ``source``, ``target``: (k_A, k_B) float64 P(b | a) and
       P(b* | a*). ``root``: (k_A, k_A) float64 P(a, a*) of the root.
-    * ``eta``: (k_A, k_B) float32, the chance of each mask to be drawn again.
+    * ``redraw_chance``: (k_A, k_B) float32, the chance of each mask to be drawn again.
     * ``wanted``: E[d²] that is asked for; a and a* can force another one.
     """
 
@@ -75,7 +75,7 @@ class Given:
     source: Float64Matrix
     target: Float64Matrix
     root: Float64Matrix
-    eta: Float32Matrix
+    redraw_chance: Float32Matrix
     wanted: float
 
     @classmethod
@@ -86,9 +86,9 @@ class Given:
 
     def redrawn(self, root: Float64Matrix, chances: Float32Array) -> Given:
         """Return the masking with another law of the root, and the η of all masks that can be, in row order."""
-        eta = np.zeros_like(self.eta)
-        eta[self.target > 0.0] = chances
-        return replace(self, root=root, eta=eta)
+        redraw_chance = np.zeros_like(self.redraw_chance)
+        redraw_chance[self.target > 0.0] = chances
+        return replace(self, root=root, redraw_chance=redraw_chance)
 
     @property
     def prior(self) -> Float64Array:
@@ -121,7 +121,14 @@ class Given:
         source, target = (np.concatenate(each, axis=1).astype(np.float32) for each in masses)
         parent = np.append(parent, parent.size)
         return Tree(
-            source, target, self.eta, np.array(lines), parent, children, starts, salts_of(np.concatenate(names))
+            source,
+            target,
+            self.redraw_chance,
+            np.array(lines),
+            parent,
+            children,
+            starts,
+            salts_of(np.concatenate(names)),
         )
 
     def draw(
@@ -137,14 +144,14 @@ class Given:
 
         ``root``: (k_A, k_A) P(a, a*).
         """
-        own, eta, chances = replace(self, root=root), np.zeros_like(self.eta), root.sum(axis=0)
+        own, redraw_chance, chances = replace(self, root=root), np.zeros_like(self.redraw_chance), root.sum(axis=0)
         floor = own._floor()
         for new in np.flatnonzero(chances > 0.0).tolist():
             each = own.moves(new)
             bounds, ones = limits.given(each.prior, each.neglected, each.rows), np.ones((1, each.rows.size), np.float32)
             told = Told(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
-            eta[new, each.masks] = Redraw.least([told], floor).eta
-        return replace(own, eta=eta)
+            redraw_chance[new, each.masks] = Redraw.least([told], floor).redraw_chance
+        return replace(own, redraw_chance=redraw_chance)
 
     def moves(self, new: int) -> Moves:
         """Return what moves beside the mask ``new`` of the root.
@@ -218,9 +225,11 @@ class Given:
 
     def _redrawn(self, new: int, moves: Moves) -> Float64Matrix:
         """Return (r, n) float64 P(b, b* | a*) with the redraw."""
-        joint, eta = moves.joint.astype(np.float64), self.eta[new, moves.masks].astype(np.float64)
-        weights = eta * moves.chance
-        return np.asarray(joint * (1.0 - eta) + np.outer(joint @ eta, weights / max(weights.sum(), 1e-300)))
+        joint, redraw_chance = moves.joint.astype(np.float64), self.redraw_chance[new, moves.masks].astype(np.float64)
+        weights = redraw_chance * moves.chance
+        return np.asarray(
+            joint * (1.0 - redraw_chance) + np.outer(joint @ redraw_chance, weights / max(weights.sum(), 1e-300))
+        )
 
     @cached_property
     def _some(self) -> tuple[list[tuple[int, float]], bool]:

@@ -118,7 +118,7 @@ def test_the_law_of_masks_is_that_of_the_twin(pairs, parameters):
 
 
 @pytest.mark.parametrize(("alpha", "certainty"), [(1.0, 0.2), (0.1, 0.3)])
-def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
+def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty, monkeypatch):
     mechanism = made(pairs, alpha=alpha, certainty=certainty)
     twin = Twin(mechanism, pairs)
     assert twin.redraw_chance.any()
@@ -132,6 +132,11 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
         assert not drawn
         assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
         assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
+        name, surest = mechanism.attributes[j], (joint / joint.sum(axis=0)).max()
+        assert mechanism.risk().record[name].greatest == pytest.approx(surest, abs=1e-5)
+        with monkeypatch.context() as patch:
+            patch.setattr("stream_masker.core.mechanisms.transport.model.DRAWN_MASKS", 50)
+            assert mechanism.risk().record[name].greatest >= surest - 1e-5
 
 
 def test_records_are_masked_by_the_law_of_the_twin(pairs):

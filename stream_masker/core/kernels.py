@@ -556,9 +556,9 @@ class Draws(NamedTuple):
 
     * ``first_order``, ``second_order``: (k + 1, k) uint16, the order in which candidates of each value are visited, and
       those of a redraw. ``first``, ``second``: (k + 1, k) float32 K in this order, and 1.
-    * ``totals``: (k_A, k_B) float32 Z. ``inner``: (k_B, k_A) float32 C. ``psi``: (k_A, k_B) float32 Ψ.
-    * ``eta``: (k_A, k_B) float32. ``redrawn``: (k_A, k_B) float32 R, up to a factor; ``redrawn_first``: (k_A,) float32
-      its sums, and ``redrawn_total`` their sum. ``salts``: of both attributes, (k,) uint64 each.
+    * ``totals``: (k_A, k_B) float32 Z. ``inner``: (k_B, k_A) float32 C. ``mask_weights``: (k_A, k_B) float32 Ψ.
+    * ``redraw_chance``: (k_A, k_B) float32 η. ``redrawn``: (k_A, k_B) float32 R, up to a factor; ``redrawn_first``:
+      (k_A,) float32 its sums, and ``redrawn_total`` their sum. ``salts``: of both attributes, (k,) uint64 each.
     """
 
     first_order: UInt16Matrix
@@ -567,8 +567,8 @@ class Draws(NamedTuple):
     second: Float32Matrix
     totals: Float32Matrix
     inner: Float32Matrix
-    psi: Float32Matrix
-    eta: Float32Matrix
+    mask_weights: Float32Matrix
+    redraw_chance: Float32Matrix
     redrawn: Float32Matrix
     redrawn_first: Float32Array
     redrawn_total: float
@@ -587,9 +587,11 @@ def draw_pairs(
         total = float(draws.totals[x, y])
         x_new = draw_product(draws.first_order[x], draws.first[x], draws.inner[y], total, draws.first_salts, word)
         total = float(draws.inner[y, x_new])
-        y_new = draw_product(draws.second_order[y], draws.second[y], draws.psi[x_new], total, draws.second_salts, other)
-        eta = np.float64(draws.eta[x_new, y_new])
-        if eta > 0.0 and uniform(mixed_word(word ^ mixed_word(other ^ REDRAWN))) < eta:
+        y_new = draw_product(
+            draws.second_order[y], draws.second[y], draws.mask_weights[x_new], total, draws.second_salts, other
+        )
+        redraw_chance = np.float64(draws.redraw_chance[x_new, y_new])
+        if redraw_chance > 0.0 and uniform(mixed_word(word ^ mixed_word(other ^ REDRAWN))) < redraw_chance:
             word, other = mixed_word(word ^ SECOND), mixed_word(other ^ SECOND)
             order, ones, total = draws.first_order[-1], draws.first[-1], draws.redrawn_total
             x_new = draw_product(order, ones, draws.redrawn_first, total, draws.first_salts, word)
@@ -604,7 +606,7 @@ class Tree(NamedTuple):
 
     The first k_B nodes are the values, the last one is the root.
 
-    * ``source``, ``target``: (k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*). ``eta``:
+    * ``source``, ``target``: (k_A, N) float32, the mass of each node in P(b | a), and in P(b* | a*). ``redraw_chance``:
       (k_A, k_B) float32 η.
     * ``lines``: (levels, k_B) int64, the nodes of each value: itself, its block, its chapter, the root.
     * ``parent``: (N,) int64. ``children``, ``starts``: those of node n are ``children[starts[n]:starts[n + 1]]``.
@@ -613,7 +615,7 @@ class Tree(NamedTuple):
 
     source: Float32Matrix
     target: Float32Matrix
-    eta: Float32Matrix
+    redraw_chance: Float32Matrix
     lines: Int64Matrix
     parent: Int64Array
     children: Int64Array
@@ -641,7 +643,7 @@ def draw_given(
     won, fits = np.empty(tree.parent.size, np.float32), np.empty(size, np.float32)
     for i in range(offsets.size - 1):
         start, end, unlike = offsets[i], offsets[i + 1], True
-        p, q, eta = tree.source[root[i]], tree.target[root_new[i]], tree.eta[root_new[i]]
+        p, q, redraw_chance = tree.source[root[i]], tree.target[root_new[i]], tree.redraw_chance[root_new[i]]
         for x in range(won.size):
             won[x] = max(q[x] - p[x], np.float32(0.0))
         for k in range(start, end):
@@ -665,11 +667,11 @@ def draw_given(
                 else:  # a rounding error: the node wins nothing
                     node, mass = top, q
                 word = mixed_word(word)
-            if uniform(mixed_word(word ^ REDRAWN)) < eta[node]:
+            if uniform(mixed_word(word ^ REDRAWN)) < redraw_chance[node]:
                 total = 0.0
                 for x in range(size):
-                    total += np.float64(eta[x]) * np.float64(q[x])
-                node = draw_product(natural, eta, q, total, tree.salts, mixed_word(word ^ SECOND))
+                    total += np.float64(redraw_chance[x]) * np.float64(q[x])
+                node = draw_product(natural, redraw_chance, q, total, tree.salts, mixed_word(word ^ SECOND))
             for level in range(1, tree.lines.shape[0] if unlike else 1):
                 repeated, total = False, 0.0
                 for m in range(start, k):

@@ -89,12 +89,16 @@ class Twin:
                 for s in self.sources
             ]
         )
-        psi = np.array([self.target[t] for t in self.masks]) / (transport.map.phi.astype(float) @ weights)
-        plain = weights * psi / (weights @ psi)[:, None]
-        eta = transport.redraw.eta.reshape(transport.map.psi.shape)
-        self.eta = np.array([eta[place[0][t[0]], place[1][t[1]]] for t in self.masks], float)
-        again = self.eta * (prior @ plain)
-        self.rows = plain * (1.0 - self.eta) + np.outer(plain @ self.eta, again / max(again.sum(), 1e-300))
+        mask_weights = np.array([self.target[t] for t in self.masks]) / (
+            transport.map.tuple_weights.astype(float) @ weights
+        )
+        plain = weights * mask_weights / (weights @ mask_weights)[:, None]
+        redraw_chance = transport.redraw.redraw_chance.reshape(transport.map.mask_weights.shape)
+        self.redraw_chance = np.array([redraw_chance[place[0][t[0]], place[1][t[1]]] for t in self.masks], float)
+        again = self.redraw_chance * (prior @ plain)
+        self.rows = plain * (1.0 - self.redraw_chance) + np.outer(
+            plain @ self.redraw_chance, again / max(again.sum(), 1e-300)
+        )
         self.joint = prior[:, None] * self.rows
 
     def of_value(self, j):
@@ -114,10 +118,10 @@ def test_the_law_of_masks_is_that_of_the_twin(pairs, parameters):
 
 
 @pytest.mark.parametrize(("alpha", "certainty"), [(1.0, 0.2), (0.1, 0.3)])
-def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
+def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty, monkeypatch):
     mechanism = made(pairs, alpha=alpha, certainty=certainty)
     twin = Twin(mechanism, pairs)
-    assert twin.eta.any()
+    assert twin.redraw_chance.any()
     for j in (0, 1):
         joint = twin.of_value(j)
         limits = np.maximum(certainty, joint.sum(axis=1))
@@ -128,6 +132,11 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty):
         assert not drawn
         assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
         assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
+        name, surest = mechanism.attributes[j], (joint / joint.sum(axis=0)).max()
+        assert mechanism.risk().record[name].greatest == pytest.approx(surest, abs=1e-5)
+        with monkeypatch.context() as patch:
+            patch.setattr("stream_masker.core.mechanisms.transport.model.DRAWN_MASKS", 50)
+            assert mechanism.risk().record[name].greatest >= surest - 1e-5
 
 
 def test_records_are_masked_by_the_law_of_the_twin(pairs):
@@ -208,9 +217,9 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
             np.testing.assert_allclose(joint.sum(axis=0), given.target[new], atol=1e-6)
             plain += chance * joint
         some = given.target[new] > 0.0
-        plain, eta = plain[:, some], given.eta[new, some].astype(float)
-        weights = eta * plain.sum(axis=0)
-        literal = plain * (1.0 - eta) + np.outer(plain @ eta, weights / max(weights.sum(), 1e-300))
+        plain, redraw_chance = plain[:, some], given.redraw_chance[new, some].astype(float)
+        weights = redraw_chance * plain.sum(axis=0)
+        literal = plain * (1.0 - redraw_chance) + np.outer(plain @ redraw_chance, weights / max(weights.sum(), 1e-300))
         order = np.argsort(given.moves(int(new)).masks)
         own = found[np.searchsorted(law.positions, positions)][:, order]
         np.testing.assert_allclose(own, literal, atol=2e-3 * literal.sum())

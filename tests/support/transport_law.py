@@ -20,12 +20,12 @@ def pair_likelihoods(made, pairs):
     transport = map_in_force(made)
     own, again, (first, second) = transport.map, transport.redraw, transport.map.matrices
     i, j = (v.indices(codes) for v, codes in zip(transport.values, pairs, strict=True))
-    redrawn = (first @ (again.eta.reshape(own.psi.shape) * own.psi) @ second.T)[i, j]
+    redrawn = (first @ (again.redraw_chance.reshape(own.mask_weights.shape) * own.mask_weights) @ second.T)[i, j]
 
     def likelihoods(masked):
         x, y = (v.indices(codes)[:, None] for v, codes in zip(transport.values, masked, strict=True))
-        place = x * own.psi.shape[1] + y
-        kept = first[i, x] * second[j, y] * own.psi[x, y] * (1.0 - again.eta[place])
+        place = x * own.mask_weights.shape[1] + y
+        kept = first[i, x] * second[j, y] * own.mask_weights[x, y] * (1.0 - again.redraw_chance[place])
         drawn = redrawn * (again.weights[place] / max(again.share, 1e-300))
         return np.asarray((kept + drawn) / own.totals[i, j], np.float64)
 

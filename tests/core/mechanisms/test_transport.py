@@ -146,23 +146,6 @@ def test_a_rare_pair_cannot_be_told_from_another_one_of_its_blocks():
     assert target((3, 2)) == pytest.approx(target((3, 5)), abs=1e-5)
 
 
-def test_rows_of_one_noise_key_count_once():
-    common = [{"x": f"c{k % 5}", "y": f"c{k % 7}"} for k in range(700)]
-
-    def stays(keys_of_rare):
-        made = SemanticTransport({"x": TAU, "y": TAU}, seed=SEED, window=1000)
-        made.learn_many(
-            [*common, *([{"x": "c40", "y": "c41"}] * 6)], keys=[b"%d" % k for k in range(700)] + keys_of_rare
-        )
-        made.calibrate()
-        values = map_in_force(made).values
-        law = map_in_force(made).map.law.target
-        return law[values[0].positions == TAU.position("c40")].any()
-
-    assert stays([b"other %d" % k for k in range(6)])
-    assert not stays([b"one"] * 6)
-
-
 def test_a_sensitive_group_is_hidden_at_its_limit():
     batch, group = as_batch(related()), ["c7", "c14", "c21"]
     groups = {"rare": {"limit": 0.2, "roots": group}}
@@ -301,21 +284,6 @@ def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(monkeypatch
     assert told(made, 0)[1] <= CERTAINTY
 
 
-@pytest.mark.parametrize(("make", "j"), [(lambda: as_batch(related()), 0), (listed, 1)])
-def test_the_channel_is_what_masking_does(make, j):
-    batch = make()
-    made, chosen = calibrated(batch), batch.columns[j].codes
-    value = int(np.bincount(chosen).argmax())
-    row = made.channel(made.attributes[j], TAU.ids[value])
-    assert sum(row.values()) == pytest.approx(1.0, abs=1e-6)
-    found = np.zeros(60)
-    for k in range(20):
-        found += np.bincount(masked(made, batch, k).columns[j].codes[chosen == value], minlength=60)
-    wanted = np.zeros(60)
-    wanted[TAU.encode(list(row))] = list(row.values())
-    assert np.abs(found / found.sum() - wanted).max() < 0.03
-
-
 def test_the_next_version_changes_few_masks():
     codes = related(size=8000)
     batch = as_batch(codes[:, :6000])
@@ -330,18 +298,18 @@ def test_the_next_version_changes_few_masks():
     assert rmse_ratios(masked(later, batch)) == pytest.approx(rmse_ratios(masked(made, batch)), abs=0.03)
 
 
-@pytest.mark.parametrize("make", [lambda: as_batch(related()), listed])
-def test_a_restored_model_masks_alike(make):
-    batch = make()
-    made = calibrated(batch)
-    other = SemanticTransport(dict.fromkeys(made.attributes, TAU), seed=SEED)
-    other.restore(json.loads(json.dumps(made.snapshot())))
-    for each in (other, pickle.loads(pickle.dumps(made))):
-        for one, two in zip(masked(made, batch).columns, masked(each, batch).columns, strict=True):
+def test_a_restored_model_of_lists_masks_alike(lists):
+    batch = listed()
+    other = SemanticTransport(dict.fromkeys(lists.attributes, TAU), seed=SEED)
+    other.restore(json.loads(json.dumps(lists.snapshot())))
+    for each in (other, pickle.loads(pickle.dumps(lists))):
+        for one, two in zip(masked(lists, batch).columns, masked(each, batch).columns, strict=True):
             np.testing.assert_array_equal(one.codes, two.codes)
 
 
-@pytest.mark.parametrize("damage", ["law", "phi", "kernels", "eta", "wanted", "given", "attributes"])
+@pytest.mark.parametrize(
+    "damage", ["law", "tuple_weights", "kernels", "redraw_chance", "wanted", "given", "attributes"]
+)
 def test_a_damaged_model_is_rejected(lists, damage):
     for value in (None, "AAAA", [[1]]):
         snapshot = json.loads(json.dumps(lists.snapshot()))
@@ -368,9 +336,7 @@ def test_windows_that_cannot_be_masked_are_rejected():
     [
         ({"alpha": 0.001}, "alpha"),
         ({"alpha": {"y": 1.0}}, "alpha"),
-        ({"sensitive": {"hiv": 0.3}}, "no attribute's ontology holds"),
         ({"sensitive": {"mine": 0.3}}, "give its limit and its roots"),
-        ({"sensitive": ["hiv"]}, "give a limit"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters, message):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.data import icd9cm
-from support.real_codes import real_codes
 
 from stream_masker import Ontology, Pram, RankSwapping, SemanticNoise
 from stream_masker.core.batch import Batch, Column
@@ -70,22 +67,6 @@ def test_without_known_lengths_each_row_is_a_record(reference):
     )
 
 
-@pytest.mark.exhaustive
-@pytest.mark.scheduled
-def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often():
-    """To three standard errors of 500 draws."""
-    tau = icd9cm().taxonomy()
-    first, *others = real_codes(("diag_1", "diag_2", "diag_3"))
-    columns = Column(first.copy()), Column(np.stack(others, axis=1).ravel(), np.arange(0, 2 * first.size + 1, 2))
-    counts = count_batch(Batch(first.size, columns), [len(tau)] * 2)
-    made = SemanticNoise({"a": tau, "b": tau}, alpha=0.3, reference="root", candidates="all", seed=SEED)
-    made = made.with_statistics(made.compute(counts, version=1), counts)
-    for n, right in {1: 0.76, 2: 0.78, 5: 0.86, 8: 0.89}.items():
-        events = SparseCounts(np.array([n]), np.array([first.size]))
-        risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk(draws=500)
-        assert risk.record["a"].vulnerability == pytest.approx(right, abs=0.04)
-
-
 def records(**columns):
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -126,10 +107,3 @@ def test_of_masks_of_groups_the_figures_of_records_are_unknown_and_others_have_a
     assert risk.unchanged_records is None
     assert risk.strongest is risk.value
     assert 0.0 < risk.value["a"].error < 0.2
-
-
-def test_the_figures_are_plain_data():
-    made, _ = ready({}, reference="root")
-    figures = json.loads(json.dumps(made.risk(draws=20).to_dict()))
-    assert set(figures) == {"value", "record", "unchanged", "unchanged_records", "rmse"}
-    assert set(figures["record"]["a"]["levels"]) == {"chapter", "block"}

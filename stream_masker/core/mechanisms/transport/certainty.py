@@ -126,7 +126,7 @@ class Told:
         law = transport.law
         limits = limits or [Limits.of(law.marginal(j), 1.0) for j in range(len(law.values))]
         (first, second), (front, back), total = transport.matrices, transport.fronts, transport.chances
-        chance = (total * transport.psi).astype(np.float64).ravel()
+        chance = (total * transport.mask_weights).astype(np.float64).ravel()
         sides = (np.ascontiguousarray(first.T), front), (back, second)
         return [cls(*side, total, chance, each) for side, each in zip(sides, limits, strict=False)]
 
@@ -143,15 +143,15 @@ class Told:
     def least(self, mean: Float64Array, floor: float) -> Float64Array:
         """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
         mask, which, posterior = self.above
-        eta, wanted = np.full(self.chance.size, floor), posterior - self.limits.aims[which]
+        redraw_chance, wanted = np.full(self.chance.size, floor), posterior - self.limits.aims[which]
         need = wanted / np.maximum(posterior - mean[which], 1e-12)
-        np.maximum.at(eta, mask, np.clip(need, 0.0, 1.0))
-        return eta
+        np.maximum.at(redraw_chance, mask, np.clip(need, 0.0, 1.0))
+        return redraw_chance
 
-    def final(self, eta: Float32Array, mean: Float64Array) -> Float64Array:
+    def final(self, redraw_chance: Float32Array, mean: Float64Array) -> Float64Array:
         """Return (e,) what the posteriors ``above`` become."""
         mask, which, posterior = self.above
-        return np.asarray(posterior + eta[mask] * (mean[which] - posterior))
+        return np.asarray(posterior + redraw_chance[mask] * (mean[which] - posterior))
 
     def mixing(self, share: float, mean: Float64Array) -> float:
         """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
@@ -167,23 +167,23 @@ class Told:
 class Redraw:
     """A redraw of n masks.
 
-    ``eta``: (n,) float32 η. ``weights``: (n,) float64 η·T. ``share``: their sum, the share of records that is redrawn.
-    ``means``: for each attribute (k,) float64 R̄.
+    ``redraw_chance``: (n,) float32 η. ``weights``: (n,) float64 η·T. ``share``: their sum, the share of records that
+    is redrawn. ``means``: for each attribute (k,) float64 R̄.
     """
 
-    eta: Float32Array
+    redraw_chance: Float32Array
     weights: Float64Array
     share: float
     means: tuple[Float64Array, ...]
 
     @classmethod
-    def of(cls, told: Sequence[Told], eta: NDArray[np.floating]) -> Redraw:
+    def of(cls, told: Sequence[Told], redraw_chance: NDArray[np.floating]) -> Redraw:
         """Return the redraw with these chances."""
-        eta = eta.astype(np.float32)
-        weights = eta * told[0].chance
+        redraw_chance = redraw_chance.astype(np.float32)
+        weights = redraw_chance * told[0].chance
         share = float(weights.sum())
         means = tuple(each.mixed(weights) / max(share, 1e-300) for each in told)
-        return cls(eta, weights, share, means)
+        return cls(redraw_chance, weights, share, means)
 
     @classmethod
     def least(cls, told: Sequence[Told], floor: float = 0.0) -> Redraw:
@@ -210,15 +210,17 @@ class Redraw:
         for each, mean in zip(told, means, strict=True):
             greatest = each.limits.greatest
             mixed = self.share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
-            if mixed or (each.final(self.eta, mean) > greatest[each.above.which]).any():
+            if mixed or (each.final(self.redraw_chance, mean) > greatest[each.above.which]).any():
                 return False
         return True
 
 
 def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
     """Return (k, k) float64 P(x, x*) of an attribute of a map with a redraw; it sums to 1."""
-    shape = transport.psi.shape
-    kept = transport.joint(which, transport.psi * (1.0 - again.eta.reshape(shape))).astype(np.float64)
+    shape = transport.mask_weights.shape
+    kept = transport.joint(which, transport.mask_weights * (1.0 - again.redraw_chance.reshape(shape))).astype(
+        np.float64
+    )
     joint = kept + np.outer(again.means[which], again.weights.reshape(shape).sum(axis=1 - which))
     return np.asarray(joint / joint.sum())
 

@@ -236,18 +236,18 @@ def levelled(kernel: Kernel, law: Law, which: int, wanted: float | None, rounds:
     ``wanted``: E[d²] of the map of this attribute alone, for which λ is searched; None keeps λ.
     """
     p, t = law.marginal(which).astype(np.float32), law.target.sum(axis=1 - which)
-    phi = np.exp(kernel.weights)
+    tuple_weights = np.exp(kernel.weights)
     for _ in range(rounds):
-        before, weights = kernel.levels, np.log(phi)
+        before, weights = kernel.levels, np.log(tuple_weights)
         levels = _lowered(kernel.base + weights[:, None], before)
         kernel = replace(kernel, weights=weights, levels=levels)
         matrix = kernel.matrix
         for _ in range(5):
-            psi = t / np.einsum("a,ab->b", phi, matrix)  # threads of BLAS would wait for each other
-            phi = np.maximum(p / np.einsum("ab,b->a", matrix, psi), np.float32(1e-30))
+            mask_weights = t / np.einsum("a,ab->b", tuple_weights, matrix)  # threads of BLAS would wait for each other
+            tuple_weights = np.maximum(p / np.einsum("ab,b->a", matrix, mask_weights), np.float32(1e-30))
         settled = float(np.abs(levels - before).max()) < LEVEL_ERROR
         if wanted is not None:
-            excess = float(np.einsum("a,ab,ab,b", phi, matrix, kernel.values.squares, psi)) / wanted
+            excess = float(np.einsum("a,ab,ab,b", tuple_weights, matrix, kernel.values.squares, mask_weights)) / wanted
             settled, kernel = settled and abs(excess - 1.0) < DISTANCE_ERROR, kernel.sharper(excess)
         if settled:
             break
@@ -269,38 +269,38 @@ def _lowered(heights: Float32Matrix, levels: Float32Array) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A map of records. ``phi``: (m,) float32 Φ of the window's tuples, which determines all the rest."""
+    """A map of records. ``tuple_weights``: (m,) float32 Φ of the window's tuples, which determines all the rest."""
 
     law: Law
     kernels: tuple[Kernel, ...]
-    phi: Float32Array
+    tuple_weights: Float32Array
 
     @classmethod
     def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
         """Return the map that has the law if the attributes are independent."""
-        phi = law.share.copy()
+        tuple_weights = law.share.copy()
         for j, (kernel, places) in enumerate(zip(kernels, (law.rows, law.columns), strict=False)):
-            phi *= np.exp(kernel.weights[places]) / law.marginal(j)[places]
-        return cls(law, kernels, phi.astype(np.float32))
+            tuple_weights *= np.exp(kernel.weights[places]) / law.marginal(j)[places]
+        return cls(law, kernels, tuple_weights.astype(np.float32))
 
     @cached_property
     def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
         """K_A and K_B."""
         return self.kernels[0].matrix, self.kernels[1].matrix if len(self.kernels) == 2 else np.ones((1, 1), np.float32)
 
-    def reached(self, phi: Float32Array) -> Float32Matrix:
+    def reached(self, tuple_weights: Float32Array) -> Float32Matrix:
         """Return (k_A, k_B) float32 K_Aᵀ·Φ·K_B."""
-        return np.asarray(self.matrices[0].T @ (self.law.dense(phi) @ self.matrices[1]))
+        return np.asarray(self.matrices[0].T @ (self.law.dense(tuple_weights) @ self.matrices[1]))
 
     @cached_property
-    def psi(self) -> Float32Matrix:
+    def mask_weights(self) -> Float32Matrix:
         """(k_A, k_B) float32 Ψ = T / (K_Aᵀ·Φ·K_B)."""
-        return self.law.target / self.reached(self.phi)
+        return self.law.target / self.reached(self.tuple_weights)
 
     @cached_property
     def inner(self) -> Float32Matrix:
         """(k_B, k_A) float32 C(b, a*) = Σ_b* K_B(b, b*)·Ψ(a*, b*)."""
-        return np.ascontiguousarray(self.matrices[1] @ self.psi.T)
+        return np.ascontiguousarray(self.matrices[1] @ self.mask_weights.T)
 
     @cached_property
     def totals(self) -> Float32Matrix:
@@ -318,22 +318,22 @@ class Map:
         """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B. Times Ψ: the law of masks, T but for ``LAW_ERROR``."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
 
-    def joint(self, which: int, psi: Float32Matrix) -> Float32Matrix:
+    def joint(self, which: int, mask_weights: Float32Matrix) -> Float32Matrix:
         """Return (k, k) float32 P(x, x*) of attribute ``which``, with other weights Ψ of the masks."""
-        front, psi = (self.fronts[0], psi) if which == 0 else (self.fronts[1].T, psi.T)
-        return self.matrices[which] * (front @ psi.T)
+        front, mask_weights = (self.fronts[0], mask_weights) if which == 0 else (self.fronts[1].T, mask_weights.T)
+        return self.matrices[which] * (front @ mask_weights.T)
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
-        law, (first, second), phi = self.law, self.matrices, self.phi
+        law, (first, second), tuple_weights = self.law, self.matrices, self.tuple_weights
         for _ in range(LAW_ROUNDS):
-            totals = first @ (law.target / self.reached(phi) @ second.T)
-            change = (law.share / totals[law.rows, law.columns] / phi).astype(np.float32)
+            totals = first @ (law.target / self.reached(tuple_weights) @ second.T)
+            change = (law.share / totals[law.rows, law.columns] / tuple_weights).astype(np.float32)
             settled = float(np.abs(change - 1.0) @ law.share) < LAW_ERROR
-            phi = phi * (change if settled else change**RELAXATION)
+            tuple_weights = tuple_weights * (change if settled else change**RELAXATION)
             if settled:
                 break
-        return replace(self, phi=phi)
+        return replace(self, tuple_weights=tuple_weights)
 
     def sharper(self, excesses: Sequence[float]) -> Map:
         """Return the map with other λ; ``excesses``: for each attribute its E[d²] divided by what is wanted."""
@@ -341,4 +341,4 @@ class Map:
             levelled(kernel.sharper(excess), self.law, j, None, SHARPENED_ROUNDS)
             for j, (kernel, excess) in enumerate(zip(self.kernels, excesses, strict=True))
         ]
-        return Map(self.law, tuple(kernels), self.phi)
+        return Map(self.law, tuple(kernels), self.tuple_weights)

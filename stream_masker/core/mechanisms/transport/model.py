@@ -60,10 +60,16 @@ class Own:
         weights = told.chance[masks]
         if drawn := masks.size > DRAWN_MASKS:
             masks, weights = masks[systematic(weights, DRAWN_MASKS)], np.ones(DRAWN_MASKS)
-        weights, eta, mean = weights / weights.sum(), self.redraw.eta[masks], self.redraw.means[self.which][:, None]
+        weights, redraw_chance, mean = (
+            weights / weights.sum(),
+            self.redraw.redraw_chance[masks],
+            self.redraw.means[self.which][:, None],
+        )
         parts = np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS))
         found = ((part, told.columns(masks[part])) for part in parts)
-        return ((each * (1.0 - eta[part]) + mean * eta[part]) * weights[part] for part, each in found), drawn
+        return (
+            (each * (1.0 - redraw_chance[part]) + mean * redraw_chance[part]) * weights[part] for part, each in found
+        ), drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +102,16 @@ class Transport:
     @cached_property
     def draws(self) -> Draws:
         """The arrays that the compiled draws read."""
-        own, shape, squares = self.map, self.map.psi.shape, [values.squares for values in self.values]
+        own, shape, squares = self.map, self.map.mask_weights.shape, [values.squares for values in self.values]
         squares = [*squares, np.zeros((1, 1), np.float32)][:2]
         (first, near), (second, other) = (_in_order(*each) for each in zip(own.matrices, squares, strict=True))
         salts = [salts_of(v.positions) for v in self.values] + [np.zeros(1, np.uint64)]
-        again, eta = self.redraw.weights.astype(np.float32).reshape(shape), self.redraw.eta.reshape(shape)
+        again, redraw_chance = (
+            self.redraw.weights.astype(np.float32).reshape(shape),
+            self.redraw.redraw_chance.reshape(shape),
+        )
         sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)
-        laws = own.totals, own.inner, own.psi, eta, again, sums, float(sums.sum(dtype=np.float64))
+        laws = own.totals, own.inner, own.mask_weights, redraw_chance, again, sums, float(sums.sum(dtype=np.float64))
         return Draws(first, second, near, other, *laws, salts[0], salts[1])
 
     def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
@@ -124,13 +133,15 @@ class Transport:
     def packed(self) -> dict[str, Any]:
         """Return what is published."""
         kernels = [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in self.map.kernels]
-        given = [[g.attribute, packed_law(g.law), pack_array(g.eta[g.target > 0.0]), g.wanted] for g in self.given]
+        given = [
+            [g.attribute, packed_law(g.law), pack_array(g.redraw_chance[g.target > 0.0]), g.wanted] for g in self.given
+        ]
         return {
             "attributes": list(self.attributes),
             "law": packed_law(self.map.law),
-            "phi": pack_array(self.map.phi),
+            "tuple_weights": pack_array(self.map.tuple_weights),
             "kernels": kernels,
-            "eta": pack_array(self.redraw.eta),
+            "redraw_chance": pack_array(self.redraw.redraw_chance),
             "wanted": list(self.wanted),
             "given": given,
         }
@@ -144,9 +155,9 @@ class Transport:
             Kernel(v, float(sharpness), *(unpack_array(each, np.float32, len(v)) for each in rest))
             for v, (sharpness, *rest) in zip(law.values, model["kernels"], strict=True)
         ]
-        own = Map(law, tuple(kernels), unpack_array(model["phi"], np.float32, law.rows.size))
-        eta = unpack_array(model["eta"], np.float32, own.psi.size)
-        again = Redraw.of(Told.by(own), eta)
+        own = Map(law, tuple(kernels), unpack_array(model["tuple_weights"], np.float32, law.rows.size))
+        redraw_chance = unpack_array(model["redraw_chance"], np.float32, own.mask_weights.size)
+        again = Redraw.of(Told.by(own), redraw_chance)
         given, root = [], redrawn_joint(own, again, 0) if model["given"] else np.zeros((0, 0))
         for j, pairs, redrawn, asked in model["given"]:
             plain = Given.of(j, _read_law(pairs, [distances[attributes[0]], distances[j]]), float(asked))

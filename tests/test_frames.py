@@ -98,6 +98,11 @@ def test_codes_of_a_context_stay_in_it(kind):
     assert masker.get_params()["context"] is context
 
 
+def test_row_labels_that_are_numbers_stay():
+    frame = pd.DataFrame(DATA, index=range(500, 500 + SIZE))
+    assert mask_frame(frame, BOTH, keep=[], seed=SEED).index.equals(frame.index)
+
+
 def test_equal_keys_have_equal_masks():
     frame = pl.DataFrame({"code": ["A1"] * 20 + ["B1"] * 20, "patient": [*["p"] * 20, *range(20)]}, strict=False)
     masked = mask_frame(

@@ -26,7 +26,7 @@ class Column:
 
     codes: int32 positions in the taxonomy. Scalar attribute: (n,), ``ABSENT`` if the record has no value. Array
     attribute: (m,), the elements of all records in order.
-    offsets: None for a scalar attribute. Array attribute: (n + 1,) int64; the elements of record i are
+    offsets: None for a scalar attribute. Array attribute: (n + 1,) int64 from 0 on; the elements of record i are
     ``codes[offsets[i]:offsets[i + 1]]``.
     """
 
@@ -49,11 +49,6 @@ class Column:
         return np.repeat(np.arange(self.lengths.size), self.lengths)
 
     @property
-    def elements(self) -> NDArray[np.int32]:
-        """(m,) int32: the values of these records, without those of others that ``codes`` may have."""
-        return self.codes if self.offsets is None else self.codes[self.offsets[0] : self.offsets[-1]]
-
-    @property
     def present_lengths(self) -> NDArray[np.int64]:
         """(n,) int64: the number of values of each record that are not ``ABSENT``."""
         return self.marked_lengths(self.codes >= 0)
@@ -74,7 +69,7 @@ class Column:
         return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[self.offsets])
 
     def take(self, rows: NDArray[np.int64]) -> Column:
-        """Return the values of the records with these indices, in their order. The offsets start with 0."""
+        """Return the values of the records with these indices, in their order."""
         if self.offsets is None:
             return Column(self.codes[rows])
         lengths = self.lengths[rows]
@@ -119,7 +114,7 @@ class Batch:
             rows = np.full(record.size, ABSENT, np.int32) if column.is_array else column.codes[record]
             if column.is_array:
                 start = next(starts)
-                rows[start : start + column.elements.size] = column.elements
+                rows[start : start + column.codes.size] = column.codes
             codes.append(rows)
         return codes, record
 

@@ -13,6 +13,13 @@ SOURCES = {"small.obo": OBO, "tree.csv": "concept,parent,label\nr,,Root\na,r,Alp
 
 
 @pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache folder."""
+    monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
 def reads(monkeypatch):
     """The files that were opened to be parsed, by the number of their links that were checked."""
     parsed = []

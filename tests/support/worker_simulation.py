@@ -360,10 +360,6 @@ class Simulation:
         self.broker.check()
         assert self.broker.complete or not self.until_complete
 
-    def count(self, name: str, **labels: str) -> float:
-        """A metric of the worker."""
-        return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
-
     def connect(self, before_revoke: Callable[..., None], forget: Callable[..., None]) -> Source:
         self.consumers.append(SimulatedConsumer(self))
         return Source(

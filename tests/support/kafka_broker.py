@@ -289,9 +289,6 @@ class Cluster:
     def stop(self, broker_id: int) -> None:
         self.brokers[broker_id].stop()
 
-    def kill(self, broker_id: int) -> None:
-        self.brokers[broker_id].kill()
-
     def freeze(self, broker_id: int) -> None:
         self.brokers[broker_id].freeze()
 

@@ -6,14 +6,13 @@ clients, and plaintext for administrators, who are anonymous super users.
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from certificates import Identity
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -26,10 +25,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from kafka_broker import LOOPBACK, Cluster, Ports, addresses, free_ports, running
 from polling import wait
 
@@ -146,47 +141,10 @@ def add_scram_users(cluster: Cluster) -> None:
 def write_certificates(folder: Path) -> None:
     """Write a certificate authority, and a key and certificate for the broker and for each user."""
     folder.mkdir(parents=True)
-    authority = ec.generate_private_key(ec.SECP256R1())
-    issuer = name("authority")
-    (folder / "ca.pem").write_bytes(pem(certificate(issuer, issuer, authority.public_key(), authority, authority=True)))
+    authority = Identity("authority")
+    (folder / "ca.pem").write_text(authority.certificate)
     for user in ("broker", *USERS):
-        key = ec.generate_private_key(ec.SECP256R1())
-        signed = pem(certificate(name(user), issuer, key.public_key(), authority, authority=False))
-        private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        (folder / f"{user}.key").write_bytes(private)
-        (folder / f"{user}.pem").write_bytes(signed)
-        (folder / f"{user}.both").write_bytes(private + signed)
-
-
-def name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def certificate(
-    subject: x509.Name,
-    issuer: x509.Name,
-    public: ec.EllipticCurvePublicKey,
-    signer: ec.EllipticCurvePrivateKey,
-    *,
-    authority: bool,
-) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.UTC)
-    loopback = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(LOOPBACK))])
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .add_extension(loopback, critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-
-
-def pem(signed: x509.Certificate) -> bytes:
-    return signed.public_bytes(serialization.Encoding.PEM)
+        own = Identity(user, authority)
+        (folder / f"{user}.key").write_text(own.key())
+        (folder / f"{user}.pem").write_text(own.certificate)
+        (folder / f"{user}.both").write_text(own.key() + own.certificate)

@@ -90,10 +90,7 @@ class SimulatedBroker:
         """The coordinator ends the transactions whose producers are lost: it commits or aborts each."""
         lost, self.lost = self.lost, []
         for transaction in lost:
-            if self.random.random() < 0.5:
-                self.commit(transaction)
-            else:
-                self.abort(transaction)
+            (self.commit if self.random.random() < 0.5 else self.abort)(transaction)
 
     def prepare(self, transaction: Transaction) -> None:
         """Accept a transaction's offsets, unless its member has been fenced."""
@@ -101,8 +98,7 @@ class SimulatedBroker:
             self.prepared.append(transaction)
 
     def abort(self, transaction: Transaction) -> None:
-        if transaction in self.prepared:
-            self.prepared.remove(transaction)
+        self.prepared = [one for one in self.prepared if one is not transaction]
 
     def is_stable(self, partition: int) -> bool:
         """Whether no prepared transaction may still change the partition's committed offset."""
@@ -121,7 +117,7 @@ class SimulatedBroker:
 
     @property
     def complete(self) -> bool:
-        return all(offset == RECORDS for offset in self.committed.values())
+        return set(self.committed.values()) == {RECORDS}
 
 
 class SimulatedConsumer:
@@ -160,10 +156,10 @@ class SimulatedConsumer:
         self.quiet = 10 if self.random.random() < 0.05 else max(0, self.quiet - 1)
         if self.quiet:
             return found
-        for partition in self.random.sample(sorted(self.next), len(self.next)):
+        unpaused = sorted(self.next.keys() - self.paused)
+        for partition in self.random.sample(unpaused, len(unpaused)):
             start = self.next[partition]
-            end = start if partition in self.paused else min(RECORDS, start + self.random.choice([0, 1, 3]))
-            end = min(end, start + limit - len(found))
+            end = min(RECORDS, start + self.random.choice([0, 1, 3]), start + limit - len(found))
             found += [FakeMessage(partition, offset) for offset in range(start, end)]
             self.next[partition] = max(start, end)
         return found
@@ -316,8 +312,8 @@ class SimulatedMasker:
 
     reads_headers = False
 
-    def __init__(self, random: Random, *, needs_group: bool) -> None:
-        self.random, self.needs_group = random, needs_group
+    def __init__(self, random: Random) -> None:
+        self.random = random
 
     def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result:
         if hold and self.random.random() < 0.3:
@@ -326,13 +322,6 @@ class SimulatedMasker:
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         return {p: self.mask(topic, p, one, statistics_version=1, hold=False) for p, one in records.items()}
-
-
-class ImpatientLiveness(Liveness):
-    """Pauses take no time."""
-
-    def pause(self, seconds: float) -> bool:
-        return self.beat()
 
 
 class Simulation:
@@ -348,7 +337,7 @@ class Simulation:
         self.transactions: list[SimulatedTransactions] = []
         self.consumers: list[SimulatedConsumer] = []
         self.metrics = Metrics(CollectorRegistry(), "worker")
-        self.worker = self._worker(SimulatedMasker(random, needs_group=grouped))
+        self.worker = self._worker()
 
     @property
     def faulty(self) -> bool:
@@ -371,10 +360,6 @@ class Simulation:
         self.broker.check()
         assert self.broker.complete or not self.until_complete
 
-    def count(self, name: str, **labels: str) -> float:
-        """A metric of the worker."""
-        return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
-
     def connect(self, before_revoke: Callable[..., None], forget: Callable[..., None]) -> Source:
         self.consumers.append(SimulatedConsumer(self))
         return Source(
@@ -387,27 +372,23 @@ class Simulation:
             clock=lambda: self.now,
         )
 
-    def _windows(self) -> MicroWindows | None:
-        limits = GroupLimits(records=4, size=1_000, delay=0.0, short="hold")
-        return MicroWindows(limits, lambda: 2 if self.faulty else 1) if self.grouped else None
-
-    def _transactions(self) -> SimulatedTransactions:
+    def open_transactions(self) -> Any:
         self.transactions.append(SimulatedTransactions(self))
         return self.transactions[-1]
 
-    def _worker(self, masker: SimulatedMasker) -> Worker:
+    def _worker(self) -> Worker:
         health = Health()
-        self.liveness = ImpatientLiveness(health, self.stop)
-        masking = SimpleNamespace(masker=masker)
-        nothing = lambda: None  # noqa: E731
-        statistics: Any = SimpleNamespace(
-            version=1, refused=None, refusals=0, masking=masking, held=None, age=0.0, poll=nothing, close=nothing
-        )
+        self.liveness = Liveness(health, self.stop)
+        self.liveness.pause = lambda _: self.liveness.beat()  # type: ignore[method-assign]
+        limits = GroupLimits(records=4, size=1_000, delay=0.0, short="hold")
+        statistics: Any = SimpleNamespace(version=1, refused=None, refusals=0, held=None, age=0.0)
+        statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
+        statistics.poll = statistics.close = lambda: None
         return Worker(
             WorkerParts(
                 connect=self.connect,
-                transactions=self._transactions,  # type: ignore[arg-type]
-                windows=self._windows,
+                transactions=self.open_transactions,
+                windows=lambda: MicroWindows(limits, lambda: 2 if self.faulty else 1) if self.grouped else None,
                 statistics=statistics,
                 liveness=self.liveness,
                 health=health,

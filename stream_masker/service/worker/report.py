@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
-LAG_EVERY_SECONDS = 4.0
+LAG_EVERY_SECONDS = 2.0
 """Seconds between two updates of the lag."""
 
 UNREADY_FAILURES = 3

@@ -165,7 +165,7 @@ class Source:
         self._learn([p for p, reading in self._readings.items() if reading.done is None], SHORT_REQUEST_SECONDS)
         lag: dict[int, int] = {}
         for partition, reading in sorted(self._readings.items()):
-            bounds = self._bounds(partition, SHORT_REQUEST_SECONDS)
+            bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
             if bounds is None:
                 break
             if reading.done is not None:
@@ -298,14 +298,20 @@ class Source:
                 return
         raise SessionLostError(f"partition {partition} cannot be read again: {refusal}")
 
-    def _bounds(self, partition: int, seconds: float) -> tuple[int, int] | None:
-        """Return the first and the next offset of a partition; None if no broker answers in time."""
+    def _bounds(self, partition: int, seconds: float, *, cached: bool = False) -> tuple[int, int] | None:
+        """Return the first and the next offset of a partition; None if no broker answers in time.
+
+        ``cached``: whether those of the last response suffice: a request waits behind the fetch in progress.
+        """
         where = TopicPartition(self.topic, partition)
+        known: tuple[int, int] | None = self._client.get_watermark_offsets(where, cached=True) if cached else None
+        if known is not None and known[1] >= 0:
+            return known
         try:
-            bounds: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
+            fresh: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
         except KafkaException:
             return None
-        return bounds
+        return fresh
 
     def _partitions(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]

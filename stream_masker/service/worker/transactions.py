@@ -297,16 +297,14 @@ def _blocks(results: Mapping[int, Result]) -> int:
 
 
 def _halves(results: Mapping[int, Result]) -> list[dict[int, Result]]:
-    """Return the first and the second half of a batch's records; the blocks are with the last records."""
-    middle = sum(len(result.offsets) for result in results.values()) // 2
-    first: dict[int, Result] = {}
-    second: dict[int, Result] = {}
-    for partition, result in results.items():
-        size, cut = len(result.offsets), min(max(middle, 0), len(result.offsets))
-        middle -= size
-        first |= {partition: _slice(result, 0, cut)} if cut else {}
-        second |= {partition: _slice(result, cut, size)} if cut < size else {}
-    return [first, second]
+    """Return the first and the second half of a batch: of its partitions, or of the records of the only one."""
+    partitions = list(results.items())
+    if len(partitions) > 1:
+        middle = len(partitions) // 2
+        return [dict(partitions[:middle]), dict(partitions[middle:])]
+    [(partition, result)] = partitions
+    size = len(result.offsets)
+    return [{partition: _slice(result, 0, size // 2)}, {partition: _slice(result, size // 2, size)}]
 
 
 def _slice(result: Result, start: int, end: int) -> Result:

@@ -191,7 +191,10 @@ def test_a_proposal_for_fhir_masks_every_place_of_a_code_and_keeps_what_resource
     text = config.read_text()
     assert "# Of the sample, 200 can be masked, rejected 0." in text
     (source,) = tmp_path.glob("events.*")
-    assert "noise_key patient: in 200 of " in run("config", "check", "-c", config, "--events", source).stdout
+    checked = run("config", "check", "-c", config, "--events", source).stdout
+    assert "noise_key patient: in 200 of " in checked
+    assert re.search(r"^(Condition|Encounter)\.subject\.display +[\d.]+%  dropped$", checked, re.MULTILINE)
+    assert "entry[*].resource" not in checked
     run("mask", "-c", config, source, tmp_path / "out.jsonl", "--rejected", tmp_path / "rejected")
     written = (tmp_path / "out.jsonl").read_text()
     assert written.count("\n") == 200

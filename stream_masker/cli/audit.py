@@ -7,18 +7,10 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import (
-    ReportingCommand,
-    config_option,
-    output,
-    summarise,
-    tell,
-)
+from stream_masker.cli.options import ReportingCommand, config_option, output, summarise, tell
 from stream_masker.service.configuration import Configuration, load_configuration
 
 VERDICTS = {True: "matches", False: "DOES NOT MATCH"}
-
-
 PLACE = "PARTITION:OFFSET"
 
 

@@ -1,4 +1,4 @@
-"""Faulty input loses nothing silently, and no text that a path of an attribute selects is written as it is."""
+"""Faulty input loses nothing silently, and no message about it shows a value."""
 
 from __future__ import annotations
 

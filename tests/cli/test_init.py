@@ -122,6 +122,48 @@ def test_a_proposal_for_a_table_masks_it(tmp_path, case):
     assert masked_text(tmp_path, config).count("\n") == 201
 
 
+def change(k):
+    """An insert, an update or a delete of Debezium; the row of three events is the same one."""
+    row = {"patient_id": k // 3 % 40, "name": "Ada", "dx": ICD[k // 3 % 10]}
+    before, after = [(None, row), (row, row), (row, None)][k % 3]
+    return {"before": before, "after": after, "source": {"table": "t"}, "op": "cud"[k % 3], "ts_ms": 1700000000 + k}
+
+
+ENVELOPES = {
+    "Debezium": (change, ["after.", "before."], ["op"]),
+    "Debezium with a schema": (
+        lambda k: {"schema": {"type": "struct", "fields": [{"field": "dx"}]}, "payload": change(k)},
+        ["payload.after.", "payload.before."],
+        ["payload.op"],
+    ),
+    "Kafka Connect": (
+        lambda k: {"schema": {"type": "struct"}, "payload": change(3 * k)["after"]},
+        ["payload."],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENVELOPES)
+def test_a_proposal_for_rows_in_an_envelope_masks_inserts_updates_and_deletes_alike(tmp_path, case):
+    make, prefixes, kept = ENVELOPES[case]
+    heartbeats = [{"ts_ms": 1}, {"ts_ms": 2}]
+    config, content = proposed(tmp_path, [*map(make, range(300)), *heartbeats])
+    paths = {name: " | ".join(prefix + name for prefix in prefixes) for name in ("dx", "patient_id")}
+    assert content["attributes"] == {"dx": {"path": paths["dx"], "ontology": "icd10cm"}}
+    assert content["noise_key"] == paths["patient_id"]
+    assert content["fields"].get("keep") == kept
+    assert "# Of the sample, 300 can be masked, rejected 0." in config.read_text()
+    done = run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    assert "masked 300, rejected 2 (missing_noise_key" in done.stderr
+    written = (tmp_path / "out.jsonl").read_text()
+    assert "Ada" not in written
+    if kept:
+        masks = re.findall(r'"dx":"([^"]+)"', written)
+        assert len(masks) == 400
+        assert all(len({*masks[k : k + 4]}) == 1 for k in range(0, 400, 4)), "two of an update, one of the others"
+
+
 OLD = ["428.0", "414.01", "250.00", "V58.61", "E885.9", "401.9"]
 
 
@@ -191,7 +233,10 @@ def test_a_proposal_for_fhir_masks_every_place_of_a_code_and_keeps_what_resource
     text = config.read_text()
     assert "# Of the sample, 200 can be masked, rejected 0." in text
     (source,) = tmp_path.glob("events.*")
-    assert "noise_key patient: in 200 of " in run("config", "check", "-c", config, "--events", source).stdout
+    checked = run("config", "check", "-c", config, "--events", source).stdout
+    assert "noise_key patient: in 200 of " in checked
+    assert re.search(r"^(Condition|Encounter)\.subject\.display +[\d.]+%  dropped$", checked, re.MULTILINE)
+    assert "entry[*].resource" not in checked
     run("mask", "-c", config, source, tmp_path / "out.jsonl", "--rejected", tmp_path / "rejected")
     written = (tmp_path / "out.jsonl").read_text()
     assert written.count("\n") == 200

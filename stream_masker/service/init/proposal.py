@@ -19,7 +19,7 @@ from stream_masker.pipeline.reasons import Reason, RejectionCauses, causes_text
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.init.fields import Coding, best_coding, person_id
-from stream_masker.service.init.sample import SampledField, fhir_scalars, sampled_fields, scalars
+from stream_masker.service.init.sample import Envelope, SampledField, fhir_scalars, sampled_fields, scalars
 
 DEFAULT_MIN_RECORDS: Final = 1000
 """The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
@@ -51,37 +51,41 @@ def proposed_configuration(events: Iterable[bytes], ontologies: Mapping[str, str
     ServiceError if no event is an object, or no field has codes.
     """
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    is_fhir, records, rows = _objects(events)
+    is_fhir, objects = _objects(events)
+    envelope = Envelope() if is_fhir else Envelope.of([event for _, event in objects])
+    with_rows = [(record, row) for record, event in objects if (row := envelope.row(event)) is not None]
+    records, rows = [record for record, _ in with_rows], [row for _, row in with_rows]
     found = sampled_fields(fhir_scalars(row) if is_fhir else scalars(row) for row in rows)
     reasons, codes = _codes(found.values(), concepts)
     if not codes:
         raise ServiceError(_no_codes(reasons, len(records), ontologies))
-    person = None if is_fhir else person_id((found[path] for path in reasons), len(records))
-    fields = _fhir_fields(codes, found.values()) if is_fhir else {"pseudonymize": [person[0].path]} if person else {}
+    person = None if is_fhir else person_id((found[path] for path in reasons), len(rows))
+    treated = _fhir_fields(codes, found.values()) if is_fhir else {"pseudonymize": [person[0].path]} if person else {}
     attributes = _attributes(codes, joined=is_fhir)
     why = {code.field.path: code.why for code in codes}
     comments = {name: why[attribute["path"]] for name, attribute in attributes.items()}
     comments["noise_key"] = person[1] if person else "" if is_fhir else "no field is a person's id in every event"
     used = dict.fromkeys(attribute["ontology"] for attribute in attributes.values())
+    fields = {key: [one for path in paths for one in envelope.paths(path)] for key, paths in treated.items()}
     data: dict[str, Any] = {
         **({"produce": {"encoding": encoding}} if encoding else {}),
         **({"records": "fhir"} if is_fhir else {}),
         "ontologies": {name: {"source": ontologies[name]} for name in used},
-        "attributes": attributes,
-        "fields": {**fields, "unlisted": "drop"},
-        "noise_key": PATIENT_KEY if is_fhir else person[0].path if person else "position",
+        "attributes": {name: envelope.attribute(attribute) for name, attribute in attributes.items()},
+        "fields": {**({"keep": [*envelope.kept]} if envelope.kept else {}), **fields, "unlisted": "drop"},
+        "noise_key": PATIENT_KEY if is_fhir else envelope.path(person[0].path) if person else "position",
     }
     if sum("[*" in attribute["path"] for attribute in attributes.values()) > 1:
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         comments["mechanism"] = "several lists of codes are masked each on its own"
     outcome = _tried(data, records)
-    listed = tuple(path for paths in fields.values() for path in paths) or ("\0",)
-    dropped = {path: reason for path, reason in reasons.items() if not path.startswith(listed)}
-    return "\n".join(_lines(data, comments, outcome, dropped))
+    listed = tuple(path for paths in treated.values() for path in paths) or ("\0",)
+    dropped = {envelope.path(path): reason for path, reason in reasons.items() if not path.startswith(listed)}
+    return "\n".join(_lines(data, comments, outcome, {**envelope.dropped, **dropped}))
 
 
-def _objects(events: Iterable[bytes]) -> tuple[bool, list[bytes], list[dict[str, Any]]]:
-    """Return whether most events that are objects are FHIR resources; these, or all objects; and their content.
+def _objects(events: Iterable[bytes]) -> tuple[bool, list[tuple[bytes, dict[str, Any]]]]:
+    """Return whether most events that are objects are FHIR resources; and these, or all objects, with their content.
 
     Raises ServiceError if no event is an object.
     """
@@ -95,7 +99,7 @@ def _objects(events: Iterable[bytes]) -> tuple[bool, list[bytes], list[dict[str,
         found = fhir
     if not found:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    return is_fhir, [record for record, _ in found], [event for _, event in found]
+    return is_fhir, found
 
 
 def _concepts(source: str) -> ConceptMap:

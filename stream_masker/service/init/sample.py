@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -16,6 +16,9 @@ from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.events import open_events
+
+CHANGE: Final = frozenset({"before", "after", "op"})
+"""The members of an event of Debezium: the row before and after a change, either of which may be null, and its kind."""
 
 
 def file_sample(name: str, size: int, encoding: str = "") -> list[bytes]:
@@ -30,6 +33,55 @@ def simulated_sample(size: int) -> list[bytes]:
     """Return generated events."""
     discharges = SyntheticDischarges(parse_configuration(NESTED_EVENTS))
     return [orjson.dumps(event) for event in discharges.events(size)]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Where the rows of events stand.
+
+    prefixes: of the paths in a row: ``payload.`` of Kafka Connect, ``after.`` or else ``before.`` of Debezium, or an
+    empty text for events that are rows. kept, dropped: the other members that are kept, and why others are not.
+    """
+
+    prefixes: Sequence[str] = ("",)
+    kept: Sequence[str] = ()
+    dropped: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Sequence[Mapping[str, Any]]) -> Envelope:
+        """Return the envelope of most events."""
+        is_wrapped = 2 * sum(event.keys() == {"schema", "payload"} for event in events) > len(events)
+        inner = [event.get("payload") for event in events] if is_wrapped else events
+        has_changes = 2 * sum(isinstance(one, dict) and one.keys() >= CHANGE for one in inner) > len(events)
+        outer, rows = "payload." if is_wrapped else "", ("after.", "before.") if has_changes else ("",)
+        dropped = {"schema": "it does not fit the masked payload: read with schemas.enable=false"} if is_wrapped else {}
+        dropped |= {f"{outer}source and the like": "parts of the envelope: keep what is needed"} if has_changes else {}
+        return cls([f"{outer}{row}" for row in rows], [f"{outer}op"] if has_changes else (), dropped)
+
+    def row(self, event: Any) -> dict[str, Any] | None:
+        """Return the first row of an event; None if it has none, as a heartbeat."""
+        for prefix in self.prefixes:
+            place = event
+            for name in filter(None, prefix.split(".")):
+                place = place.get(name) if isinstance(place, dict) else None
+            if isinstance(place, dict):
+                return place
+        return None
+
+    def paths(self, path: str) -> list[str]:
+        """Return the paths of events for the path of a row, in the order in which they count."""
+        return [f"{prefix.removesuffix('.') if path.startswith('[') else prefix}{path}" for prefix in self.prefixes]
+
+    def path(self, path: str) -> str:
+        """Return the path of events of which the first with a value counts."""
+        return " | ".join(self.paths(path))
+
+    def attribute(self, attribute: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an attribute of rows as one of events."""
+        first, *others = self.paths(attribute["path"])
+        if others and "[*" in first:
+            return {**attribute, "path": first, "also": others}
+        return {**attribute, "path": self.path(attribute["path"])}
 
 
 @dataclass(frozen=True, slots=True)

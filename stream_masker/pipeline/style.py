@@ -10,7 +10,7 @@ A text shows only some traits: "I10" does not show whether its source writes dot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import reduce
 from operator import add
@@ -161,8 +161,8 @@ def _candidates(concept: str, label: str, style: Style) -> list[str]:
         return [label]
     unpadded = _LEADING_ZEROS.sub(r"\1", concept, count=1) if style.leading_zeros == "remove" else concept
     undotted = [text.replace(".", "") if style.dot == "remove" else text for text in (unpadded, concept)]
-    convert = {"keep": str, "upper": str.upper, "lower": str.lower}[style.case]
-    return list(map(convert, (*undotted, unpadded, concept)))
+    conversions: dict[str, Callable[[str], str]] = {"keep": str, "upper": str.upper, "lower": str.lower}
+    return list(map(conversions[style.case], (*undotted, unpadded, concept)))
 
 
 def _case(text: str, concept: str) -> int:

@@ -22,6 +22,12 @@ log.addFilter(RepeatFilter())
 READ_SECONDS = 0.05
 """Timeout of one read within a batch, in seconds: a stop is noticed after at most this time."""
 
+COMMITTING_READ_SECONDS = 0.002
+"""The same while the batch before commits: the end of the commit is noticed after at most this time."""
+
+OVERLAPPED_RECORDS = 2_000
+"""A batch of this many records does not wait for the commit before: masking them takes about as long as a commit."""
+
 IDLE_SECONDS = 0.2
 """Seconds to wait for a batch's first record."""
 
@@ -98,11 +104,13 @@ class Source:
             on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
             self._client.subscribe([self.topic], **on)
 
-    def read(self) -> Batch:
+    def read(self, committing: Callable[[], bool]) -> Batch:
         """Return the next batch; an empty one if no record arrives for a while.
 
-        A batch ends by the load: when no more records wait, after its delay. While records wait, it grows to its
-        limits, so that a backlog costs few transactions. Raises SessionLostError if the client has failed for good.
+        ``committing`` returns whether the batch before is not committed yet. A batch ends by the load: when no more
+        records wait, after its delay, and when the batch before is committed. A batch that ended before that commit
+        would wait for it, and records that arrive meanwhile for another commit. While records wait, a batch grows to
+        its limits, so that a backlog costs few transactions. Raises SessionLostError if the client has failed for good.
         """
         if self._held:
             self._held = False
@@ -111,11 +119,13 @@ class Source:
         limits, count, size, until = self._limits, 0, 0, self._clock() + IDLE_SECONDS
         while count < limits.records and size < limits.size and self._failure is None and self._running():
             wanted = _room(limits, count, size)
-            messages = self._client.consume(wanted, min(max(0.0, until - self._clock()), READ_SECONDS))
+            waits = 0 < count < OVERLAPPED_RECORDS and committing()
+            seconds = COMMITTING_READ_SECONDS if waits else min(max(0.0, until - self._clock()), READ_SECONDS)
+            messages = self._client.consume(wanted, seconds)
             added = self._add(messages)
             until = self._clock() + limits.delay if added and not count else until
             count, size = count + len(added), size + bytes_of(added)
-            if len(messages) < wanted and self._clock() >= until:
+            if len(messages) < wanted and self._clock() >= until and not waits:
                 break
         self._check()
         self._batch = Batch()

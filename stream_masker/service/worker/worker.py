@@ -185,7 +185,7 @@ class Session:
             source.poll(HOLD_SECONDS)
             return
         source.join()
-        start, batch = time.monotonic(), source.read()
+        start, batch = time.monotonic(), source.read(self._is_committing)
         if self._windows is not None:
             self._windows.add(batch, time.monotonic())
             batch = self._windows.take(time.monotonic())
@@ -199,6 +199,9 @@ class Session:
             source.give_back(batch)
         else:
             self._pending = _Pending(self._transactions.write(results, group), batch.next_offsets(), start)
+
+    def _is_committing(self) -> bool:
+        return self._pending is not None and not self._pending.future.done()
 
     def _mask(self, batch: Batch) -> dict[int, Result]:
         """Mask a batch. If the format of the records is not available, the batch is read again after a while."""

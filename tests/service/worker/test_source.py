@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
 from stream_masker.service.worker.groups import BatchLimits
-from stream_masker.service.worker.source import IDLE_SECONDS, Source
+from stream_masker.service.worker.source import IDLE_SECONDS, OVERLAPPED_RECORDS, Source
 from stream_masker.service.worker.transactions import SessionLostError
 
 
@@ -21,9 +23,10 @@ def source(client: FakeClient) -> Source:
     return source_of(client)
 
 
-def read(source: Source) -> dict[int, list[int]]:
+def read(source: Source, committing: Callable[[], bool] = lambda: False) -> dict[int, list[int]]:
     """Read a batch; return its offsets by partition."""
-    return {p: [m.offset() for group in groups for m in group] for p, groups in source.read().groups.items()}
+    groups = source.read(committing).groups
+    return {p: [m.offset() for group in some for m in group] for p, some in groups.items()}
 
 
 def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
@@ -82,13 +85,13 @@ def test_a_fatal_error_and_a_refused_seek_end_the_session(
     monkeypatch.setattr("time.sleep", lambda _: None)
     client.assign(0)
     deliver(client, 0, 0)
-    batch = source.read()
+    batch = source.read(lambda: False)
     client.seek_failures = 100
     with pytest.raises(SessionLostError, match="partition 0 cannot be read again: erroneous state"):
         source.give_back(batch)
     client.events = [failed(KafkaError._FATAL, 0, 0)]
     with pytest.raises(SessionLostError):
-        source.read()
+        source.read(lambda: False)
 
 
 def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_it(
@@ -114,7 +117,7 @@ def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
     client.assign(0)
     deliver(client, 0, 90, 91)
     client.events.append(failed(KafkaError._PARTITION_EOF, 0, 101))
-    batch = source.read()
+    batch = source.read(lambda: False)
     assert source.lag() == {0: 11}
     source.commit(batch.next_offsets())
     assert source.lag() == {0: 0}
@@ -138,15 +141,17 @@ def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) ->
 
 
 @pytest.mark.parametrize(
-    ("records", "delay", "seconds"),
-    [(5, 0.0, 0.1), (2_000, 0.0, 2.05), (5, 2.0, 2.05)],
-    ids=["at once", "of many records", "after the delay"],
+    ("records", "commit", "delay", "seconds"),
+    [(5, 0.0, 0.0, 0.1), (5, 1.0, 0.0, 1.0), (OVERLAPPED_RECORDS, 9.0, 0.0, 2.05), (5, 0.0, 2.0, 2.05)],
+    ids=["at once", "with the commit", "large enough not to wait", "after the delay"],
 )
-def test_a_batch_ends_when_no_records_wait(client: FakeClient, records: int, delay: float, seconds: float) -> None:
-    """A read takes 0.05 seconds and returns at most 50 records."""
+def test_a_batch_ends_when_no_records_wait(
+    client: FakeClient, records: int, commit: float, delay: float, seconds: float
+) -> None:
+    """A read takes 0.05 seconds and returns at most 50 records. ``commit``: when the batch before is committed."""
     source = reading(client, delay=delay)
     deliver(client, 0, *range(records))
-    assert read(source) == {0: list(range(records))}
+    assert read(source, lambda: client.now < commit) == {0: list(range(records))}
     assert client.now == pytest.approx(seconds, abs=0.11)
 
 

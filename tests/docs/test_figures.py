@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from functools import cache
 
 import numpy as np
 import orjson
@@ -62,11 +63,10 @@ class Masked:
         return tuples.codes, self.made.mask_law(tuples, channels, self.counts).likelihoods
 
 
-@pytest.fixture(scope="module")
-def real():
-    """Each method on the real discharges."""
-    tau, batch = icd9cm().taxonomy(), as_batch(real_pairs())
-    return {name: Masked(name, tau, batch) for name in MAKERS}
+@cache
+def real(name):
+    """A method on the real discharges."""
+    return Masked(name, icd9cm().taxonomy(), as_batch(real_pairs()))
 
 
 def row(text, name):
@@ -76,9 +76,9 @@ def row(text, name):
 
 
 @pytest.mark.parametrize("name", ["default", "transport", pytest.param("paper", marks=pytest.mark.scheduled)])
-def test_the_table_of_methods(real, name):
-    one = real[name]
-    risk = one.made.risk(draws=4_000)
+def test_the_table_of_methods(name):
+    one = real(name)
+    risk = one.made.risk(draws=2_000)
     learned = risk.record["principal"]
     figures = {
         "best guess of the code is right": learned.vulnerability,
@@ -118,10 +118,12 @@ def test_the_readme_has_the_figures_of_the_table():
     assert f"{found[0][0]:.0f} % of the records; without masks, in 7 %" in " ".join(text.split())
 
 
-@pytest.mark.parametrize(("name", "shown"), [("default", (0.53,)), ("transport", (0.39, 0.24, 0.99))])
-def test_what_the_age_of_a_record_adds(real, name, shown):
+@pytest.mark.parametrize(
+    ("name", "records", "shown"), [("default", 1_000, (0.53,)), ("transport", 2_000, (0.39, 0.24, 0.99))]
+)
+def test_what_the_age_of_a_record_adds(name, records, shown):
     """The attacker also knows the law of codes of each age band, and sees the band."""
-    one = real[name]
+    one = real(name)
     (a, b), likelihoods = one.likelihoods()
     keys = a.astype(np.int64) << 32 | b
     rows = discharges()
@@ -130,7 +132,7 @@ def test_what_the_age_of_a_record_adds(real, name, shown):
     laws = [np.bincount(own[band == k], minlength=keys.size) for k in range(band.max() + 1)]
     place = np.unique(a, return_inverse=True)[1]
     surest = []
-    for k in np.random.default_rng(0).choice(one.batch.size, 2_000, replace=False):
+    for k in np.random.default_rng(0).choice(one.batch.size, records, replace=False):
         told = np.bincount(place, laws[band[k]] * likelihoods([tuple(int(c.codes[k]) for c in one.drawn.columns)])[0])
         surest.append(told.max() / told.sum())
     surest = np.array(surest)
@@ -139,8 +141,8 @@ def test_what_the_age_of_a_record_adds(real, name, shown):
     assert f"{shown[0]:.2f}" in SECURITY.partition("age band too")[2][:80]
 
 
-def test_what_transport_does_not_write(real):
-    one = real["transport"]
+def test_what_transport_does_not_write():
+    one = real("transport")
     a, b = one.likelihoods()[0]
     share = np.unique(real_pairs()[0].astype(np.int64) << 32 | real_pairs()[1], return_counts=True)[1] / one.batch.size
     assert np.array_equal(np.unique(a.astype(np.int64) << 32 | b), a.astype(np.int64) << 32 | b)
@@ -158,8 +160,8 @@ def test_what_transport_does_not_write(real):
     assert f"{variation:.3f} for the pair" in METHODS
 
 
-def test_most_masks_of_the_papers_rule_are_codes_that_no_record_has(real):
-    before, after = (c[0].codes for c in (real["paper"].batch.columns, real["paper"].drawn.columns))
+def test_most_masks_of_the_papers_rule_are_codes_that_no_record_has():
+    before, after = (c[0].codes for c in (real("paper").batch.columns, real("paper").drawn.columns))
     page = (DOCS / "architecture.md").read_text()
     assert float(re.search(r"(\d+) % of the masks", page)[1]) == pytest.approx(
         100 * (~np.isin(after, before)).mean(), abs=2
@@ -182,7 +184,8 @@ def test_the_figures_of_events_with_lists():
     figures = []
     for name in ("default", "transport"):
         one = Masked(name, tau, batch)
-        figures += [one.made.risk().record["principal"].vulnerability, one.made.risk().rmse["secondary"]]
+        risk = one.made.risk()
+        figures += [risk.record["principal"].vulnerability, risk.rmse["secondary"]]
         asked = (one.drawn.distortions[1].squared_noise / one.drawn.distortions[1].values) ** 0.5
     text = METHODS.partition("With lists the difference is larger")[2]
     shown = [float(figure) for figure in re.findall(r"0\.\d+", text)[:5]]

@@ -42,6 +42,9 @@ then drops the oldest records, read or not."""
 STALL_SECONDS, SETTLE_SECONDS = 300.0, 120.0
 """The time without progress after which the demonstration fails, and after which it waits for statistics no longer."""
 
+SILENT = 2
+"""The log level of the demonstration's own clients: without the lines of their connections when the broker ends."""
+
 POLL_SECONDS, PAGE_SECONDS = 0.05, 5.0
 EVENTS_A_TURN = 1_000
 SEED = 1
@@ -98,7 +101,7 @@ def prepare_demo(folder: Path, servers: str, records: int, mechanism: str, port:
     secret.write_bytes(secrets.token_bytes(32))
     file = folder / "stream-masker.yaml"
     file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism, port), sort_keys=False))
-    client, configuration = Producer({"bootstrap.servers": servers, "log_level": 2}), load_configuration(file, {})
+    client, configuration = Producer({"bootstrap.servers": servers, "log_level": SILENT}), load_configuration(file, {})
     for name in TOPICS:
         client.list_topics(getattr(configuration.topics, name), START_SECONDS)
     return configuration
@@ -137,11 +140,8 @@ class EventStream:
     drift: DriftReport | None = None
 
     def __post_init__(self) -> None:
-        topics, properties = (
-            self.configuration.topics,
-            {"bootstrap.servers": self.configuration.kafka.bootstrap_servers},
-        )
-        sample = self.records // 4
+        topics, sample = self.configuration.topics, self.records // 4
+        properties = {"bootstrap.servers": self.configuration.kafka.bootstrap_servers, "log_level": SILENT}
         discharges = SyntheticDischarges(self.configuration, outbreak_after=sample + self.records // 2, seed=SEED)
         self._sample, self._events = sample, discharges.events(sample + self.records)
         self._before: dict[str, DemoEvent] = {}

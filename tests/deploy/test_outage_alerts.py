@@ -15,7 +15,7 @@ import prometheus
 import pytest
 from alerts import Alert, Thresholds, alerts, rules
 from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
-from service import Process, Service, event, service, wait
+from service import Process, Service, event, service, value, wait
 
 COMMANDS = ("worker", "calibrator")
 ALERT_SECONDS = 120
@@ -93,10 +93,20 @@ def test_outages_fire_their_alerts_and_recoveries_end_them(tmp_path: Path) -> No
 
 @pytest.mark.kafka
 @pytest.mark.exhaustive
-def test_an_outbreak_fires_the_alert_of_drift(tmp_path: Path) -> None:
+def test_an_outbreak_fires_the_alert_of_drift_and_a_new_baseline_ends_it(tmp_path: Path) -> None:
     with installation(tmp_path) as one:
         calibrator = one.running("calibrator")
         one.service.produce(range(2_000))
         calibrator.wait(lambda: calibrator.metric("statistics_version") >= 2, "a version of blocks")
         one.expect(after=lambda: None)
         one.expect("DriftNeedsAction", after=lambda: one.service.produce(range(2_000, 6_000), value=OUTBREAK))
+        one.expect(after=lambda: renew_baseline(one.service))
+
+
+def renew_baseline(here: Service) -> None:
+    """Make the records with the outbreak the baseline; the calibrator measures against it with its next version."""
+    sample = here.folder / "with-the-outbreak.jsonl"
+    sample.write_bytes(b"\n".join([*map(value, range(2_000)), *[OUTBREAK] * 4_000]))
+    here.command("calibrate", str(sample), "--publish", "--baseline", "--quiet")
+    here.produce(range(6_000, 6_100))
+    here.produce(range(6_100, 6_300), value=OUTBREAK)

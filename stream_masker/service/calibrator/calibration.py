@@ -80,8 +80,13 @@ class Calibration:
         return calibration
 
     def _report_recovered(self) -> None:
-        """Set the metrics of the recovered state, and log it."""
+        """Set the metrics of the recovered state, and log it.
+
+        The drift is not known before the next version: another process may have published a new baseline.
+        """
         latest, window, history = self.history.latest, self._window.window(), self.history
+        for name in ("drift", "drift_limit", "drift_moved", "drift_verdict"):
+            self._metrics.forget(name)
         self._metrics.add("statistics_refused_total", history.refused)
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)

@@ -222,13 +222,11 @@ class HttpSection(Section):
 
 
 class WorkerSection(Section):
-    """The batches of the mask worker. A batch is one transaction. It ends at its limits of records and bytes, or
+    """The batches of the mask worker. A batch is one transaction. It ends at its limit of records, at 16 MiB, or
     when no more records wait and the transaction before is committed."""
 
     batch_records: PositiveInt = 10_000
     """The maximum number of records in a batch; at least 1."""
-    batch_bytes: PositiveInt = 16_777_216
-    """The maximum total size of the keys, values and headers in a batch, in bytes; at least 1."""
     batch_delay: Duration | None = None
     """The least time that a batch waits for more records, in seconds or with a unit such as `500ms`: fewer
     transactions, and more latency. Default: batches adapt to the load."""

@@ -52,7 +52,10 @@ from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
-FETCH_BYTES = 16_777_216
+BATCH_BYTES = 16_777_216
+"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group."""
+
+FETCH_BYTES = BATCH_BYTES
 """The default size of a broker's response, which stands in memory once more while it is read."""
 
 RESET_PROPERTY = "auto.offset.reset"
@@ -157,7 +160,7 @@ def _worker_parts(
         return Source(
             connect_consumer(consumer_properties(configuration)),
             topics.input,
-            BatchLimits(worker.batch_records, worker.batch_bytes, worker.batch_delay or 0.0),
+            BatchLimits(worker.batch_records, BATCH_BYTES, worker.batch_delay or 0.0),
             running=liveness.beat,
             before_revoke=before_revoke,
             forget=forget,
@@ -205,8 +208,7 @@ def new_windows(configuration: Configuration, masking: Masking) -> MicroWindows 
     groups, mechanism = configuration.groups, masking.mechanism
     if not mechanism.needs_group:
         return None
-    size = configuration.worker.batch_bytes
-    limits = GroupLimits(records=groups.records, size=size, delay=groups.delay, short=groups.short)
+    limits = GroupLimits(records=groups.records, size=BATCH_BYTES, delay=groups.delay, short=groups.short)
     return MicroWindows(limits, lambda: mechanism.group_minimum)
 
 
@@ -232,7 +234,7 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     properties = {**confluent_properties(configuration), **COMMITTED_READS, "group.id": group, RESET_PROPERTY: "error"}
     worker, kip_848 = configuration.worker, str(properties.get("group.protocol", "")).lower() == "consumer"
     return {
-        "queued.max.messages.kbytes": max(1024, 2 * worker.batch_bytes // 1024),
+        "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
         "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **properties,
@@ -247,7 +249,7 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
     return {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
         "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
-        "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
+        "queue.buffering.max.kbytes": 4 * BATCH_BYTES // 1024,
         "compression.type": "lz4",
         "linger.ms": 5,
         "reconnect.backoff.max.ms": RECONNECT_MS,

@@ -1,6 +1,6 @@
 """The HTTP server of a process: /metrics, /healthz, /readyz and one page of text at /.
 
-It is the standard library's WSGI server with a thread for each connection, which has one request.
+It is the standard library's WSGI server with a thread for each connection, which ends after ``CONNECTION_SECONDS``.
 With ``http.token``, all but the probes need a token; with ``http.tls``, it speaks HTTPS.
 """
 
@@ -13,6 +13,7 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SILENT_SECONDS = 10.0
-"""The longest time that a client may be silent. After that its connection ends, and its thread with it."""
+CONNECTION_SECONDS = 10.0
+"""The longest time of a connection, which has one request: a client cannot keep a thread."""
 
 PATHS = ("/", "/metrics", "/healthz", "/readyz")
 PROBES = ("/healthz", "/readyz")
@@ -141,7 +142,19 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = SILENT_SECONDS
+    def handle(self) -> None:
+        """Answer one request, in a limited time."""
+        limit = threading.Timer(CONNECTION_SECONDS, self._end)
+        limit.daemon = True
+        limit.start()
+        try:
+            super().handle()
+        finally:
+            limit.cancel()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""

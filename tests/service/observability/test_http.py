@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -136,13 +137,27 @@ def test_a_port_in_use_is_an_error_with_a_remedy_and_a_stopped_server_frees_its_
 def test_silent_connections_do_not_starve_the_probes_and_are_ended(
     health: Health, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http._Handler, "timeout", 1.0)
+    monkeypatch.setattr(http, "CONNECTION_SECONDS", 1.0)
     with serving(health) as server:
         idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(50)]
         assert [get(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 503, 200]
         assert [one.recv(1) for one in idle] == [b""] * len(idle)
         for one in idle:
             one.close()
+
+
+def test_a_client_that_sends_now_and_then_keeps_no_thread(health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.5)
+    with serving(health) as server, socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
+        slow.sendall(b"GET / HTTP/1.0\r\n")
+        sent, end = b"X", time.monotonic() + 10
+        while sent and time.monotonic() < end:
+            try:
+                slow.sendall(sent)
+            except OSError:
+                sent = b""
+            time.sleep(0.05)
+        assert sent == b""
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from kafka_broker import LOOPBACK, free_ports
 from secured_kafka import SecuredKafka
 from service import Service, service, value
-
-from stream_masker.cli import main
 
 COMMANDS = (("topics",), ("produce", "events.jsonl"), ("worker",), ("calibrator",), ("audit", "--offset", "0:1"))
 
@@ -43,15 +41,6 @@ def message_of(done: Result) -> str:
     return error
 
 
-def proposal(topic: str, client: dict[str, str]) -> str:
-    """Return the message of ``config init``, which has no configuration yet."""
-    properties = [part for pair in list(client.items())[1:] for part in ("--property", "=".join(pair))]
-    given = ["config", "init", "--topic", topic, "--bootstrap-servers", client["bootstrap.servers"], *properties]
-    done = CliRunner().invoke(main, given)
-    assert done.exit_code == 1, done.output
-    return message_of(done)
-
-
 def wrong_password(address: str) -> str:
     remedy = "check sasl.username, sasl.password and sasl.mechanism in kafka.properties"
     return f"Error: the broker at {address} refuses the user 'eve': {remedy}"
@@ -63,15 +52,6 @@ def test_a_wrong_password_is_named_with_its_remedy(
 ) -> None:
     said = run(here, arguments, secured_kafka.scram("eve", "wrong-password"))
     assert said == wrong_password(secured_kafka.sasl)
-
-
-def test_a_proposal_from_a_topic_names_a_wrong_password_and_missing_acls(
-    secured_kafka: SecuredKafka, here: Service
-) -> None:
-    here.create()
-    topic = here.topics["input"]
-    assert proposal(topic, secured_kafka.scram("eve", "wrong-password")) == wrong_password(secured_kafka.sasl)
-    assert f"the user 'eve' may not use the topics {topic}" in proposal(topic, secured_kafka.scram("eve"))
 
 
 @each_reader

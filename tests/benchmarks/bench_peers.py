@@ -38,7 +38,7 @@ HEAD = ("", "records/s", "of the loop", "processor, µs a record")
 
 def main() -> None:
     only = {"choices": [*HOW, "kafka-streams"], "help": "measure only this project, the loop and one other"}
-    given = stream_arguments(__doc__, {"--records": 60_000, "--only": only})
+    given = stream_arguments(__doc__, {"--records": 200_000, "--only": only})
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, given)
         stream.fill(given.records)

@@ -17,6 +17,7 @@ from stream_masker.service.calibrator.bootstrap import Sample, read_history, res
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
     describe_risk,
+    forget_drift,
     sentences_of,
     set_mean_metrics,
     set_risk_metrics,
@@ -85,8 +86,7 @@ class Calibration:
         The drift is not known before the next version: another process may have published a new baseline.
         """
         latest, window, history = self.history.latest, self._window.window(), self.history
-        for name in ("drift", "drift_limit", "drift_moved", "drift_verdict"):
-            self._metrics.forget(name)
+        forget_drift(self._metrics)
         self._metrics.add("statistics_refused_total", history.refused)
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)

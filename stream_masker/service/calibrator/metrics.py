@@ -153,6 +153,12 @@ def initialise_counters(metrics: Metrics) -> None:
         metrics.add("statistics_published_total", 0, source=source)
 
 
+def forget_drift(metrics: Metrics) -> None:
+    """Remove all figures of drift, also those of masks, which a version without masks would keep."""
+    for name in ("drift", "drift_limit", "drift_moved", "drift_verdict"):
+        metrics.forget(name)
+
+
 def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
@@ -164,6 +170,8 @@ def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     if publish.effect is not None:
         set_effect_metrics(metrics, publish.effect)
     metrics.forget("drift_moved")
+    if publish.utility is None or publish.utility.verdict is None:
+        forget_drift(metrics)
     if publish.previous is not None:
         set_drift_metrics(metrics, publish.previous, against="previous")
     if publish.baseline is not None:

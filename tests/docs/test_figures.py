@@ -78,7 +78,7 @@ def row(text, name):
 @pytest.mark.parametrize("name", ["default", "transport", pytest.param("paper", marks=pytest.mark.scheduled)])
 def test_the_table_of_methods(name):
     one = real(name)
-    risk = one.made.risk(draws=2_000)
+    risk = one.made.risk(draws=4_000)
     learned = risk.record["principal"]
     figures = {
         "best guess of the code is right": learned.vulnerability,

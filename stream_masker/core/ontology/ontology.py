@@ -285,7 +285,7 @@ def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> li
 
 def _below(whole: Taxonomy, position: int) -> Taxonomy:
     """Return the taxonomy of a concept and its descendants, with the links between them."""
-    inside = whole.below(position)
+    inside = whole.below(np.array([position], np.int32))
     kept = sorted(np.flatnonzero(inside).tolist(), key=whole.ids.__getitem__)
     index = np.full(len(whole), -1)
     index[kept] = np.arange(len(kept))

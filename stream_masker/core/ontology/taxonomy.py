@@ -169,12 +169,11 @@ class Taxonomy:
         each."""
         return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
 
-    def below(self, position: int) -> BoolArray:
-        """Return (m,) bool: whether each concept is the one at a position or one of its descendants."""
-        offsets, ancestors, _ = self.closure
-        found = np.zeros(len(self), np.bool_)
-        found[np.repeat(np.arange(len(self)), np.diff(offsets))[ancestors == position]] = True
-        return found
+    def below(self, positions: Int32Array) -> BoolArray:
+        """Return (m,) bool: whether each concept is one of those at some positions, or a descendant of one."""
+        inside = np.zeros(len(self), np.bool_)
+        inside[positions] = True
+        return np.asarray(np.logical_or.reduceat(inside[self.closure.ancestors], self.closure.offsets[:-1]))
 
     def ancestors_at(self, positions: NDArray[np.integer], depth: int) -> tuple[Int64Array, Int32Array]:
         """Return the ancestors at a depth of k concepts; those of a concept above it are itself.

@@ -7,11 +7,9 @@ is no legal advice. Every list can be replaced by other roots.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
-
-import numpy as np
 
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.ontology.taxonomy import Taxonomy
@@ -29,7 +27,7 @@ one. HIV is not repeated among the sexually transmitted infections."""
 def present_groups(taxonomy: Taxonomy) -> dict[str, BoolArray]:
     """Return, for each built-in list of which a taxonomy has any of k concepts, (k,) bool: which of them it lists."""
     present = {name: _held(taxonomy, entry) for name, entry in SENSITIVE_LISTS.items()}
-    return {name: _members(taxonomy, roots) for name, roots in present.items() if roots}
+    return {name: taxonomy.below(taxonomy.encode(roots)) for name, roots in present.items() if roots}
 
 
 def limited_groups(
@@ -53,16 +51,10 @@ def limited_groups(
         for groups, taxonomy in zip(result, taxonomies.values(), strict=True):
             held = entry["roots"] if own else _held(taxonomy, SENSITIVE_LISTS[name])
             if roots := [root for root in held if root in taxonomy]:
-                groups[name] = _members(taxonomy, roots), limit
+                groups[name] = taxonomy.below(taxonomy.encode(roots)), limit
         if not any(name in groups for groups in result):
             raise ParameterError(f"sensitive {name!r}: no attribute's ontology holds any of its concepts")
     return result
-
-
-def _members(taxonomy: Taxonomy, roots: Sequence[str]) -> BoolArray:
-    positions = [taxonomy.position(root) for root in roots]
-    below = [taxonomy.below(position) for position in positions]
-    return np.asarray(np.logical_or.reduce(below))
 
 
 def _held(taxonomy: Taxonomy, entry: Mapping[str, Any]) -> list[str]:

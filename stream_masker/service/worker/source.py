@@ -28,6 +28,9 @@ COMMITTING_READ_SECONDS = 0.002
 OVERLAPPED_RECORDS = 2_000
 """A batch of this many records does not wait for the commit before: masking them takes about as long as a commit."""
 
+FILLING_SECONDS = 0.5
+"""Seconds from its first record that a batch waits at most for the commit before, which may never end."""
+
 IDLE_SECONDS = 0.2
 """Seconds to wait for a batch's first record."""
 
@@ -116,14 +119,15 @@ class Source:
             self._held = False
             self._client.resume(self._partitions(self.assigned))
         batch = self._batch = Batch()
-        limits, count, size, until = self._limits, 0, 0, self._clock() + IDLE_SECONDS
+        limits, count, size, until, filled = self._limits, 0, 0, self._clock() + IDLE_SECONDS, 0.0
         while count < limits.records and size < limits.size and self._failure is None and self._running():
             wanted = _room(limits, count, size)
-            waits = 0 < count < OVERLAPPED_RECORDS and committing()
+            waits = 0 < count < OVERLAPPED_RECORDS and self._clock() < filled and committing()
             seconds = COMMITTING_READ_SECONDS if waits else min(max(0.0, until - self._clock()), READ_SECONDS)
             messages = self._client.consume(wanted, seconds)
             added = self._add(messages)
-            until = self._clock() + limits.delay if added and not count else until
+            if added and not count:
+                until, filled = self._clock() + limits.delay, self._clock() + FILLING_SECONDS
             count, size = count + len(added), size + bytes_of(added)
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
 from stream_masker.service.worker.groups import BatchLimits
-from stream_masker.service.worker.source import IDLE_SECONDS, OVERLAPPED_RECORDS, Source
+from stream_masker.service.worker.source import FILLING_SECONDS, IDLE_SECONDS, OVERLAPPED_RECORDS, Source
 from stream_masker.service.worker.transactions import SessionLostError
 
 
@@ -142,8 +143,14 @@ def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) ->
 
 @pytest.mark.parametrize(
     ("records", "commit", "delay", "seconds"),
-    [(5, 0.0, 0.0, 0.1), (5, 1.0, 0.0, 1.0), (OVERLAPPED_RECORDS, 9.0, 0.0, 2.05), (5, 0.0, 2.0, 2.05)],
-    ids=["at once", "with the commit", "large enough not to wait", "after the delay"],
+    [
+        (5, 0.0, 0.0, 0.1),
+        (5, 0.3, 0.0, 0.3),
+        (5, math.inf, 0.0, FILLING_SECONDS + 0.05),
+        (OVERLAPPED_RECORDS, math.inf, 0.0, 2.05),
+        (5, 0.0, 2.0, 2.05),
+    ],
+    ids=["at once", "with the commit", "a commit that never ends", "large enough not to wait", "after the delay"],
 )
 def test_a_batch_ends_when_no_records_wait(
     client: FakeClient, records: int, commit: float, delay: float, seconds: float

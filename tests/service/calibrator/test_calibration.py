@@ -174,6 +174,18 @@ def test_a_version_with_another_secret_is_published_again(unaware: CalibrationBe
     assert bench.messages[0].statistics.variance == bench.messages[1].statistics.variance
 
 
+def test_a_version_without_masks_forgets_the_verdict_on_earlier_masks(unaware: CalibrationBench) -> None:
+    bench = unaware
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    bench.metrics.set("drift_verdict", 2, against="expected")
+    bench.deliver(1, replace(block(10), secret_id="ab" * 8))
+    bench.advance(1.0)
+    assert bench.messages[-1].version == 2
+    assert bench.metric("drift_verdict", against="expected") is None
+    assert bench.metric("drift_verdict", against="previous") is not None
+
+
 def test_a_version_beyond_a_limit_is_published_and_reported(
     new_bench: NewBench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths, ratio
+from stream_masker.core.arrays import offsets_from_lengths, ranges, ratio
 from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
@@ -156,43 +155,81 @@ class Given:
     def moves(self, new: int) -> Moves:
         """Return what moves beside the mask ``new`` of the root.
 
-        K values of the root are likely. From level to level, their values rise and masks are reached.
+        K values of the root are likely, with E values of the attribute in all.
         """
         chances = self.root[:, new] / self.root[:, new].sum()
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = chances[likely] / chances[likely].sum()
-        tree, walk, q = self.tree, self._walk, self.tree.target[new]
-        p = tree.source[likely]
-        prior = kept @ p[:, : len(walk)]
-        rows, masks = walk[prior[walk] > 0.0], walk[q[walk] > 0.0]
-        lost, won = np.maximum(p - q, np.float32(0.0)), np.maximum(q - p, np.float32(0.0))
-        lost[:, -1] = 0.0
-        losses, wins = (self._below(each) for each in (lost, won))
-        up, down = lost[:, rows] * kept[:, None].astype(np.float32), np.ones((likely.size, masks.size), np.float32)
+        first, columns, shares = self._rows
+        lengths = first[likely + 1] - first[likely]
+        entries, of = ranges(first[likely], lengths), np.repeat(np.arange(likely.size), lengths)
+        values, mass = columns[entries], kept[of] * shares[entries]
+        places, row = np.unique(np.argsort(self._walk)[values], return_inverse=True)
+        rows, q, masks = self._walk[places], self.tree.target[new], self._walk[self.target[new, self._walk] > 0.0]
+        stays = kept[of] * np.minimum(shares[entries], q[values])
         joint = np.zeros((rows.size, masks.size), np.float32)
         _, at, to = np.intersect1d(rows, masks, assume_unique=True, return_indices=True)
-        joint[at, to] = (kept @ np.minimum(p, q))[rows[at]]
-        chapter = tree.lines[2]
-        for children, nodes in pairwise(tree.lines):
-            down = down * ratio(won[:, children[masks]], wins[:, nodes[masks]])
-            leaving = np.minimum(ratio(lost[:, nodes[rows]], losses[:, nodes[rows]]), np.float32(1.0))
-            staying, up = up * (np.float32(1.0) - leaving), up * leaving
-            if nodes[0] == tree.parent.size - 1:
-                joint += staying.T @ down
+        joint[at, to] = np.bincount(row, stays)[at]
+        rising, falling = self._rising(likely, of, values, mass - stays, kept, q), self._falling(likely, masks, q)
+        chapter = self.tree.lines[2]
+        for nodes, turned, reached in zip(self.tree.lines[1:], rising, falling, strict=False):
+            up = np.zeros((likely.size, rows.size), np.float32)
+            up[of, row] = turned
+            if nodes[0] == self.tree.parent.size - 1:
+                joint += up.T @ reached
                 break
             for each in np.unique(chapter[masks]).tolist():
                 some, those = (slice(*np.searchsorted(chapter[own], (each, each + 1))) for own in (rows, masks))
                 same = nodes[rows[some]][:, None] == nodes[masks[those]]
-                joint[some, those] += np.where(same, staying[:, some].T @ down[:, those], np.float32(0.0))
+                joint[some, those] += np.where(same, up[:, some].T @ reached[:, those], np.float32(0.0))
         neglected = max(1.0 - float(chances[likely].sum()), 0.0)
-        return Moves(rows, masks, joint, prior[rows].astype(np.float64), self.target[new, masks], neglected)
+        return Moves(rows, masks, joint, np.bincount(row, mass).astype(np.float64), self.target[new, masks], neglected)
 
-    def _below(self, mass: Float32Matrix) -> Float32Matrix:
-        """Return (K, N) the sum of a mass of nodes over the children of each node above the values; 0 for values."""
-        tree, size, result = self.tree, len(self.values), np.zeros_like(mass)
-        result[:, size:] = np.add.reduceat(mass[:, tree.children], tree.starts[size:-1], axis=1)
-        return result
+    def _rising(
+        self,
+        likely: Int64Array,
+        of: Int64Array,
+        values: Int64Array,
+        up: Float64Array,
+        kept: Float64Array,
+        q: Float32Array,
+    ) -> Iterator[Float64Array]:
+        """Yield, for each level above the values, (E,) the mass of each value that rises to it and no higher.
+
+        ``of``: (E,) the value of the root, of K. ``up``: (E,) the mass that does not stay. ``q``: (N,) P(b* | a*).
+        """
+        size, tree = len(self.values), self.tree
+        chapters = int(tree.lines[2].min())
+        lost = np.maximum(tree.source[likely, size:] - q[size:], np.float32(0.0))
+        gross = np.bincount(of * lost.shape[1] + tree.lines[1, values] - size, up / kept[of], lost.size).reshape(
+            lost.shape
+        )
+        below = lost[:, tree.children[size:] - size]
+        gross[:, chapters - size :] = np.add.reduceat(below, tree.starts[chapters:-1] - size, axis=1)
+        leaving = np.minimum(ratio(lost.astype(np.float64), gross), 1.0)
+        leaving[:, -1] = 0.0
+        for nodes in tree.lines[1:]:
+            share = leaving[of, nodes[values] - size]
+            yield up * (1.0 - share)
+            up = up * share
+
+    def _falling(self, likely: Int64Array, masks: Int64Array, q: Float32Array) -> Iterator[Float32Matrix]:
+        """Yield, for each level above the values, (K, n) the chance of each mask from its node of this level."""
+        down, own, nodes = np.ones((likely.size, masks.size), np.float32), np.arange(masks.size), masks
+        for _ in self.tree.lines[1:]:
+            won = np.maximum(q[nodes] - self.tree.source[np.ix_(likely, nodes)], np.float32(0.0))
+            starts = np.flatnonzero(np.diff(self.tree.parent[nodes], prepend=-1))
+            above = np.repeat(np.arange(starts.size), np.diff(starts, append=nodes.size))
+            down = down * ratio(won, np.add.reduceat(won, starts, axis=1)[:, above])[:, own]
+            yield down
+            own, nodes = above[own], self.tree.parent[nodes][starts]
+
+    @cached_property
+    def _rows(self) -> tuple[Int64Array, Int64Array, Float64Array]:
+        """P(b | a) as compressed rows: offsets (k_A + 1,), the values and their shares."""
+        rows, columns = np.nonzero(self.source)
+        return np.searchsorted(rows, np.arange(len(self.source) + 1)), columns, self.source[rows, columns]
 
     @cached_property
     def _walk(self) -> Int64Array:

@@ -158,7 +158,7 @@ class MaskedBatch:
     distortions: tuple[Distortion, ...]
 
 
-def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
+def unchanged_records(batch: Batch, masked: Batch | MaskedBatch) -> NDArray[np.bool_]:
     """Return (n,) bool: whether each record has at least one value, and masking changed none of its values."""
     present, changed = np.zeros((2, batch.size), np.int64)
     for before, after in zip(batch.columns, masked.columns, strict=True):

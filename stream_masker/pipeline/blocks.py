@@ -7,16 +7,15 @@ twice changes nothing, and a later block replaces an earlier one that overlaps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Final
 
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
-from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.codec import DecodedBatch
@@ -36,95 +35,33 @@ into a message of Kafka's default size, 1 MB, even if it is not compressed."""
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedRecords:
-    """n consecutive records after masking: what is written of them, and what blocks count.
+class MaskedPart:
+    """Consecutive records of one partition that were masked together.
 
-    batch, masked: before and after masking, of the records ``indices`` (ascending); values, keys: those to write, None
-    for tombstones and rejected records; rejected: by index; unknown: for each attribute the number of values without a
-    concept; lost: the number of those that are not in the batch; styles: those of the original codes of each attribute;
-    emptied: the number of values that a transform removed, by path; noise_keys: empty if the noise is by position.
+    decoded: the records before masking; masked: their batch after masking; values: those to write, None for tombstones
+    and rejected records.
     """
 
-    batch: Batch
+    decoded: DecodedBatch
     masked: MaskedBatch
-    indices: Int64Array
     values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    rejected: Mapping[int, Rejected]
-    unknown: Sequence[int]
-    lost: Sequence[int]
-    styles: Sequence[StyleCounts] = ()
-    emptied: Mapping[str, int] = field(default_factory=dict)
-    noise_keys: Sequence[bytes] = ()
-
-    @classmethod
-    def joined(cls, parts: Sequence[MaskedRecords]) -> MaskedRecords:
-        """Return consecutive records that were masked in parts, at least one."""
-        starts = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
-        columns = _joined_columns([part.batch.columns for part in parts])
-        contexts = [part.batch.context for part in parts if part.batch.context is not None]
-        context = np.concatenate(contexts) if contexts else None
-        distortions = zip(*(part.masked.distortions for part in parts), strict=True)
-        return cls(
-            Batch(sum(part.batch.size for part in parts), columns, context=context),
-            MaskedBatch(
-                _joined_columns([part.masked.columns for part in parts]),
-                tuple(sum(each, Distortion()) for each in distortions),
-            ),
-            np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)]),
-            [value for part in parts for value in part.values],
-            [key for part in parts for key in part.keys],
-            {start + k: one for start, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()},
-            np.sum([part.unknown for part in parts], axis=0).tolist(),
-            np.sum([part.lost for part in parts], axis=0).tolist(),
-            add_styles(part.styles for part in parts),
-            sum((Counter(part.emptied) for part in parts), Counter[str]()),
-            [key for part in parts for key in part.noise_keys],
-        )
-
-    def part(self, start: int, end: int) -> MaskedRecords:
-        """Return the records ``start`` to ``end`` (exclusive).
-
-        Distortions, styles and numbers of unknown and emptied values are known only for all records together: a part
-        from 0 has all of them, and any other has none, which leaves their sums correct.
-        """
-        first, last = np.searchsorted(self.indices, [start, end]).tolist()
-        rows, zeros, whole = np.arange(first, last), [0] * len(self.unknown), start == 0
-        distortions = self.masked.distortions if whole else (Distortion(),) * len(self.unknown)
-        return MaskedRecords(
-            self.batch.take(rows),
-            MaskedBatch(tuple(column.take(rows) for column in self.masked.columns), distortions),
-            self.indices[first:last] - start,
-            self.values[start:end],
-            self.keys[start:end],
-            rejected_part(self.rejected, start, end),
-            self.unknown if whole else zeros,
-            self.lost if whole else zeros,
-            self.styles if whole else [StyleCounts()] * len(self.styles),
-            self.emptied if whole else {},
-            self.noise_keys[first:last],
-        )
-
-    def blocks(self) -> Iterator[tuple[int, int, MaskedRecords]]:
-        """Yield (start, end, records) of each block; usually there is one."""
-        attributes, size = len(self.batch.columns), len(self.values)
-        elements = max((len(column.codes) for column in self.batch.columns), default=0)
-        rows = elements * attributes * (attributes + 1) // 2
-        blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
-        for start, end in pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist()):
-            yield start, end, self.part(start, end)
 
 
-def _joined_columns(parts: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
+def rejections(parts: Sequence[MaskedPart]) -> dict[int, Rejected]:
+    """Return the rejections of consecutive parts, by the index from the first record on."""
+    starts = accumulate((len(part.values) for part in parts), initial=0)
+    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.decoded.rejected.items()}
+
+
+def _joined(parts: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
     """Join the columns of several batches; of each array, only the elements that are counted."""
-    return tuple(_joined(list(map(limited, columns))) for columns in zip(*parts, strict=True))
-
-
-def _joined(columns: Sequence[Column]) -> Column:
-    codes = np.concatenate([column.codes for column in columns])
-    if columns[0].offsets is None:
-        return Column(codes)
-    return Column(codes, np.cumsum([0, *np.concatenate([column.lengths for column in columns])]))
+    joined = []
+    for columns in zip(*parts, strict=True):
+        limits = list(map(limited, columns))
+        codes, lengths = ([getattr(column, name) for column in limits] for name in ("codes", "lengths"))
+        offsets = offsets_from_lengths(np.concatenate(lengths)) if limits[0].is_array else None
+        joined.append(Column(np.concatenate(codes), offsets))
+    return tuple(joined)
 
 
 def limited(column: Column) -> Column:
@@ -171,34 +108,63 @@ class BlockCounter:
 
     def count(self, decoded: DecodedBatch) -> Counts:
         """Return the counts of decoded records."""
-        batch = replace(decoded.batch, columns=tuple(map(limited, decoded.batch.columns)))
-        return count_batch(self.with_slots(batch, decoded.keys), self._sizes, decoded.unknown, decoded.lost)
+        return count_batch(self._joined([decoded]), self._sizes, decoded.unknown, decoded.lost)
 
     def with_slots(self, batch: Batch, keys: Sequence[bytes]) -> Batch:
         """Return a batch with the slots of its noise keys, if there are any."""
         return replace(batch, slots=key_slots(key_hashes(self._secret, keys))) if keys else batch
 
-    def blocks(self, topic: str, partition: int, version: int, records: Inputs, masked: MaskedRecords) -> list[Block]:
-        """Return the blocks of masked records, at least one. ``records``: their input."""
-        return [
-            Block(
+    def blocks(
+        self, topic: str, partition: int, version: int, records: Inputs, parts: Sequence[MaskedPart]
+    ) -> Iterator[Block]:
+        """Yield the blocks of the parts that ``records`` were masked in, usually one.
+
+        Distortions, styles and numbers of unknown values are known only for whole parts: those of all are in the first
+        block, which leaves their sums correct.
+        """
+        read, attributes = [part.decoded for part in parts], range(len(self._sizes))
+        batch = self._joined(read)
+        masked = Batch(batch.size, _joined([part.masked.columns for part in parts]))
+        starts = accumulate((len(part.values) for part in parts), initial=0)
+        indices = np.concatenate([one.indices + start for one, start in zip(read, starts, strict=False)])
+        unknown, lost = (np.sum(sums, axis=0).tolist() for sums in ([r.unknown for r in read], [r.lost for r in read]))
+        distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
+        rejected, styles, none = rejections(parts), add_styles(one.styles for one in read), [0] * len(attributes)
+        for start, end in _ranges(batch, len(records)):
+            rows = np.arange(*np.searchsorted(indices, [start, end]))
+            before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
+            yield Block(
                 topic=topic,
                 partition=partition,
                 first_offset=records.offsets[start],
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
                 statistics_version=version,
-                original=count_batch(
-                    self.with_slots(part.batch, part.noise_keys), self._sizes, part.unknown, part.lost
-                ),
-                masked=count_batch(Batch(part.batch.size, part.masked.columns), self._sizes),
-                distortions=part.masked.distortions,
-                rejected=dict(Counter(one.reason for one in part.rejected.values())),
-                unchanged=int(np.count_nonzero(unchanged_records(part.batch, part.masked))),
-                styles=tuple(part.styles),
+                original=count_batch(before, self._sizes, *((unknown, lost) if has_sums else (none, none))),
+                masked=count_batch(after, self._sizes),
+                distortions=tuple(distortions if has_sums else [Distortion() for _ in attributes]),
+                rejected=dict(Counter(one.reason for one in rejected_part(rejected, start, end).values())),
+                unchanged=int(np.count_nonzero(unchanged_records(before, after))),
+                styles=tuple(styles if has_sums else [StyleCounts() for _ in styles]),
             )
-            for start, end, part in masked.blocks()
-        ]
+
+    def _joined(self, parts: Sequence[DecodedBatch]) -> Batch:
+        """Return the records of parts as one batch, with the slots of their noise keys."""
+        contexts = [part.batch.context for part in parts if part.batch.context is not None]
+        batch = Batch(
+            sum(part.batch.size for part in parts),
+            _joined([part.batch.columns for part in parts]),
+            context=np.concatenate(contexts) if contexts else None,
+        )
+        return self.with_slots(batch, [key for part in parts for key in part.keys])
+
+
+def _ranges(batch: Batch, size: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of the records of each block; ``size``: the number of records, with those not in the batch."""
+    attributes, elements = len(batch.columns), max((len(column.codes) for column in batch.columns), default=0)
+    rows = elements * attributes * (attributes + 1) // 2
+    blocks = max(1, -(-size // BLOCK_RECORDS), min(size, -(-rows // MAX_BLOCK_ROWS)))
+    yield from pairwise(np.unique(np.linspace(0, size, blocks + 1).astype(np.int64)).tolist())
 
 
 def merge_blocks(blocks: Sequence[Block]) -> Block:

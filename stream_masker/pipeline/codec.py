@@ -71,9 +71,9 @@ class Fill(NamedTuple):
 class Attribute:
     """The codes of an attribute."""
 
-    def __init__(self, plan: AttributePlan, tree: Tree) -> None:
+    def __init__(self, plan: AttributePlan) -> None:
         self.plan, self._is_optional = plan, plan.missing == "keep"
-        self._tries = [tree.trie.at(place.path.elements) for place in plan.places]
+        self._entered = [place.path.elements for place in plan.places]
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._labels = Cache(lambda position: None if position == ABSENT else labels[position] or None)
@@ -88,7 +88,7 @@ class Attribute:
         """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""
         places, is_array, is_required = self.plan.places, self.plan.is_array, not self._is_optional
         written = [(k, path) for k, place in enumerate(places) for path in place.written]
-        entered = [Found(k, places[k].path, s) for k, trie in enumerate(self._tries) for s in reading.elements[trie]]
+        entered = [Found(k, places[k].path, s) for k, path in enumerate(self._entered) for s in reading.elements[path]]
         codes = [Found(k, place.path, s) for k, place in enumerate(places) for s in reading.masked(place.path)]
         holes = [Found(k, path, s.without_null()) for k, path in written for s in reading.masked(path)]
         found = [*entered, *codes, *holes]
@@ -104,7 +104,7 @@ class Attribute:
             path = places[of_place[element]].path
             reading.refuse([int(owners[element])], _REASONS[int(values[element])], path)
         if is_array and is_required:
-            lists = (slots.places[0] for trie in self._tries for slots in reading.lists[trie])
+            lists = (slots.places[0] for path in self._entered for slots in reading.lists[path])
             without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
             reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
         fills = [
@@ -223,7 +223,7 @@ class Codec:
         self._format = record_format
         self._open = form_of(plan, record_format)
         self._tree = Tree(plan, pseudonyms)
-        self._attributes = [Attribute(attribute, self._tree) for attribute in plan.attributes]
+        self._attributes = [Attribute(attribute) for attribute in plan.attributes]
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         """Set the styles in which the attributes' codes are written from now on; at first those of the ontologies."""

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from stream_masker.core.dtypes import Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, MaskedRecords, SampleCounts
+from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, MaskedPart, SampleCounts, rejections
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
 from stream_masker.pipeline.formats import (
     KEY_FIELD,
@@ -64,7 +64,7 @@ class _Unmasked:
     rejected: Mapping[int, Rejected]
 
     def part(self, start: int, end: int) -> _Unmasked:
-        """Return the records ``start`` to ``end`` (exclusive)."""
+        """Return the records ``start`` to ``end`` (exclusive, or to the last one)."""
         rejected = rejected_part(self.rejected, start, end)
         digests = None if self.digests is None else self.digests[start:end]
         return _Unmasked(self.records.part(start, end), digests, rejected)
@@ -130,7 +130,7 @@ class RecordMasker:
 
     @property
     def needs_group(self) -> bool:
-        """Whether the mechanism masks groups of records of one partition. ``mask_all`` then raises an error."""
+        """Whether the mechanism masks groups of records."""
         return self._mechanism.needs_group
 
     @property
@@ -154,17 +154,25 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        return self._masked(topic, {partition: Inputs.of(records)}, statistics_version, hold=hold)[partition]
-
-    def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
-        """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
-
-        The partitions share their distortions and numbers of values without a concept, which are in the first of their
-        blocks. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
-        """
-        if self.needs_group:
-            raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
-        return self._masked(topic, records, statistics_version) if records else {}
+        inputs = Inputs.of(records)
+        unmasked, size = self._unmasked(topic, partition, inputs), len(inputs)
+        at_once = max(size, 1) if self.needs_group else DOCUMENTS
+        starts = range(0, max(size, 1), at_once)
+        parts = [one for start in starts for one in self._mask_part(unmasked.part(start, start + at_once), hold)]
+        decoded = [part.decoded for part in parts]
+        unknown, lost = (np.sum(sums, axis=0) for sums in ([d.unknown for d in decoded], [d.lost for d in decoded]))
+        return Result(
+            offsets=inputs.offsets,
+            values=list(chain.from_iterable(part.values for part in parts)),
+            keys=unmasked.records.keys,
+            headers=self._headers(inputs, statistics_version),
+            timestamps=inputs.timestamps,
+            rejected=rejections(parts),
+            blocks=list(self._counter.blocks(topic, partition, statistics_version, inputs, parts)) if size else [],
+            emptied=sum((Counter(one.emptied) for one in decoded), Counter()),
+            suppressed=self._by_policy("suppress", lost),
+            generalized=self._by_policy("ancestor", unknown - lost),
+        )
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
         """Return the counts of records' values, for a first calibration; tombstones are not counted.
@@ -185,37 +193,16 @@ class RecordMasker:
         causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
-    def _masked(
-        self, topic: str, inputs: Mapping[int, Inputs], version: int, *, hold: bool = False
-    ) -> dict[int, Result]:
-        """Mask records of partitions together, ``DOCUMENTS`` records at a time, or as one group."""
-        records = self._unmasked(topic, inputs)
-        size = len(records.records)
-        at_once = max(size, 1) if self.needs_group else DOCUMENTS
-        parts = [records.part(start, min(start + at_once, size)) for start in range(0, max(size, 1), at_once)]
-        masked = MaskedRecords.joined([one for part in parts for one in self._mask_part(part, hold)])
-        headers = stamp(version, self._mechanism.name, self._plan.configuration)
-        if self.needs_group and size:
-            offsets = records.records.offsets
-            headers.append((GROUP_HEADER, f"{offsets[0]}-{offsets[-1]}".encode()))
-        results, start = {}, 0
-        for partition, each in inputs.items():
-            part, start = masked.part(start, start + len(each)), start + len(each)
-            results[partition] = self._result(topic, partition, version, each, part, headers)
-        return results
-
-    def _unmasked(self, topic: str, inputs: Mapping[int, Inputs]) -> _Unmasked:
-        """Return the records of partitions, with masked keys, one partition after another."""
-        records, rejected = Inputs.joined(list(inputs.values())), dict[int, Rejected]()
+    def _unmasked(self, topic: str, partition: int, records: Inputs) -> _Unmasked:
+        """Return the records of a partition, with masked keys."""
+        rejected, digests = dict[int, Rejected](), None
         if self._formatted_keys is None:
             keys = self._masked_keys(records.keys)
         else:
             keys, refused = self._formatted_keys.masked(records.keys)
             rejected = {k: Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()}
-        digests = None
         if self._plan.noise_key is None:
-            positions = ((partition, np.array(each.offsets, np.int64)) for partition, each in inputs.items())
-            digests = np.concatenate([PositionKeys(self._secret, topic, *position).digests for position in positions])
+            digests = PositionKeys(self._secret, topic, partition, np.array(records.offsets, np.int64)).digests
         return _Unmasked(replace(records, keys=keys), digests, rejected)
 
     def _masked_keys(self, keys: Sequence[bytes | None]) -> Sequence[bytes | None]:
@@ -227,14 +214,19 @@ class RecordMasker:
         masked = iter(self._pseudonyms.of_texts([key for key in keys if key is not None]))
         return [None if key is None else next(masked).encode() for key in keys]
 
-    def _masked_headers(self, records: Inputs, stamp: list[Header]) -> list[list[Header]]:
-        """Return the headers that the policy names, in their order, and the stamp."""
-        kept = frozenset(self._plan.message.headers)
+    def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
+        """Return the headers that the policy names, in their order, and those that state how a record was masked."""
+        kept, own = (
+            frozenset(self._plan.message.headers),
+            stamp(version, self._mechanism.name, self._plan.configuration),
+        )
+        if self.needs_group and len(records):
+            own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
         if not kept:
-            return [stamp] * len(records)
-        return [[*(header for header in headers if header[0] in kept), *stamp] for headers in records.headers]
+            return [own] * len(records)
+        return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
-    def _mask_part(self, part: _Unmasked, hold: bool) -> list[MaskedRecords]:
+    def _mask_part(self, part: _Unmasked, hold: bool) -> list[MaskedPart]:
         """Mask records. If that fails, mask each half of them, and reject a single record.
 
         Of a group, none is masked without the others: all are rejected, or with ``hold`` GroupTooSmallError is raised.
@@ -262,25 +254,13 @@ class RecordMasker:
             reason = Reason.INTERNAL_ERROR
         return self._mask_part(part.rejecting(reason, decoded), hold)
 
-    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedRecords:
+    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedPart:
         masked = self._mask_batch(decoded, part.digests)
         values: list[bytes | None] = [None] * len(part.records)
         written = self._codec.write(decoded, masked, part.records.offsets)
         for index, value in zip(decoded.indices.tolist(), written, strict=True):
             values[index] = value
-        return MaskedRecords(
-            decoded.batch,
-            masked,
-            decoded.indices,
-            values,
-            part.records.keys,
-            decoded.rejected,
-            decoded.unknown,
-            decoded.lost,
-            decoded.styles,
-            decoded.emptied,
-            decoded.keys,
-        )
+        return MaskedPart(decoded, masked, values)
 
     def _mask_batch(self, decoded: DecodedBatch, digests: UInt64Matrix | None) -> MaskedBatch:
         batch = decoded.batch
@@ -304,23 +284,6 @@ class RecordMasker:
             return self._mechanism.mask_batch(batch, keys)
         except ParameterError as error:
             raise GroupTooSmallError(1) from error
-
-    def _result(
-        self, topic: str, partition: int, version: int, records: Inputs, masked: MaskedRecords, headers: list[Header]
-    ) -> Result:
-        lost = np.array(masked.lost)
-        return Result(
-            offsets=records.offsets,
-            values=masked.values,
-            keys=masked.keys,
-            headers=self._masked_headers(records, headers),
-            timestamps=records.timestamps,
-            rejected=masked.rejected,
-            blocks=self._counter.blocks(topic, partition, version, records, masked) if len(records) else [],
-            emptied=masked.emptied,
-            suppressed=self._by_policy("suppress", lost),
-            generalized=self._by_policy("ancestor", np.array(masked.unknown) - lost),
-        )
 
     def _by_policy(self, policy: str, numbers: Int64Array) -> dict[str, int]:
         """Return the numbers of the attributes with a policy for unknown codes. ``numbers``: of all attributes."""

@@ -11,24 +11,20 @@
 Inside quotes, a backslash escapes the next character. The value of a filter may have dots and slashes
 (``code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code``). An unquoted value also matches the number, ``true``
 or ``false`` with this text in JSON.
-
-In a ``PathTrie``, paths that begin with the same steps share nodes. The root stands for the record; every other node
-stands for the values that the steps on the way to it select.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from stream_masker.errors import ConfigurationError
 
-ItemT = TypeVar("ItemT")
 JsonValue: TypeAlias = Any
 """A decoded JSON value."""
 Document: TypeAlias = dict[str, Any]
@@ -238,65 +234,3 @@ def _step(match: re.Match[str]) -> Step:
 
 def _unquoted(text: str | None) -> str | None:
     return None if text is None else re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
-
-
-@dataclass(eq=False, slots=True)
-class PathTrie(Generic[ItemT]):
-    """A node and everything below it.
-
-    items: of the paths that end at this node. The children, by the next step of the path: ``members`` by name,
-    ``indices`` by position in a list, ``each`` for ``[*]``, ``filters`` by filter.
-    """
-
-    items: list[ItemT] = field(default_factory=list)
-    members: dict[str, PathTrie[ItemT]] = field(default_factory=dict)
-    indices: dict[int, PathTrie[ItemT]] = field(default_factory=dict)
-    each: PathTrie[ItemT] | None = None
-    filters: dict[FilterStep, PathTrie[ItemT]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, entries: Iterable[tuple[Path, ItemT]]) -> PathTrie[ItemT]:
-        """Return the trie of paths, each with an item; a path may occur several times."""
-        root = cls()
-        for path, item in entries:
-            root.at(path).items.append(item)
-        return root
-
-    def at(self, path: Path) -> PathTrie[ItemT]:
-        """Return the node at the end of a path; it is created if there is none."""
-        node = self
-        for step in path.steps:
-            node = node.child(step)
-        return node
-
-    def children(self) -> list[PathTrie[ItemT]]:
-        return [*self.members.values(), *self.in_lists()]
-
-    def in_lists(self) -> list[PathTrie[ItemT]]:
-        """Return the nodes of elements of lists."""
-        each = [] if self.each is None else [self.each]
-        return [*self.indices.values(), *each, *self.filters.values()]
-
-    def nodes(self) -> Iterator[PathTrie[ItemT]]:
-        """Yield the node and all nodes below it."""
-        yield self
-        for child in self.children():
-            yield from child.nodes()
-
-    def child(self, step: Step) -> PathTrie[ItemT]:
-        """Return the node below a step; it is created if there is none."""
-        match step:
-            case NameStep(key):
-                return self.members.setdefault(key, PathTrie())
-            case IndexStep(position):
-                return self.indices.setdefault(position, PathTrie())
-            case EachStep():
-                self.each = self.each or PathTrie()
-                return self.each
-            case FilterStep():
-                return self.filters.setdefault(step, PathTrie())
-
-    def element(self, position: int, filters: Collection[FilterStep]) -> Iterator[PathTrie[ItemT]]:
-        """Yield the nodes for the element of a list at ``position`` that these filters select."""
-        nodes = (self.each, self.indices.get(position), *(self.filters.get(step) for step in filters))
-        yield from (node for node in nodes if node is not None)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from stream_masker.core.context import Context, ContextAttribute
 from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, PathTrie, Step
+from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.transforms import (
     DateUnit,
@@ -306,9 +306,6 @@ class Action(IntEnum):
     """The value is a code, label or copy of an attribute: masking replaces it."""
 
 
-PolicyTrie: TypeAlias = PathTrie[Action]
-
-
 def policy(plan: Plan) -> list[tuple[Path, Action]]:
     """Return all paths that the plan gives an action to.
 
@@ -324,9 +321,3 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
     ]
     kept = (path.parent.filter_fields() for path, action in actions if action is not Action.DROP)
     return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]
-
-
-def strictest_action(trie: PolicyTrie) -> Action:
-    """Return the greatest action at a node or below it; masked values count as kept."""
-    items = (item for node in trie.nodes() for item in node.items if item is not Action.MASKED)
-    return max(items, default=Action.KEEP)

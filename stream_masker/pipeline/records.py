@@ -75,13 +75,6 @@ class Inputs:
             return records
         return cls(**{name: [getattr(record, attribute) for record in records] for name, attribute in COLUMNS.items()})
 
-    @classmethod
-    def joined(cls, parts: Sequence[Inputs]) -> Inputs:
-        """Return the records of several partitions, one partition after another."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(**{name: _all(getattr(part, name) for part in parts) for name in COLUMNS})
-
     def __len__(self) -> int:
         return len(self.offsets)
 

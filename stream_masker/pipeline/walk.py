@@ -1,8 +1,8 @@
 """The walk through the documents of a batch: what becomes of each value.
 
-The paths of a plan form a trie. It is walked once for all documents of a batch together: a ``Node`` treats the values
-that its paths select in all of them, in place. Values that masking replaces are not changed. Their places are noted by
-path (``Reading``), so that the codec can write masks into them.
+The paths of a plan form a tree. It is walked once for all documents of a batch together: a ``Node`` treats the values
+that the same steps select in all of them, in place. Values that masking replaces are not changed. Their places are
+noted by path (``Reading``), so that the codec can write masks into them.
 
 The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
 ``Action``. A value of another shape than the paths require (a text where a path continues by name) gets the greatest
@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, compress, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Int64Array
-from stream_masker.pipeline.paths import Document, Path, PathTrie, members
-from stream_masker.pipeline.plan import Action, Plan, PolicyTrie, policy, strictest_action
+from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
+from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
 
@@ -90,11 +91,15 @@ class Slots(NamedTuple):
             self.fill(repeat(DROPPED))
 
 
+RECORD: Final = Path("", ())
+"""``Path.elements`` of a path without a ``[*]``."""
+
+
 class Reading:
     """What a walk finds.
 
     keys: those that transforms need, by path and record; found: the places of masked values, by path; lists, elements:
-    those that the last ``[*]`` of a code's path selects in, and selects, by its trie (the documents, without a
+    those that the last ``[*]`` of a code's path selects in, and selects, by ``Path.elements`` (the documents, without a
     ``[*]``); refused: the reasons why records cannot be masked, with the configured paths, by record; emptied: the
     number of values that no transform could treat, by configured path.
     """
@@ -102,8 +107,8 @@ class Reading:
     def __init__(self, keys: Mapping[Path, Sequence[bytes]]) -> None:
         self.keys = keys
         self.found: defaultdict[Path, list[Slots]] = defaultdict(list)
-        self.lists: defaultdict[PolicyTrie, list[Slots]] = defaultdict(list)
-        self.elements: defaultdict[PolicyTrie, list[Slots]] = defaultdict(list)
+        self.lists: defaultdict[Path, list[Slots]] = defaultdict(list)
+        self.elements: defaultdict[Path, list[Slots]] = defaultdict(list)
         self.refused: dict[int, tuple[Reason, str | None]] = {}
         self.emptied: Counter[str] = Counter()
 
@@ -118,74 +123,95 @@ class Reading:
             self.refused.setdefault(record, (reason, path.text))
 
 
+@dataclass(eq=False, slots=True)
+class Rest:
+    """The rest of a path, from a node on.
+
+    step: the next one, None at the end of the path; after: the rest behind it; elements: ``Path.elements`` of a code,
+    where the path has selected them.
+    """
+
+    path: Path
+    action: Action
+    step: Step | None = None
+    after: Rest | None = None
+    elements: Path | None = None
+
+    @classmethod
+    def of(cls, path: Path, action: Action, elements: Path | None) -> Rest:
+        """Return a whole path as a rest."""
+        rest, noted = None, -1 if elements is None else len(elements.steps)
+        for depth, step in reversed(list(enumerate((*path.steps, None)))):
+            rest = cls(path, action, step, rest, elements if depth == noted else None)
+        assert rest is not None
+        return rest
+
+
 class Tree:
     """The paths of a plan as nodes that treat values."""
 
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms) -> None:
-        self.trie, self.pseudonyms = PathTrie.of(policy(plan)), pseudonyms
-        self.transforms = {self.trie.at(path): (path.text, rule) for path, rule in plan.fields.transformed.items()}
-        self.written = {self.trie.at(path): path for _, path in plan.written}
-        codes = [place.path for attribute in plan.attributes for place in attribute.places]
-        self.noted: Final = {self.trie.at(path.elements) for path in codes}
-        self._nodes: dict[tuple[tuple[PolicyTrie, ...], Action], Node] = {}
-        self._root = self.node((self.trie,), Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP)
+        self.transforms, self.pseudonyms = plan.fields.transformed, pseudonyms
+        codes = {place.path: place.path.elements for attribute in plan.attributes for place in attribute.places}
+        rests = [Rest.of(path, action, codes.get(path)) for path, action in dict.fromkeys(policy(plan))]
+        self._nodes: dict[tuple[tuple[Rest, ...], Action], Node] = {}
+        self._root = self.node(rests, Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP)
 
-    def node(self, tries: tuple[PolicyTrie, ...], inherited: Action) -> Node:
-        """Return the treatment of values that ``tries`` select; ``inherited``: the action of the values around them."""
-        if (node := self._nodes.get((tries, inherited))) is None:
-            node = self._nodes[tries, inherited] = Node(self, tries, inherited)
+    def node(self, rests: Iterable[Rest], inherited: Action) -> Node:
+        """Return the treatment of values from which ``rests`` go on; ``inherited``: the action of those around them."""
+        key = (tuple(rests), inherited)
+        if (node := self._nodes.get(key)) is None:
+            node = self._nodes[key] = Node(self, *key)
         return node
-
-    def masked_below(self, tries: Iterable[PolicyTrie]) -> Path | None:
-        """Return the first path of masked values at tries or below them; None if there is none."""
-        below = (node for trie in tries for node in trie.nodes())
-        return next((self.written[node] for node in below if node in self.written), None)
 
     def walk(self, documents: list[Document], reading: Reading) -> None:
         """Treat documents in place."""
         places = (np.arange(len(documents)),)
-        reading.elements[self.trie].append(Slots(documents, documents, "", places))
+        reading.elements[RECORD].append(Slots(documents, documents, "", places))
         self._root.treat_objects(documents, places, reading)
 
 
 class Node:
-    """The treatment of the values that some tries select."""
+    """The treatment of the values that the same steps select."""
 
-    def __init__(self, tree: Tree, tries: tuple[PolicyTrie, ...], inherited: Action) -> None:
-        self._tree, self._tries = tree, tries
-        self._path = next((tree.written[trie] for trie in tries if trie in tree.written), None)
-        self._is_leaf = self._path is not None or not any(trie.children() for trie in tries)
-        action = max((item for trie in tries for item in trie.items), default=inherited)
-        transforms = [tree.transforms[trie] for trie in tries if trie in tree.transforms]
+    def __init__(self, tree: Tree, rests: tuple[Rest, ...], inherited: Action) -> None:
+        self._tree = tree
+        ends = [rest for rest in rests if rest.step is None]
+        self._path = _masked(ends)
+        self._is_leaf = self._path is not None or len(ends) == len(rests)
+        action = max((rest.action for rest in ends), default=inherited)
+        transformed = [rest.path for rest in ends if rest.action is Action.TRANSFORM]
         self._transform = None
-        if action is Action.TRANSFORM and self._is_leaf and len(transforms) == 1:
-            self._transform, of_value = transforms[0], transforms[0][1].of_value
-            self._results = Cache(lambda value: of_value(value, tree.pseudonyms))
+        if action is Action.TRANSFORM and self._is_leaf and len(transformed) == 1:
+            rule = tree.transforms[transformed[0]]
+            self._transform = transformed[0].text, rule
+            self._results = Cache(lambda value: rule.of_value(value, tree.pseudonyms))
         elif action is Action.TRANSFORM:
             action = Action.DROP
         self._action = Action.KEEP if action is Action.MASKED else action
         self.is_kept = self._is_leaf and self._path is None and self._action is Action.KEEP
         self.is_dropped = self._is_leaf and self._path is None and self._action is Action.DROP
         if not self._is_leaf:
-            self._prepare(tree, tries)
+            self._prepare(rests)
 
-    def _prepare(self, tree: Tree, tries: tuple[PolicyTrie, ...]) -> None:
+    def _prepare(self, rests: Sequence[Rest]) -> None:
         """Prepare for objects and lists that longer paths continue into, and for values of another shape."""
-        names = dict.fromkeys(name for trie in tries for name in trie.members)
-        below = {n: tuple(trie.members[n] for trie in tries if n in trie.members) for n in names}
-        self._members = {name: tree.node(inner, self._action) for name, inner in below.items()}
+        going = [(rest.step, rest.after) for rest in rests if rest.after is not None]
+        below = defaultdict[str, list[Rest]](list)
+        for step, after in going:
+            if isinstance(step, NameStep):
+                below[step.key].append(after)
+        self._members = {name: self._tree.node(inner, self._action) for name, inner in below.items()}
         self._listed = frozenset(name for name, node in self._members.items() if not node.is_dropped)
-        self._filters = list(dict.fromkeys(step for trie in tries for step in trie.filters))
-        self._indices = {position for trie in tries for position in trie.indices}
-        entered = [child for trie in tries for child in trie.in_lists()]
-        self._noted = [child for child in entered if child in tree.noted]
-        self._enters_lists = bool(entered)
-        objects, lists = tree.masked_below(chain.from_iterable(below.values())), tree.masked_below(entered)
+        self._entering = [(step, after) for step, after in going if not isinstance(step, NameStep)]
+        self._filters = list(dict.fromkeys(step for step, _ in self._entering if isinstance(step, FilterStep)))
+        self._indices = {step.position for step, _ in self._entering if isinstance(step, IndexStep)}
+        objects, lists = _masked(chain.from_iterable(below.values())), _masked(after for _, after in self._entering)
         self._refusing: dict[type, Path | None] = {dict: lists, list: objects}
         self._refusing_others = objects or lists
-        self._refusing_elements = tree.masked_below(child for trie in tries for child in trie.filters.values())
-        strictest = max(self._action, *map(strictest_action, tries))
-        self._misshapen = tree.node((), Action.DROP if strictest is Action.TRANSFORM else strictest)
+        self._refusing_elements = _masked(after for step, after in self._entering if isinstance(step, FilterStep))
+        strictest = max([self._action, *(rest.action for rest in rests if rest.action is not Action.MASKED)])
+        self._misshapen = self._tree.node((), Action.DROP if strictest is Action.TRANSFORM else strictest)
 
     def treat(self, slots: Slots, reading: Reading) -> None:
         """Treat values in place."""
@@ -222,7 +248,7 @@ class Node:
                 reading.refuse(some.places[0].tolist(), Reason.WRONG_SHAPE, refusing)
             elif kind is dict and self._members:
                 self.treat_objects(some.values, some.places, reading)
-            elif kind is list and self._enters_lists:
+            elif kind is list and self._entering:
                 self._treat_lists(some, reading)
             else:
                 self._misshapen.treat(some, reading)
@@ -260,21 +286,20 @@ class Node:
         if self._refusing_elements and set(map(type, elements.values)) - {dict, type(None)}:
             wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
             reading.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, self._refusing_elements)
-        for trie in self._noted:
-            reading.lists[trie].append(slots)
-        for some, tries in self._cases(elements):
-            for trie in self._noted:
-                if trie in tries:
-                    reading.elements[trie].append(some)
-            node = self._tree.node(tries, self._action)
+        for path in _noted(after for _, after in self._entering):
+            reading.lists[path].append(slots)
+        for some, rests in self._cases(elements):
+            for path in _noted(rests):
+                reading.elements[path].append(some)
+            node = self._tree.node(rests, self._action)
             if not node.is_kept:
                 node.treat(some, reading)
         for value in slots.values:
             if DROPPED in value:
                 _remove_dropped(value, counted=bool(self._indices))
 
-    def _cases(self, elements: Slots) -> Iterator[tuple[Slots, tuple[PolicyTrie, ...]]]:
-        """Yield the elements of lists by the tries that select them."""
+    def _cases(self, elements: Slots) -> Iterator[tuple[Slots, list[Rest]]]:
+        """Yield the elements of lists by the paths that select them, with the rests of these."""
         fields = {step.field: members(elements.values, step.field) for step in self._filters}
         columns: list[list[Any]] = [step.matching(fields[step.field]) for step in self._filters]
         columns.append([position if position in self._indices else -1 for position in elements.keys])
@@ -283,8 +308,18 @@ class Node:
         numbered = np.fromiter(map(numbers.__getitem__, cases), np.int64, len(cases))
         for (*selecting, position), number in numbers.items():
             some = elements if len(numbers) == 1 else elements.where(numbered == number)
-            chosen = list(compress(self._filters, selecting))
-            yield some, tuple(child for trie in self._tries for child in trie.element(position, chosen))
+            chosen = {EachStep(), IndexStep(position), *compress(self._filters, selecting)}
+            yield some, [after for step, after in self._entering if step in chosen]
+
+
+def _masked(rests: Iterable[Rest]) -> Path | None:
+    """Return the first path of masked values among the paths of rests; None if there is none."""
+    return next((rest.path for rest in rests if rest.action is Action.MASKED), None)
+
+
+def _noted(rests: Iterable[Rest]) -> set[Path]:
+    """Return the paths of elements that rests have just selected."""
+    return {rest.elements for rest in rests if rest.elements is not None}
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

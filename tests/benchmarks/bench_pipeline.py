@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 
@@ -60,17 +61,18 @@ class Parts:
 
     def measure(self, batch: dict[int, Inputs]) -> None:
         masker = self.masking.masker
-        results = self.timed("mask", lambda: masker.mask_all(self.topic, batch, statistics_version=1))
-        blocks = [block for result in results.values() for block in result.blocks]
+        mask = partial(masker.mask, self.topic, statistics_version=1)
+        results = self.timed("mask", lambda: list(starmap(mask, batch.items())))
+        blocks = [block for result in results for block in result.blocks]
         taxonomies = self.masking.taxonomies
         self.timed(
             "encode and seal the counts of all",
             lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies, configuration="0")) for b in blocks],
         )
-        records = Inputs.joined(list(batch.values()))
-        parts = [records.part(start, start + DOCUMENTS) for start in range(0, BATCH, DOCUMENTS)]
+        starts = range(0, BATCH // PARTITIONS, DOCUMENTS)
+        parts = [records.part(start, start + DOCUMENTS) for records in batch.values() for start in starts]
         self.timed("of masking: read, replace, write", lambda: [*map(self.mask_part, parts)])
-        self.timed("of masking: message keys", lambda: self.treat_keys(records.keys))
+        self.timed("of masking: message keys", lambda: [self.treat_keys(part.keys) for part in parts])
 
     def mask_part(self, part: Inputs) -> list[bytes]:
         decoded = self.codec.read(part)

@@ -15,11 +15,12 @@ from stream_masker.pipeline import blocks
 from stream_masker.pipeline.blocks import (
     MAX_COUNTED_ELEMENTS,
     BlockCounter,
-    MaskedRecords,
+    MaskedPart,
     SampleCounts,
     limited,
     merge_blocks,
 )
+from stream_masker.pipeline.codec import DecodedBatch
 from stream_masker.pipeline.records import Block, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts
 
@@ -27,31 +28,33 @@ SIZES = (5, 5)
 COUNTER = BlockCounter(Secret(b"a secret of the tests"), SIZES)
 
 
-def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[bytes] = ()) -> MaskedRecords:
+def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[bytes] = ()) -> MaskedPart:
     """Return records of two attributes, the second of which is masked by the next code."""
     column = Column(np.array(codes, np.int32))
     after = Column(np.array([(code + 1) % SIZES[0] for code in codes], np.int32))
     total = len(codes) + len(rejected)
-    return MaskedRecords(
-        Batch(len(codes), (column, column)),
-        MaskedBatch((column, after), (Distortion(len(codes)), Distortion(len(codes), 1.5))),
-        np.array([index for index in range(total) if index not in rejected]),
-        [b""] * total,
-        [None] * total,
-        {index: Rejected(index, "missing") for index in rejected},
-        [1, 0],
-        [1, 0],
-        [StyleCounts(codes=len(codes)), StyleCounts()],
-        noise_keys=keys,
+    decoded = DecodedBatch(
+        indices=np.array([index for index in range(total) if index not in rejected]),
+        batch=Batch(len(codes), (column, column)),
+        keys=keys,
+        rejected={index: Rejected(index, "missing") for index in rejected},
+        unknown=[1, 0],
+        lost=[1, 0],
+        styles=[StyleCounts(codes=len(codes)), StyleCounts()],
+        emptied={},
+        documents=(),
+        codes=(),
     )
+    distortions = (Distortion(len(codes)), Distortion(len(codes), 1.5))
+    return MaskedPart(decoded, MaskedBatch((column, after), distortions), [b""] * total)
 
 
 def inputs(size: int, first: int = 100) -> Inputs:
     return Inputs(offsets=range(first, first + size), values=[b""] * size, keys=[None] * size, timestamps=range(size))
 
 
-def made(records: MaskedRecords, size: int) -> list[Block]:
-    return COUNTER.blocks("discharges", 3, 7, inputs(size), records)
+def made(part: MaskedPart, size: int, counter: BlockCounter = COUNTER) -> list[Block]:
+    return list(counter.blocks("discharges", 3, 7, inputs(size), [part]))
 
 
 def test_a_block_counts_a_run_before_and_after_masking() -> None:
@@ -92,9 +95,8 @@ def test_blocks_tell_how_many_noise_keys_a_value_has() -> None:
     [block] = made(counted([0, 0, 0], keys=[b"a", b"a", b"b"]), 3)
     assert block.original.values[0].units.tolist() == [2]
     assert block.masked.values[0].key_bits is None
-    [other] = BlockCounter(Secret(b"another secret of theirs"), SIZES).blocks(
-        "t", 0, 1, inputs(3), counted([0, 0, 0], keys=[b"a", b"a", b"b"])
-    )
+    others = BlockCounter(Secret(b"another secret of theirs"), SIZES)
+    [other] = made(counted([0, 0, 0], keys=[b"a", b"a", b"b"]), 3, others)
     bits = [each.original.values[0].key_bits for each in (block, other)]
     assert bits[0] is not None
     assert bits[0] != bits[1], "the slots depend on the secret"

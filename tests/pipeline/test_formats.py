@@ -11,7 +11,7 @@ from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.records import InputRecord, Inputs
+from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.transforms import Pseudonyms
 from tests.pipeline.conftest import SECRET, GroupMechanism
 
@@ -170,8 +170,6 @@ def test_an_unavailable_format_rejects_nothing_and_masks_later(bench):
     records = [InputRecord(0, marked("I10")), InputRecord(1, marked("E11"))]
     with pytest.raises(FormatUnavailableError):
         on_bench.result(records)
-    with pytest.raises(FormatUnavailableError):
-        on_bench.masker.mask_all("t", {0: Inputs.of(records), 1: Inputs.of(records)}, statistics_version=1)
     with pytest.raises(FormatUnavailableError):
         on_bench.masker.count([marked("I10")])
     marks.available = True

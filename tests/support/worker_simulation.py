@@ -315,13 +315,12 @@ class SimulatedMasker:
     def __init__(self, random: Random) -> None:
         self.random = random
 
-    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result:
+    def mask(
+        self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool = False
+    ) -> Result:
         if hold and self.random.random() < 0.3:
             raise GroupTooSmallError(1)
         return result_of([Masked(offset, b"%d" % offset, None, [], 1) for offset in records.offsets])
-
-    def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
-        return {p: self.mask(topic, p, one, statistics_version=1, hold=False) for p, one in records.items()}
 
 
 class Simulation:

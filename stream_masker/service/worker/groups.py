@@ -54,9 +54,9 @@ class Batch:
 
 
 def mask_batch(masker: RecordMasker, topic: str, batch: Batch, version: int) -> dict[int, Result]:
-    """Mask the records of all partitions at once; ``version``: of the statistics."""
+    """Mask the records of all partitions; ``version``: of the statistics."""
     inputs = {partition: to_inputs(groups[0], masker) for partition, groups in batch.groups.items()}
-    return masker.mask_all(topic, inputs, statistics_version=version)
+    return {p: masker.mask(topic, p, records, statistics_version=version) for p, records in inputs.items()}
 
 
 def to_inputs(messages: Sequence[Message], masker: RecordMasker) -> Inputs:

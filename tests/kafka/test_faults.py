@@ -51,7 +51,7 @@ def kill_worker(stream: Stream) -> None:
     name = random.choice(WORKERS)
     stream.wait_for_masking(name)
     stream.end(name, "kill")
-    stream.start(name, worker={"static_member": name == "one"})
+    stream.start(name)
     stream.wait_for_progress()
 
 
@@ -59,7 +59,7 @@ def stop_worker(stream: Stream) -> None:
     name = random.choice(WORKERS)
     stream.wait_for_masking(name)
     stream.end(name, "stop")
-    stream.start(name, worker={"static_member": name == "one"})
+    stream.start(name)
     stream.wait_for_progress()
 
 

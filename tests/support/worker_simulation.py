@@ -380,7 +380,7 @@ class Simulation:
         health = Health()
         self.liveness = Liveness(health, self.stop)
         self.liveness.pause = lambda _: self.liveness.beat()  # type: ignore[method-assign]
-        limits = GroupLimits(records=4, size=1_000, delay=0.0, short="hold")
+        limits = GroupLimits(records=4, size=1_000, delay=0.0)
         statistics: Any = SimpleNamespace(version=1, refused=None, refusals=0, held=None, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
         statistics.poll = statistics.close = lambda: None

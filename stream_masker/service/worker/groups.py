@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import methodcaller
-from typing import Literal
 
 from confluent_kafka import Message
 
@@ -101,20 +100,15 @@ _read_key: Callable[[Message], bytes | None] = methodcaller("key")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLimits:
-    """The limits of a group: ``records`` (≥ 1), ``size`` in bytes (≥ 1), ``delay`` in seconds (> 0).
-
-    ``short``: what becomes of a group with too few records when its delay is over. ``hold``: it waits until it has
-    enough; ``suppress``: its records are rejected.
-    """
+    """The limits of a group: ``records`` (≥ 1), ``size`` in bytes (≥ 1), ``delay`` in seconds (> 0)."""
 
     records: int
     size: int
     delay: float
-    short: Literal["hold", "suppress"]
 
     def may_hold(self, group: Sequence[Message]) -> bool:
         """Return whether a group that is too small may wait for more messages."""
-        return self.short == "hold" and len(group) < MAX_GROWTH * self.records and bytes_of(group) < self.size
+        return len(group) < MAX_GROWTH * self.records and bytes_of(group) < self.size
 
 
 @dataclass(slots=True)
@@ -197,7 +191,7 @@ class MicroWindows:
             return True
         if count >= max(limits.records, window.minimum):
             return True
-        return now >= window.due and (count >= window.minimum or limits.short == "suppress")
+        return now >= window.due and count >= window.minimum
 
     def _release(self, partition: int, window: _Window, now: float) -> list[Message]:
         del self._windows[partition]

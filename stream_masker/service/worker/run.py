@@ -208,7 +208,7 @@ def new_windows(configuration: Configuration, masking: Masking) -> MicroWindows 
     groups, mechanism = configuration.groups, masking.mechanism
     if not mechanism.needs_group:
         return None
-    limits = GroupLimits(records=groups.records, size=BATCH_BYTES, delay=groups.delay, short=groups.short)
+    limits = GroupLimits(records=groups.records, size=BATCH_BYTES, delay=groups.delay)
     return MicroWindows(limits, lambda: mechanism.group_minimum)
 
 
@@ -227,19 +227,17 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     """Return the properties of the input's consumer: it reads committed records and commits no offsets itself.
 
     A partition is never reset by the client: ``Source`` chooses where it is read on, and counts what was deleted. The
-    classic protocol uses the incremental assignor; that of KIP-848 is always incremental. A static member stays in the
-    group when it ends, and keeps its share on return.
+    classic protocol uses the incremental assignor; that of KIP-848 is always incremental.
     """
     group = consumer_group_id(configuration)
     properties = {**confluent_properties(configuration), **COMMITTED_READS, "group.id": group, RESET_PROPERTY: "error"}
-    worker, kip_848 = configuration.worker, str(properties.get("group.protocol", "")).lower() == "consumer"
+    kip_848 = str(properties.get("group.protocol", "")).lower() == "consumer"
     return {
         "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
         "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **properties,
         **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
-        **({"group.instance.id": worker.instance} if worker.static_member else {}),
     }
 
 

@@ -188,7 +188,7 @@ class Source:
         return lag
 
     def close(self) -> None:
-        """Leave the group; a static member stays."""
+        """Leave the group."""
         self._leaving = True
         self._client.close()
 

@@ -38,12 +38,6 @@ def test_other_properties_can_be_configured() -> None:
     assert (producer["compression.type"], producer["linger.ms"]) == ("zstd", 50)
 
 
-def test_a_static_member_is_identified_by_its_instance() -> None:
-    static = configured(worker={"instance": "pod-3", "static_member": True})
-    assert consumer_properties(static)["group.instance.id"] == "pod-3"
-    assert "group.instance.id" not in consumer_properties(configured(worker={"instance": "pod-3"}))
-
-
 def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids() -> None:
     assert consumer_group_id(configured()) == "stream-masker.discharges"
     assert consumer_group_id(with_properties(group_id="mine")) == "mine"

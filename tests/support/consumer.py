@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from stream_masker.service.worker.groups import BatchLimits
+from stream_masker.service.worker.groups import Limits
 from stream_masker.service.worker.source import Source
 
 TOPIC = "in"
@@ -113,9 +113,9 @@ class FakeClient:
 
 def source_of(client: FakeClient, **more: Any) -> Source:
     """Return a source that reads from the client, with the client's clock, and has joined the group."""
-    nothing = lambda *_: None  # noqa: E731
-    hooks = {"running": lambda: True, "before_revoke": nothing, "forget": nothing}
-    limits = more.pop("limits", BatchLimits(records=4, size=10_000, delay=1.0))
+    hooks = {"running": lambda: True, "revoke": lambda _: None}
+    limits = more.pop("limits", Limits(records=4, size=10_000, delay=1.0))
     source = Source(client, TOPIC, limits, clock=lambda: client.now, **{**hooks, **more})
-    source.join()
+    source.read(lambda: False)
+    client.now = 0.0
     return source

@@ -24,11 +24,11 @@ from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import Limits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Written
-from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError
+from stream_masker.service.worker.worker import Clients, Liveness, Worker
 
 PARTITIONS = 3
 RECORDS = 200
@@ -45,7 +45,7 @@ class Transaction:
     records: list[tuple[int, int]]
     offsets: dict[int, int]
     group: object
-    future: Future[Written] = field(default_factory=Future)
+    future: Future[list[Result]] = field(default_factory=Future)
 
 
 class SimulatedBroker:
@@ -264,7 +264,7 @@ class SimulatedTransactions:
         self.broker.resolve()
         self.opened = True
 
-    def write(self, results: Mapping[int, Result], group: object) -> Future[Written]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[list[Result]]:
         assert self.opened
         assert not self.lost, "written on a lost producer"
         assert self.simulation.pending is None, "two transactions at a time"
@@ -291,7 +291,7 @@ class SimulatedTransactions:
             self.broker.abort(transaction)
             transaction.future.set_exception(AbortedError("aborted"))
         else:
-            transaction.future.set_result(Written([]))
+            transaction.future.set_result([])
 
     def is_stuck(self) -> bool:
         """A transaction that is given up may still end in the brokers."""
@@ -360,38 +360,21 @@ class Simulation:
         self.broker.check()
         assert self.broker.complete or not self.until_complete
 
-    def connect(self, before_revoke: Callable[..., None], forget: Callable[..., None]) -> Source:
+    def connect(self, revoke: Callable[[set[int]], None]) -> Clients:
         self.consumers.append(SimulatedConsumer(self))
-        return Source(
-            self.consumers[-1],  # type: ignore[arg-type]
-            "in",
-            BatchLimits(records=6, size=1_000, delay=0.2),
-            running=self.liveness.beat,
-            before_revoke=before_revoke,
-            forget=forget,
-            clock=lambda: self.now,
-        )
-
-    def open_transactions(self) -> Any:
         self.transactions.append(SimulatedTransactions(self))
-        return self.transactions[-1]
+        limits = Limits(records=6, size=1_000, delay=0.2)
+        beat, consumer, transactions = self.liveness.beat, self.consumers[-1], self.transactions[-1]
+        source: Any = Source(consumer, "in", limits, running=beat, revoke=revoke, clock=lambda: self.now)  # type: ignore[arg-type]
+        windows = MicroWindows(Limits(records=4, size=1_000), lambda: 2 if self.faulty else 1)
+        return source, transactions, windows if self.grouped else None  # type: ignore[return-value]
 
     def _worker(self) -> Worker:
         health = Health()
         self.liveness = Liveness(health, self.stop)
         self.liveness.pause = lambda _: self.liveness.beat()  # type: ignore[method-assign]
-        limits = GroupLimits(records=4, size=1_000, delay=0.0)
         statistics: Any = SimpleNamespace(version=1, refused=None, refusals=0, held=None, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
         statistics.poll = statistics.close = lambda: None
-        return Worker(
-            WorkerParts(
-                connect=self.connect,
-                transactions=self.open_transactions,
-                windows=lambda: MicroWindows(limits, lambda: 2 if self.faulty else 1) if self.grouped else None,
-                statistics=statistics,
-                liveness=self.liveness,
-                health=health,
-                report=WorkerReport(self.metrics, health, lambda: self.now),
-            )
-        )
+        report = WorkerReport(self.metrics, health, lambda: self.now)
+        return Worker(connect=self.connect, statistics=statistics, liveness=self.liveness, report=report)

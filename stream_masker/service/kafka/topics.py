@@ -17,9 +17,13 @@ from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
 
 from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES, confluent_properties
+from stream_masker.service.kafka.clients import (
+    MAX_VERSION_BYTES,
+    PRODUCER_BYTES,
+    confluent_properties,
+    require_broker,
+)
 from stream_masker.service.kafka.credentials import credentials
-from stream_masker.service.kafka.errors import require_broker
 
 DEFAULT_PARTITIONS: Final = 4
 BROKER_DEFAULT_REPLICATION: Final = -1

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException,
 
 from stream_masker.service.kafka.errors import explained
 from stream_masker.service.observability.logs import RepeatFilter
-from stream_masker.service.worker.groups import Batch, BatchLimits, bytes_of
+from stream_masker.service.worker.groups import Limits, bytes_of
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
@@ -64,31 +64,28 @@ class _Reading:
 class Source:
     """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
-    ``running`` records a heartbeat and returns False when the process stops. ``before_revoke`` is called before
-    partitions are revoked or lost, and ``forget`` with the partitions whose records are not to be committed: they have
-    gone, or are read again. ``from_end``: whether a partition without a committed offset is read from its end.
+    ``running`` records a heartbeat and returns False when the process stops. ``revoke`` is called with partitions
+    before they are revoked or lost. ``from_end``: whether a partition without a committed offset is read from its end.
     """
 
     def __init__(
         self,
         client: Consumer,
         topic: str,
-        limits: BatchLimits,
+        limits: Limits,
         *,
         running: Callable[[], bool],
-        before_revoke: Callable[[], None],
-        forget: Callable[[Iterable[int]], None],
+        revoke: Callable[[set[int]], None],
         from_end: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self.topic, self._limits = client, topic, limits
-        self._running, self._clock, self._from_end = running, clock, from_end
-        self._before_revoke, self._forget = before_revoke, forget
-        self._joined = self._held = self._leaving = False
+        self._running, self._clock, self._from_end, self._revoke = running, clock, from_end, revoke
+        self._has_joined = self._held = self._leaving = False
         self._member: str | None = None
         self._failure: str | None = None
         self._readings: dict[int, _Reading] = {}
-        self._batch = Batch()
+        self._batch: dict[int, list[Message]] = {}
         self._skipped = 0
 
     @property
@@ -100,25 +97,17 @@ class Source:
         """Why partitions cannot be read on."""
         return {partition: reading.error for partition, reading in self._readings.items() if reading.error}
 
-    def join(self) -> None:
-        """Join the group; later calls do nothing."""
-        if not self._joined:
-            self._joined = True
-            on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
-            self._client.subscribe([self.topic], **on)
+    def read(self, committing: Callable[[], bool]) -> dict[int, list[Message]]:
+        """Return the messages of the next batch by partition; none if no record arrives for a while.
 
-    def read(self, committing: Callable[[], bool]) -> Batch:
-        """Return the next batch; an empty one if no record arrives for a while.
-
-        ``committing`` returns whether the batch before is not committed yet. A batch ends by the load: when no more
-        records wait, after its delay, and when the batch before is committed. A batch that ended before that commit
-        would wait for it, and records that arrive meanwhile for another commit. While records wait, a batch grows to
-        its limits, so that a backlog costs few transactions. Raises SessionLostError if the client has failed for good.
+        The first call joins the group. ``committing`` returns whether the batch before is not committed yet. A batch
+        ends by the load: when no more records wait, after its delay, and when the batch before is committed. A batch
+        that ended before that commit would wait for it, and records that arrive meanwhile for another commit. While
+        records wait, a batch grows to its limits, so that a backlog costs few transactions. Raises SessionLostError if
+        the client has failed for good.
         """
-        if self._held:
-            self._held = False
-            self._client.resume(self._partitions(self.assigned))
-        batch = self._batch = Batch()
+        self._resume()
+        batch = self._batch = {}
         limits, count, size, until, filled = self._limits, 0, 0, self._clock() + IDLE_SECONDS, 0.0
         while count < limits.records and size < limits.size and self._failure is None and self._running():
             wanted = _room(limits, count, size)
@@ -132,8 +121,17 @@ class Source:
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break
         self._check()
-        self._batch = Batch()
+        self._batch = {}
         return batch
+
+    def _resume(self) -> None:
+        if not self._has_joined:
+            self._has_joined = True
+            on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
+            self._client.subscribe([self.topic], **on)
+        if self._held:
+            self._held = False
+            self._client.resume(self._partitions(self.assigned))
 
     def poll(self, seconds: float = 0.0) -> None:
         """Serve the group without reading: all partitions are paused until the next ``read``."""
@@ -161,13 +159,12 @@ class Source:
         for partition in offsets.keys() & self._readings.keys():
             self._readings[partition].done = offsets[partition]
 
-    def give_back(self, batch: Batch) -> None:
-        """Read the records of a batch again, and all after them."""
-        self._read_from(batch.first_offsets())
-
     def roll_back(self) -> None:
         """Read every partition again from the offset that was committed last, or from where it was read first."""
-        self._read_from({p: reading.done for p, reading in self._readings.items() if reading.done is not None})
+        for partition, reading in self._readings.items():
+            if reading.done is not None and reading.done != reading.read:
+                reading.read = reading.done
+                self._seek(partition, reading.done)
 
     def take_skipped(self) -> int:
         """Return and forget the number of offsets that were deleted before they were read."""
@@ -203,7 +200,7 @@ class Source:
         for partition, run in groupby(records, methodcaller("partition")):
             reading, new = self._readings.get(partition), list(run)
             if reading is not None:
-                self._batch.groups.setdefault(partition, [[]])[0].extend(new)
+                self._batch.setdefault(partition, []).extend(new)
                 added += new
                 reading.done = new[0].offset() if reading.done is None else reading.done
                 reading.read, reading.error = new[-1].offset() + 1, None
@@ -264,13 +261,12 @@ class Source:
         log.warning("lost partitions %s: the group has removed this worker", _text(p.partition for p in partitions))
 
     def _unassign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
-        """Settle the commit in progress, then forget the partitions and their records."""
-        self._before_revoke()
+        """Let the commit in progress be settled, then forget the partitions and their records."""
         gone = {one.partition for one in partitions}
-        self._forget(gone)
+        self._revoke(gone)
         for partition in gone:
             self._readings.pop(partition, None)
-            self._batch.groups.pop(partition, None)
+            self._batch.pop(partition, None)
         client.incremental_unassign(partitions)
 
     def _learn(self, partitions: Iterable[int], seconds: float) -> None:
@@ -293,12 +289,6 @@ class Source:
             reading = self._readings[one.partition]
             reading.done = max(first, one.offset)
             reading.read = reading.done if reading.read is None else reading.read
-
-    def _read_from(self, offsets: Mapping[int, int]) -> None:
-        self._forget(offsets)
-        for partition, offset in offsets.items():
-            self._readings[partition].read = offset
-            self._seek(partition, offset)
 
     def _seek(self, partition: int, offset: int) -> None:
         """Read on from an offset. Raises SessionLostError if the client refuses, as a fenced one does."""
@@ -331,7 +321,7 @@ class Source:
         return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
 
 
-def _room(limits: BatchLimits, count: int, size: int) -> int:
+def _room(limits: Limits, count: int, size: int) -> int:
     """Return the messages to read next. The first read asks for one: it would wait for all that it asks for."""
     if not count:
         return 1

@@ -15,8 +15,8 @@ from support.small_configuration import small_configuration
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.kafka import topics
+from stream_masker.service.kafka.clients import require_broker
 from stream_masker.service.kafka.credentials import Credentials, credentials, ssl_context
-from stream_masker.service.kafka.errors import require_broker
 
 PASSWORD = "do-not-tell"
 
@@ -66,7 +66,7 @@ def test_a_connection_that_fails_is_one_error_without_logs(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.kafka.errors.PROBE_STEP_SECONDS", 0.1)
+    monkeypatch.setattr("stream_masker.service.kafka.clients.ANSWER_SECONDS", 0.1)
     monkeypatch.setattr(topics, "require_broker", partial(require_broker, seconds=0.5))
     kafka = {"bootstrap_servers": "127.0.0.1:1", "properties": properties}
     configuration = parse_configuration(small_configuration("principal", kafka=kafka, mechanism={"reference": "mean"}))

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
-from stream_masker.service.worker.groups import BatchLimits
+from stream_masker.service.worker.groups import Limits
 from stream_masker.service.worker.source import FILLING_SECONDS, IDLE_SECONDS, OVERLAPPED_RECORDS, Source
 from stream_masker.service.worker.transactions import SessionLostError
 
@@ -26,8 +26,7 @@ def source(client: FakeClient) -> Source:
 
 def read(source: Source, committing: Callable[[], bool] = lambda: False) -> dict[int, list[int]]:
     """Read a batch; return its offsets by partition."""
-    groups = source.read(committing).groups
-    return {p: [m.offset() for group in some for m in group] for p, some in groups.items()}
+    return {p: [m.offset() for m in messages] for p, messages in source.read(committing).items()}
 
 
 def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
@@ -86,10 +85,10 @@ def test_a_fatal_error_and_a_refused_seek_end_the_session(
     monkeypatch.setattr("time.sleep", lambda _: None)
     client.assign(0)
     deliver(client, 0, 0)
-    batch = source.read(lambda: False)
+    source.read(lambda: False)
     client.seek_failures = 100
     with pytest.raises(SessionLostError, match="partition 0 cannot be read again: erroneous state"):
-        source.give_back(batch)
+        source.roll_back()
     client.events = [failed(KafkaError._FATAL, 0, 0)]
     with pytest.raises(SessionLostError):
         source.read(lambda: False)
@@ -118,9 +117,9 @@ def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
     client.assign(0)
     deliver(client, 0, 90, 91)
     client.events.append(failed(KafkaError._PARTITION_EOF, 0, 101))
-    batch = source.read(lambda: False)
+    source.read(lambda: False)
     assert source.lag() == {0: 11}
-    source.commit(batch.next_offsets())
+    source.commit({0: 92})
     assert source.lag() == {0: 0}
 
 
@@ -136,7 +135,7 @@ def test_an_error_of_a_partition_is_named_until_it_is_read_on(client: FakeClient
 
 def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) -> Source:
     """A source with one partition, whose records are of 10 bytes each."""
-    source = source_of(client, limits=BatchLimits(records=records, size=1_000_000, delay=delay))
+    source = source_of(client, limits=Limits(records=records, size=1_000_000, delay=delay))
     client.assign(0)
     return source
 

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from results import result_of
 
 from stream_masker.pipeline.records import Masked, Result
-from stream_masker.service.worker.transactions import AbortedError, Outputs, Transactions, Written
+from stream_masker.service.configuration.service import TopicsSection
+from stream_masker.service.worker.transactions import AbortedError, Outputs, Transactions
 
 FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
@@ -56,21 +57,15 @@ class FakeProducer:
         self.sent = []
 
 
-def write(producer: FakeProducer, results: dict[int, Result]) -> Written:
+def write(producer: FakeProducer, results: dict[int, Result]) -> list[Result]:
     """Write a batch to the producer."""
     return transactions(lambda: producer).write(results, None).result(10)
 
 
 def transactions(connect: Any) -> Transactions:
     """Open the transactions of the producer that ``connect`` returns."""
-    outputs = Outputs(
-        input="in",
-        output="out",
-        rejected="bad",
-        calibration="blocks",
-        rejected_partitions=1,
-        encode_block=lambda block: (b"key", block.encode()),
-    )
+    topics = TopicsSection(input="in", output="out", rejected="bad", calibration="blocks")
+    outputs = Outputs(topics, 1, lambda block: (b"key", block.encode()))
     writing = Transactions(connect, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
     return writing
@@ -120,7 +115,8 @@ def test_a_block_that_is_refused_is_left_out() -> None:
         lambda sent: KafkaError.MSG_SIZE_TOO_LARGE if any(topic == "blocks" for topic, *_ in sent) else None
     )
     written = write(producer, {FIRST: records(*range(10))})
-    assert (masked(producer, 0), rejected(producer), written.blocks_left_out) == ([*range(10)], [], 1)
+    assert (masked(producer, 0), rejected(producer)) == ([*range(10)], [])
+    assert not any(result.blocks for result in written)
 
 
 def test_a_batch_whose_rejections_are_refused_too_is_aborted() -> None:

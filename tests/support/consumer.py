@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.worker.groups import Limits
 from stream_masker.service.worker.source import Source
@@ -56,9 +56,7 @@ class FakeClient:
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.member = "one"
         self.paused: set[int] = set()
-        self.starts: dict[int, int] = {}
         self.seeks: list[tuple[int, int]] = []
-        self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
         self.seek_failures = 0
 
@@ -80,11 +78,10 @@ class FakeClient:
         return delivered
 
     def incremental_assign(self, partitions) -> None:
-        self.starts |= {p.partition: p.offset for p in partitions}
+        assert all(p.offset == OFFSET_STORED for p in partitions)
 
     def incremental_unassign(self, partitions) -> None:
-        for one in partitions:
-            self.starts.pop(one.partition, None)
+        """Nothing is kept of an assignment."""
 
     def pause(self, partitions) -> None:
         self.paused |= {p.partition for p in partitions}
@@ -97,9 +94,6 @@ class FakeClient:
             self.seek_failures -= 1
             raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
         self.seeks.append((partition.partition, partition.offset))
-
-    def committed(self, partitions, timeout: float) -> list[TopicPartition]:
-        return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
     def get_watermark_offsets(self, partition, timeout: float = 0.0, cached: bool = False) -> tuple[int, int]:
         return self.watermarks.get(partition.partition, (-1001, -1001))

@@ -15,7 +15,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_STORED, KafkaError, TopicPartition
 from consumer import FakeMessage, at
 from prometheus_client import CollectorRegistry
 from results import result_of
@@ -204,9 +204,8 @@ class SimulatedConsumer:
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:
-            committed = self.broker.committed[one.partition]
-            assert one.offset in {committed, TopicPartition("", 0).offset, -1000}
-            self.next[one.partition] = committed
+            assert one.offset == OFFSET_STORED
+            self.next[one.partition] = self.broker.committed[one.partition]
             self.reassigned.add(one.partition)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -222,12 +221,6 @@ class SimulatedConsumer:
     def seek(self, partition: TopicPartition) -> None:
         assert partition.partition in self.next, "seek of a partition that is not assigned"
         self.next[partition.partition] = partition.offset
-
-    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        unstable = not all(self.broker.is_stable(one.partition) for one in partitions)
-        if unstable or (self.simulation.faulty and self.random.random() < 0.2):
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return [TopicPartition("in", one.partition, self.broker.committed[one.partition]) for one in partitions]
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False

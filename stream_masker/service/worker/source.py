@@ -48,15 +48,15 @@ SEEK_ATTEMPTS = 5
 
 @dataclass(slots=True)
 class _Reading:
-    """How far an assigned partition is read; offsets are None while they are not known.
+    """How far an assigned partition is read; offsets are -1 while they are not known.
 
     ``read``: the next offset to read. ``done``: the next one to commit. ``end``: the partition's end when it was last
     reached, which is behind the last record where markers of transactions follow. ``error``: where and why it cannot be
     read; None as soon as it is read on.
     """
 
-    read: int | None = None
-    done: int | None = None
+    read: int = -1
+    done: int = -1
     end: int = -1
     error: str | None = None
 
@@ -162,7 +162,7 @@ class Source:
     def roll_back(self) -> None:
         """Read every partition again from the offset that was committed last, or from where it was read first."""
         for partition, reading in self._readings.items():
-            if reading.done is not None and reading.done != reading.read:
+            if reading.done < reading.read:
                 reading.read = reading.done
                 self._seek(partition, reading.done)
 
@@ -173,14 +173,13 @@ class Source:
 
     def lag(self) -> dict[int, int]:
         """Return the number of records that are not committed yet, by partition; unknown ones are left out."""
-        self._learn([p for p, reading in self._readings.items() if reading.done is None], SHORT_REQUEST_SECONDS)
         lag: dict[int, int] = {}
         for partition, reading in sorted(self._readings.items()):
             bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
             if bounds is None:
                 break
-            if reading.done is not None:
-                done = max(reading.done, reading.end) if reading.done == reading.read else reading.done
+            done = reading.done if reading.done < reading.read else max(reading.done, reading.end)
+            if done >= 0 <= bounds[1]:
                 lag[partition] = max(0, bounds[1] - max(bounds[0], done))
         return lag
 
@@ -202,7 +201,7 @@ class Source:
             if reading is not None:
                 self._batch.setdefault(partition, []).extend(new)
                 added += new
-                reading.done = new[0].offset() if reading.done is None else reading.done
+                reading.done = new[0].offset() if reading.done < 0 else reading.done
                 reading.read, reading.error = new[-1].offset() + 1, None
         for message in messages if len(records) < len(messages) else ():
             if message.error() is not None:
@@ -217,23 +216,23 @@ class Source:
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._reset(message.partition(), reading)
+            self._reset(message.partition(), message.offset(), reading)
         else:
             reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
 
-    def _reset(self, partition: int, reading: _Reading) -> None:
+    def _reset(self, partition: int, offset: int, reading: _Reading) -> None:
         """Read a partition on whose next offset is not in the topic: retention has deleted it, or it never was.
 
-        What was deleted is counted.
+        What was deleted is counted. ``offset`` is negative if no offset is committed.
         """
         bounds = self._bounds(partition, REQUEST_SECONDS)
         if bounds is None:
             self._failure = f"partition {partition} cannot be read on: no broker tells its first offset"
             return
-        start = bounds[1] if reading.read is None and self._from_end else bounds[0]
-        self._skipped += 0 if reading.read is None else max(0, start - reading.read)
-        log.warning("partition %d is read on from offset %d: the next one is not in the topic", partition, start)
+        start = bounds[1] if offset < 0 and self._from_end else bounds[0]
+        self._skipped += max(0, start - offset) if offset >= 0 else 0
+        log.info("partition %d is read from offset %d: the next one is not in the topic", partition, start)
         reading.read = reading.done = start
         self._seek(partition, start)
 
@@ -243,10 +242,7 @@ class Source:
             return
         assigned = {one.partition for one in partitions}
         self._readings |= {partition: _Reading() for partition in assigned}
-        self._learn(assigned, REQUEST_SECONDS)
-        starts = {p: self._readings[p].read for p in sorted(assigned)}
-        known = [TopicPartition(self.topic, p, OFFSET_STORED if n is None else n) for p, n in starts.items()]
-        client.incremental_assign(known)
+        client.incremental_assign([TopicPartition(self.topic, partition, OFFSET_STORED) for partition in assigned])
         self._member = client.memberid()
         (client.pause if self._held else client.resume)(self._partitions(assigned))
         log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
@@ -269,27 +265,6 @@ class Source:
             self._batch.pop(partition, None)
         client.incremental_unassign(partitions)
 
-    def _learn(self, partitions: Iterable[int], seconds: float) -> None:
-        """Find where partitions are read from, and count what was deleted behind their committed offsets.
-
-        If no broker answers in time, the client reads on from the committed offsets, and this is asked again later.
-        """
-        wanted = self._partitions(partitions)
-        try:
-            found = self._client.committed(wanted, seconds) if wanted else []
-        except KafkaException as failure:
-            log.warning("requesting the committed offsets: %s", failure.args[0].str())
-            return
-        for one in found:
-            bounds = None if one.error else self._bounds(one.partition, seconds)
-            if bounds is None:
-                return
-            first = bounds[1] if one.offset < 0 and self._from_end else bounds[0]
-            self._skipped += max(0, first - one.offset) if one.offset >= 0 else 0
-            reading = self._readings[one.partition]
-            reading.done = max(first, one.offset)
-            reading.read = reading.done if reading.read is None else reading.read
-
     def _seek(self, partition: int, offset: int) -> None:
         """Read on from an offset. Raises SessionLostError if the client refuses, as a fenced one does."""
         for attempt in range(1, SEEK_ATTEMPTS + 1):
@@ -305,17 +280,16 @@ class Source:
     def _bounds(self, partition: int, seconds: float, *, cached: bool = False) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if no broker answers in time.
 
-        ``cached``: whether those of the last response suffice: a request waits behind the fetch in progress.
+        ``cached``: whether those of the last response suffice, negative if there is none: a request waits behind the
+        fetch in progress.
         """
-        where = TopicPartition(self.topic, partition)
-        known: tuple[int, int] | None = self._client.get_watermark_offsets(where, cached=True) if cached else None
-        if known is not None and known[1] >= 0:
-            return known
         try:
-            fresh: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
+            bounds: tuple[int, int] | None = self._client.get_watermark_offsets(
+                TopicPartition(self.topic, partition), timeout=seconds, cached=cached
+            )
         except KafkaException:
             return None
-        return fresh
+        return bounds
 
     def _partitions(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]

@@ -16,7 +16,7 @@ TOPIC = "in"
 class FakeMessage:
     """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
-    def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
+    def __init__(self, partition: int, offset: int | None, size: int = 10, *, error: KafkaError | None = None) -> None:
         self.location, self.size, self.failure = (partition, offset), size, error
 
     def error(self) -> KafkaError | None:
@@ -28,7 +28,7 @@ class FakeMessage:
     def partition(self) -> int:
         return self.location[0]
 
-    def offset(self) -> int:
+    def offset(self) -> int | None:
         return self.location[1]
 
     def key(self) -> None:

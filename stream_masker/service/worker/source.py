@@ -221,17 +221,17 @@ class Source:
             reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
 
-    def _reset(self, partition: int, offset: int, reading: _Reading) -> None:
+    def _reset(self, partition: int, offset: int | None, reading: _Reading) -> None:
         """Read a partition on whose next offset is not in the topic: retention has deleted it, or it never was.
 
-        What was deleted is counted. ``offset`` is negative if no offset is committed.
+        What was deleted is counted. ``offset``: the next one; None if there is none, because none is committed.
         """
         bounds = self._bounds(partition, REQUEST_SECONDS)
         if bounds is None:
             self._failure = f"partition {partition} cannot be read on: no broker tells its first offset"
             return
-        start = bounds[1] if offset < 0 and self._from_end else bounds[0]
-        self._skipped += max(0, start - offset) if offset >= 0 else 0
+        start = bounds[1] if offset is None and self._from_end else bounds[0]
+        self._skipped += 0 if offset is None else max(0, start - offset)
         log.info("partition %d is read from offset %d: the next one is not in the topic", partition, start)
         reading.read = reading.done = start
         self._seek(partition, start)

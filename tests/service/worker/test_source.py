@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError
+from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
 from stream_masker.service.worker.groups import Limits
@@ -33,7 +33,7 @@ def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
     client.events.extend(FakeMessage(partition, number) for number in numbers)
 
 
-def failed(code: int, partition: int, offset: int) -> FakeMessage:
+def failed(code: int, partition: int, offset: int | None) -> FakeMessage:
     return FakeMessage(partition, offset, error=KafkaError(code, "failed"))
 
 
@@ -44,7 +44,7 @@ def test_a_partition_without_a_committed_offset_is_read_from_its_beginning_or_it
     source = source_of(client, from_end=from_end)
     client.watermarks = {0: (5, 9)}
     client.assign(0)
-    client.events.append(failed(KafkaError._AUTO_OFFSET_RESET, 0, OFFSET_INVALID))
+    client.events.append(failed(KafkaError._AUTO_OFFSET_RESET, 0, None))
     assert read(source) == {}
     assert (client.seeks, source.lag(), source.take_skipped()) == ([(0, start)], {0: 9 - start}, 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -18,19 +18,18 @@ FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
 
 
+Sent = list[tuple[str, int, bytes]]
+"""Topic, partition and value of messages."""
+
+
 class FakeProducer:
-    """A producer whose broker refuses a transaction by the sent messages of (topic, partition, value)."""
+    """A producer whose broker refuses a transaction by its messages; ``failures``: of the first commits."""
 
-    def __init__(self, refuses: Callable[[list[tuple[str, int, bytes]]], int | None]) -> None:
-        self.refuses = refuses
-        self.sent: list[tuple[str, int, bytes]] = []
-        self.committed: list[tuple[str, int, bytes]] = []
+    def __init__(self, refuses: Callable[[Sent], int | None], failures: Sequence[KafkaException] = ()) -> None:
+        self.refuses, self.failures = refuses, list(failures)
+        self.sent, self.committed = Sent(), Sent()
         self.offsets: dict[int, int] = {}
-        self.offered: dict[int, int] = {}
-        self.failures: list[KafkaException] = []
-
-    def init_transactions(self, timeout: float) -> None:
-        """Initialise nothing."""
+        self.flush = self.init_transactions = lambda timeout: 0
 
     def begin_transaction(self) -> None:
         self.sent = []
@@ -40,9 +39,6 @@ class FakeProducer:
 
     def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout: float) -> None:
         self.offered = {one.partition: one.offset for one in offsets}
-
-    def flush(self, timeout: float) -> int:
-        return 0
 
     def commit_transaction(self, timeout: float) -> None:
         if self.failures:
@@ -57,11 +53,6 @@ class FakeProducer:
         self.sent = []
 
 
-def write(producer: FakeProducer, results: dict[int, Result]) -> list[Result]:
-    """Write a batch to the producer."""
-    return transactions(lambda: producer).write(results, None).result(10)
-
-
 def transactions(connect: Any) -> Transactions:
     """Open the transactions of the producer that ``connect`` returns."""
     topics = TopicsSection(input="in", output="out", rejected="bad", calibration="blocks")
@@ -69,6 +60,11 @@ def transactions(connect: Any) -> Transactions:
     writing = Transactions(connect, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
     return writing
+
+
+def write(producer: FakeProducer, results: dict[int, Result]) -> list[Result]:
+    """Write a batch to the producer."""
+    return transactions(lambda: producer).write(results, None).result(10)
 
 
 def records(*offsets: int, blocks: list[Any] | None = None) -> Result:
@@ -133,8 +129,7 @@ def test_a_producer_that_may_have_sent_a_request_twice_writes_no_other_transacti
     connected: list[FakeProducer] = []
 
     def connect() -> FakeProducer:
-        connected.append(FakeProducer(lambda _: None))
-        connected[-1].failures = failures
+        connected.append(FakeProducer(lambda _: None, failures))
         return connected[-1]
 
     writing = transactions(connect)

@@ -58,7 +58,7 @@ def _show(configuration: Configuration, records: int) -> None:
     latest, versions = latest_records(configuration, records)
     figures = {
         "records": [asdict(record) for record in latest],
-        "statistics": [version.to_dict() for version in versions.values()],
+        "statistics": list(versions.values()),
     }
     output("\n".join(latest_lines(latest, versions)), figures)
     if not latest:

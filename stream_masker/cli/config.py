@@ -53,12 +53,11 @@ def check(config: Path, events: str) -> None:
     """
     from stream_masker.service.check import event_lines, masking_lines, secret_lines
     from stream_masker.service.files.events import open_events
-    from stream_masker.service.kafka.clients import confluent_properties
-    from stream_masker.service.kafka.errors import check_properties
+    from stream_masker.service.kafka.clients import check_properties
     from stream_masker.service.observability.progress import shown_activity
 
     configuration = load_configuration(config)
-    check_properties(confluent_properties(configuration))
+    check_properties(configuration)
     covered: list[str] = []
     with shown_activity(information()) as show:
         show("loading the ontologies")

@@ -7,33 +7,27 @@ record are used: they name the statistics version and the configuration. No valu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import takewhile
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.messages import decode_rejection, decode_statistics
-from stream_masker.pipeline.records import (
-    CONFIGURATION_HEADER,
-    GROUP_HEADER,
-    VERSION_HEADER,
-    InputRecord,
-    RecordOutcome,
-    Rejected,
-)
+from stream_masker.pipeline.records import CONFIGURATION_HEADER, GROUP_HEADER, VERSION_HEADER, RecordOutcome, Rejected
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,
-    partition_counts,
     read_to_end,
     read_versions,
     require_topics,
 )
 from stream_masker.service.masking import Masking
+from stream_masker.service.worker.groups import headers_of, to_inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,82 +58,89 @@ class Finding:
     description: str
 
 
-class Auditor:
-    """Audits records of the input topic. It reads topics, joins no group and writes nothing."""
+def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
+    """Audit records of the input topic. It joins no group and writes nothing.
 
-    def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
-        """Raises ConfigurationError for a configuration that cannot mask."""
+    Raises ServiceError, ConfigurationError, and KafkaException if a topic cannot be read.
+    """
+    topics = configuration.topics
+    counts = require_topics(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
+    with closing(connect_reader(configuration)) as consumer:
+        auditor = _Auditor(configuration, consumer, counts[topics.rejected])
+        for location in locations:
+            yield Finding(location, *auditor.audit(location))
+
+
+class _Auditor:
+    """Audits records of the input topic; ``rejected_partitions``: of the topic of rejections."""
+
+    def __init__(self, configuration: Configuration, consumer: Consumer, rejected_partitions: int) -> None:
         self._configuration, self._consumer = configuration, consumer
-        self._topics, self._input = configuration.topics, configuration.topics.input
+        self._topics, self._rejected_partitions = configuration.topics, rejected_partitions
         self._masking = Masking(configuration, format_of=wire_format)
+        self._read = partial(read_to_end, consumer)
         self._versions = cache(partial(read_versions, consumer, configuration))
 
-    def audit(self, location: RecordLocation) -> Finding:
-        """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
-        record = self._record(location)
+    def audit(self, location: RecordLocation) -> tuple[bool, str]:
+        """Return whether a record's outcome is the derived one, and a description."""
+        record = next(self._read(self._topics.input, partition=location.partition, start=location.offset), None)
+        if record is None or record.offset() != location.offset:
+            raise ServiceError(f"{self._topics.input} has no record at {location}: not yet written, or already deleted")
         if (rejection := self._rejection(location)) is not None:
             return self._judge_rejection(location, record, rejection)
-        finding = Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
-        for message in self._masked(location, record.timestamp):
-            finding = self._judge_masked(location, record, message)
-            if finding.matches:
+        matches, description = False, "neither masked nor rejected; it may not have been processed yet"
+        for message in self._masked(location, record.timestamp()[1]):
+            matches, description = self._judge_masked(location, record, message)
+            if matches:
                 break
-        return finding
-
-    def _record(self, location: RecordLocation) -> InputRecord:
-        found = next(self._read(self._input, location.partition, location.offset), None)
-        if found is None or found.offset() != location.offset:
-            raise ServiceError(f"{self._input} has no record at {location}: not yet written, or already deleted")
-        return as_record(found)
+        return matches, description
 
     def _rejection(self, location: RecordLocation) -> Rejected | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
-        rejected = self._topics.rejected
-        partitions = partition_counts(self._consumer, self._configuration, [rejected])[rejected]
-        key = f"{self._input}:{location.partition}:{location.offset}".encode()
-        messages = self._read(rejected, location.partition % partitions)
+        key = f"{self._topics.input}:{location.partition}:{location.offset}".encode()
+        messages = self._read(self._topics.rejected, partition=location.partition % self._rejected_partitions)
         return next((decode_rejection(one.value() or b"")[2] for one in messages if one.key() == key), None)
 
     def _masked(self, location: RecordLocation, timestamp: int) -> Iterator[Message]:
         """Yield the masked records that can belong to the record: same partition and timestamp, in offset order."""
         query = TopicPartition(self._topics.output, location.partition, timestamp)
         start = self._consumer.offsets_for_times([query], timeout=POLL_TIMEOUT_SECONDS)[0].offset
-        messages = list(self._read(query.topic, query.partition, start)) if start >= 0 else []
+        messages = list(self._read(query.topic, partition=query.partition, start=start)) if start >= 0 else []
         return (message for message in messages if message.timestamp()[1] == timestamp)
 
-    def _judge_rejection(self, location: RecordLocation, record: InputRecord, written: Rejected) -> Finding:
+    def _judge_rejection(self, location: RecordLocation, record: Message, written: Rejected) -> tuple[bool, str]:
         """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
         version = max(self._versions(), default=0)
         if not version:
-            return Finding(location, False, "rejected, but there are no statistics to verify it with")
+            return False, "rejected, but there are no statistics to verify it with"
         derived = self._derive(location, [record], version)
         matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (written.reason, written.field)
         wrong = "" if matches else ", but the configuration gives another outcome"
-        return Finding(location, matches, f"rejected ({written.reason}){wrong}")
+        return matches, f"rejected ({written.reason}){wrong}"
 
-    def _judge_masked(self, location: RecordLocation, record: InputRecord, message: Message) -> Finding:
+    def _judge_masked(self, location: RecordLocation, record: Message, message: Message) -> tuple[bool, str]:
         headers = dict(message.headers() or ())
         version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
         what = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
         try:
             derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
         except (ConfigurationError, StatisticsError) as error:
-            return Finding(location, False, f"{what}, which cannot be derived: {error}")
+            return False, f"{what}, which cannot be derived: {error}"
         if (given := self._configuration.hash) != (under := configuration.decode("ascii", "replace")):
-            return Finding(location, False, f"{what} and configuration {under}, but the given configuration is {given}")
+            return False, f"{what} and configuration {under}, but the given configuration is {given}"
         matches = _same(derived, message)
         wrong = "" if matches else ", but the secret and the statistics give another mask"
-        return Finding(location, matches, f"{what}{wrong}")
+        return matches, f"{what}{wrong}"
 
-    def _group(self, location: RecordLocation, record: InputRecord, bounds: bytes | None) -> list[InputRecord]:
+    def _group(self, location: RecordLocation, record: Message, bounds: bytes | None) -> list[Message]:
         """Return the records that were masked as one group; the record alone if the headers name no group."""
         if bounds is None:
             return [record]
         first, last = map(_number, bounds.partition(b"-")[::2])
-        messages = self._read(self._input, location.partition, first)
-        return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
+        messages = self._read(self._topics.input, partition=location.partition, start=first)
+        return list(takewhile(lambda message: (message.offset() or 0) <= last, messages))
 
-    def _derive(self, location: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
+    def _derive(self, location: RecordLocation, records: Sequence[Message], version: int) -> RecordOutcome:
         """Return the record's outcome under a version, masked together with its group.
 
         Raises StatisticsError if the topic does not have the version, or the group does not contain the record.
@@ -147,30 +148,12 @@ class Auditor:
         if version not in self._versions():
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
         self._masking.restore(decode_statistics(self._versions()[version]))
-        result = self._masking.masker.mask(self._input, location.partition, records, statistics_version=version)
+        masker, topic = self._masking.masker, self._topics.input
+        result = masker.mask(topic, location.partition, to_inputs(records, masker), statistics_version=version)
         for outcome in result.outcomes:
             if outcome.offset == location.offset:
                 return outcome
         raise StatisticsError("the group that its headers name does not contain it")
-
-    def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
-        """Yield the committed records of a partition from an offset to its present end."""
-        return read_to_end(self._consumer, topic, partition=partition, start=start, patience=POLL_TIMEOUT_SECONDS)
-
-
-def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
-    """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
-    topics = configuration.topics
-    require_topics(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
-    with connect_reader(configuration) as consumer:
-        auditor = Auditor(configuration, consumer)
-        yield from map(auditor.audit, locations)
-
-
-def as_record(message: Message) -> InputRecord:
-    """Convert a message to the record masker's input."""
-    headers = list(message.headers() or ())
-    return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
 def _number(text: bytes | None) -> int:
@@ -179,5 +162,5 @@ def _number(text: bytes | None) -> int:
 
 def _same(derived: RecordOutcome, message: Message) -> bool:
     """Return whether a masked record equals the derived one in value, key and headers."""
-    written = (message.value(), message.key(), list(message.headers() or ()))
+    written = (message.value(), message.key(), list(headers_of(message)))
     return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == written

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.publication import Publication
@@ -23,7 +23,6 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,
-    partition_counts,
     read_to_end,
     read_versions,
     require_topics,
@@ -31,6 +30,10 @@ from stream_masker.service.kafka.reader import (
 
 MARKERS = 20
 """Offsets that are read for each record: those of transactions' markers hold no record."""
+
+Figures: TypeAlias = dict[str, Any]
+"""A statistics version as it may be published: version, source, records; mean, the label of sMean by attribute, None of
+too few records; variance by attribute; and the matrix of correlation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,65 +53,40 @@ class LatestRecord:
         yield from (f"  {line}" for line in text.splitlines())
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedVersion:
-    """A statistics version as it may be published. mean: the label of sMean by attribute, None of too few records."""
-
-    version: int
-    source: str
-    statistics: Statistics
-    mean: Mapping[str, str | None]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-serialisable form."""
-        return {
-            "version": self.version,
-            "source": self.source,
-            "records": self.statistics.records,
-            "mean": dict(self.mean),
-            "variance": dict(self.statistics.variance),
-            "correlation": self.statistics.correlation.tolist(),
-        }
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines for people: sMean and sVar of each attribute, sdCor of each pair."""
-        statistics = self.statistics
-        yield f"statistics version {self.version} ({self.source}, {statistics.records:,} records)"
-        for name in statistics.attributes:
-            mean = self.mean[name] or "of too few records to be shown"
-            yield f"  {name}: sMean {mean}, sVar {statistics.variance[name]:.4f}"
-        for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
-            yield f"  sdCor({first}, {second}): {statistics.correlation[i][j]:.4f}"
-
-
-def latest_records(
-    configuration: Configuration, records: int
-) -> tuple[list[LatestRecord], dict[int, PublishedVersion]]:
+def latest_records(configuration: Configuration, records: int) -> tuple[list[LatestRecord], dict[int, Figures]]:
     """Return the latest masked records of a topic, oldest first, and the versions that they name, if they still exist.
 
     Raises ServiceError, ConfigurationError, KafkaException.
     """
     topics = configuration.topics
-    require_topics(configuration, [topics.output, topics.statistics])
-    with connect_reader(configuration) as consumer:
-        record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
-        partitions = partition_counts(consumer, configuration, [topics.output])[topics.output]
+    partitions = require_topics(configuration, [topics.output, topics.statistics])[topics.output]
+    record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
+    with closing(connect_reader(configuration)) as consumer:
         ends = [message for n in range(partitions) for message in _end(consumer, topics.output, n, records)]
-        newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
-        latest = [_record(message, record_format) for message in newest]
         versions = read_versions(consumer, configuration)
+    newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
+    latest = [_record(message, record_format) for message in newest]
     named = {record.version for record in latest}
     return latest, _published(configuration, {n: value for n, value in versions.items() if n in named})
 
 
-def latest_lines(records: Sequence[LatestRecord], versions: Mapping[int, PublishedVersion]) -> Iterator[str]:
+def latest_lines(records: Sequence[LatestRecord], versions: Mapping[int, Figures]) -> Iterator[str]:
     """Yield the lines for people: the records of each version, below its statistics."""
     for number in dict.fromkeys(record.version for record in records):
         unknown = f"statistics version {number}: no longer on the topic" if number else "no statistics: tombstones"
-        yield from versions[number].lines() if number in versions else [unknown]
+        yield from _version_lines(versions[number]) if number in versions else [unknown]
         for record in records:
             if record.version == number:
                 yield from record.lines()
+
+
+def _version_lines(figures: Figures) -> Iterator[str]:
+    """Yield sMean and sVar of each attribute, and sdCor of each pair."""
+    yield f"statistics version {figures['version']} ({figures['source']}, {figures['records']:,} records)"
+    for name, mean in figures["mean"].items():
+        yield f"  {name}: sMean {mean or 'of too few records to be shown'}, sVar {figures['variance'][name]:.4f}"
+    for (i, first), (j, second) in combinations(enumerate(figures["mean"]), 2):
+        yield f"  sdCor({first}, {second}): {figures['correlation'][i][j]:.4f}"
 
 
 def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[Message]:
@@ -117,8 +95,7 @@ def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[
     if low >= high:
         return deque()
     start = max(low, high - MARKERS * records)
-    read = read_to_end(consumer, topic, partition=partition, start=start, patience=POLL_TIMEOUT_SECONDS)
-    return deque(read, maxlen=records)
+    return deque(read_to_end(consumer, topic, partition=partition, start=start), maxlen=records)
 
 
 def _record(message: Message, record_format: RecordFormat | None) -> LatestRecord:
@@ -133,7 +110,7 @@ def _record(message: Message, record_format: RecordFormat | None) -> LatestRecor
     return LatestRecord(message.partition() or 0, message.offset() or 0, number, mechanism, shown)
 
 
-def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> dict[int, PublishedVersion]:
+def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> dict[int, Figures]:
     """Return versions as they may be published."""
     publication = Publication(build_taxonomies(configuration), configuration.publication.min_records)
     shown = {}
@@ -141,7 +118,13 @@ def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> d
         message = decode_statistics(value)
         means = publication.means(message.statistics)
         labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
-        by_attribute = {name: labels.get(name) for name in message.statistics.attributes}
         statistics = publication.statistics(message.statistics)
-        shown[number] = PublishedVersion(number, message.source, statistics, by_attribute)
+        shown[number] = {
+            "version": number,
+            "source": message.source,
+            "records": statistics.records,
+            "mean": {name: labels.get(name) for name in message.statistics.attributes},
+            "variance": dict(statistics.variance),
+            "correlation": statistics.correlation.tolist(),
+        }
     return shown

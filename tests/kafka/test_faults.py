@@ -16,16 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from forwarder import Forwarder
-from kafka_broker import Cluster
-from late_requests import (
+from forwarder import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     PRODUCE,
     TXN_OFFSET_COMMIT,
-    LateRequests,
+    Forwarder,
 )
+from kafka_broker import Cluster
 from stream import LONG, ON_REQUEST, Stream, detoured, detours, running_stream
 
 MINUTES = float(os.environ.get("STREAM_MASKER_SOAK_MINUTES", "120" if LONG else "5"))
@@ -51,7 +50,7 @@ def kill_worker(stream: Stream) -> None:
     name = random.choice(WORKERS)
     stream.wait_for_masking(name)
     stream.end(name, "kill")
-    stream.start(name, worker={"static_member": name == "one"})
+    stream.start(name)
     stream.wait_for_progress()
 
 
@@ -59,7 +58,7 @@ def stop_worker(stream: Stream) -> None:
     name = random.choice(WORKERS)
     stream.wait_for_masking(name)
     stream.end(name, "stop")
-    stream.start(name, worker={"static_member": name == "one"})
+    stream.start(name)
     stream.wait_for_progress()
 
 
@@ -118,7 +117,7 @@ def cut_off(stream: Stream, how: str) -> None:
 
 def late_requests(stream: Stream) -> None:
     """Add a worker. Pairs of its requests outlive their connections; every second pair is also delivered at once."""
-    with LateRequests(detours(stream.cluster)) as way:
+    with Forwarder(detours(stream.cluster)) as way:
         stream.start("far", kafka={"bootstrap_servers": detoured(stream.cluster)})
         stream.wait_for_masking("far")
         for number, kind in enumerate(LATE):

@@ -18,7 +18,7 @@ PARTITIONS = 2
 BAD = 50
 """One in this number of records has an unknown code."""
 
-GROUPS = {"records": 50, "delay": 0.5, "short": "suppress"}
+GROUPS = {"records": 50, "delay": 60}
 CALIBRATION = {"window_records": 5_000, "every_records": 200, "every_seconds": 1, "min_records": 200, "core_share": 1}
 SINGLE: dict[str, dict[str, Any]] = {
     "semantic_noise": {"reference": "mean"},
@@ -101,10 +101,10 @@ def produce_codes(service: Service, numbers: range) -> None:
     write(service.bootstrap, service.topics["input"], records)
 
 
-def small_groups(service: Service, short: str) -> Service:
+def small_groups(service: Service) -> Service:
     """Configure groups of 8 to 20 records, and publish statistics."""
     service.data["mechanism"] = {"name": "microaggregation", "k": 8}
-    service.data["groups"] = {"records": 20, "delay": 0.5, "short": short}
+    service.data["groups"] = {"records": 20, "delay": 0.5}
     service.publish()
     return service
 
@@ -123,7 +123,7 @@ def stays_at(worker: Process, records: int) -> None:
 
 
 def test_a_short_group_waits_uncommitted_for_more_records(service: Service) -> None:
-    small_groups(service, "hold")
+    small_groups(service)
     produce_codes(service, range(45))
     with service.running() as worker:
         stays_at(worker, 40)
@@ -136,17 +136,8 @@ def test_a_short_group_waits_uncommitted_for_more_records(service: Service) -> N
     assert service.read("rejected") == []
 
 
-def test_a_short_group_is_suppressed_after_its_delay(service: Service) -> None:
-    small_groups(service, "suppress")
-    produce_codes(service, range(45))
-    with service.running() as worker:
-        worker.reaches(45)
-        assert worker.metric("records_rejected_total", reason="group_too_small") == 5
-    assert [record.json["id"] for record in service.read("output")] == list(range(40))
-
-
 def test_rejected_records_do_not_count_for_a_group(service: Service) -> None:
-    small_groups(service, "hold")
+    small_groups(service)
     write(service.bootstrap, service.topics["input"], [{"value": b"no JSON", "partition": 0}] * 18)
     produce_codes(service, range(7))
     with service.running() as worker:
@@ -206,7 +197,7 @@ def test_an_audit_names_an_invalid_location(service: Service, location: str) -> 
 
 def test_two_partitions_wait_for_no_other(service: Service) -> None:
     """A group that is held on one partition does not keep the other one waiting."""
-    small_groups(service, "hold")
+    small_groups(service)
     produce_codes(service, range(5))
     records = ({"value": orjson.dumps({**event(i), "first": CODES[i % 9]}), "partition": 1} for i in range(100, 120))
     write(service.bootstrap, service.topics["input"], records)

@@ -11,15 +11,15 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from kafka_broker import Cluster
-from late_requests import (
+from forwarder import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
     PRODUCE,
     TXN_OFFSET_COMMIT,
-    LateRequests,
+    Forwarder,
 )
+from kafka_broker import Cluster
 from service import Service, ids, merged, service, wait
 from stream import detoured, detours
 
@@ -30,13 +30,13 @@ PATIENT = re.compile(rb'"p[0-6]"')
 
 
 @pytest.fixture
-def way(one_broker: Cluster) -> Iterator[LateRequests]:
-    with LateRequests(detours(one_broker)) as way:
+def way(one_broker: Cluster) -> Iterator[Forwarder]:
+    with Forwarder(detours(one_broker)) as way:
         yield way
 
 
 @pytest.fixture
-def far(one_broker: Cluster, way: LateRequests, tmp_path) -> Iterator[Service]:
+def far(one_broker: Cluster, way: Forwarder, tmp_path) -> Iterator[Service]:
     """A stream whose processes reach the broker through the forwarder only."""
     made = service(one_broker.bootstrap, tmp_path)
     made.create()
@@ -60,7 +60,7 @@ def check_once(stream: Service, records: int) -> None:
 
 
 def test_requests_that_arrive_late_or_twice_end_no_other_transaction(
-    far: Service, way: LateRequests, one_broker: Cluster
+    far: Service, way: Forwarder, one_broker: Cluster
 ) -> None:
     sent = 0
     with far.running(**through_forwarder(one_broker)) as worker:
@@ -77,7 +77,7 @@ def test_requests_that_arrive_late_or_twice_end_no_other_transaction(
 
 
 def test_a_commit_that_arrives_late_commits_no_records_without_their_offsets(
-    far: Service, way: LateRequests, one_broker: Cluster
+    far: Service, way: Forwarder, one_broker: Cluster
 ) -> None:
     """The worker dies when the records of a batch are written and its offsets are not: nothing may commit them."""
     with far.running(**through_forwarder(one_broker)) as worker:
@@ -98,7 +98,7 @@ def test_a_commit_that_arrives_late_commits_no_records_without_their_offsets(
 
 @pytest.mark.parametrize("delivered", [True, False], ids=["committed", "not committed"])
 def test_a_commit_whose_answer_is_lost_loses_and_repeats_nothing(
-    far: Service, way: LateRequests, one_broker: Cluster, delivered: bool
+    far: Service, way: Forwarder, one_broker: Cluster, delivered: bool
 ) -> None:
     with far.running(**through_forwarder(one_broker)):
         far.produce(range(200))
@@ -116,7 +116,7 @@ def test_a_commit_whose_answer_is_lost_loses_and_repeats_nothing(
 
 @pytest.mark.parametrize("how", ["silence", "cut"])
 def test_a_worker_without_a_network_for_longer_than_its_session_goes_on(
-    far: Service, way: LateRequests, one_broker: Cluster, how: str
+    far: Service, way: Forwarder, one_broker: Cluster, how: str
 ) -> None:
     with far.running(**through_forwarder(one_broker)) as worker:
         far.produce(range(400))
@@ -132,7 +132,7 @@ def test_a_worker_without_a_network_for_longer_than_its_session_goes_on(
     check_once(far, 2_000)
 
 
-def test_a_worker_without_a_network_stops_in_time(far: Service, way: LateRequests, one_broker: Cluster) -> None:
+def test_a_worker_without_a_network_stops_in_time(far: Service, way: Forwarder, one_broker: Cluster) -> None:
     worker = far.start("worker", **through_forwarder(one_broker))
     far.produce(range(2_000))
     worker.wait(lambda: worker.metric("records_in_total") > 0, "the first records")

@@ -7,7 +7,7 @@ from collections import Counter
 
 import orjson
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from kafka_records import QUIET, Record, write
 from service import CODES, START, Service, event, ids, merged, value, wait
 
@@ -124,43 +124,6 @@ def test_a_worker_that_sleeps_past_its_session_writes_nothing_twice(stream: Serv
     masked = stream.read("output")
     assert sorted(ids(masked)) == list(range(4_800))
     assert all(ids([r for r in masked if r.partition == p]) == list(range(p, 4_800, 4)) for p in range(4))
-
-
-def test_a_static_member_whose_name_is_taken_rejoins(service: Service) -> None:
-    service.create()
-    service.publish()
-    service.produce(range(100))
-    with service.running(worker={"static_member": True, "instance": "one"}) as worker:
-        worker.reaches(100)
-        properties = {"bootstrap.servers": service.bootstrap, "group.id": service.group(), "group.instance.id": "one"}
-        thief = Consumer({**properties, "session.timeout.ms": 6_000, **QUIET})
-        thief.subscribe([service.topics["input"]])
-        wait(lambda: thief.poll(0.1) is not None or bool(thief.assignment()), "the other member's assignment")
-        thief.close()
-        service.produce(range(100, 200))
-        worker.reaches(200)
-    assert sorted(ids(service.read("output"))) == list(range(200))
-
-
-def test_a_restart_within_the_session_of_a_static_member_moves_no_partition(service: Service) -> None:
-    service.data = merged(service.data, {"kafka": {"properties": {"session.timeout.ms": 120_000}}})
-    service.create()
-    service.publish()
-    named = {name: {"worker": {"static_member": True, "instance": name}} for name in ("one", "two")}
-    with service.running(name="two", **named["two"]) as two:
-        with service.running(name="one", **named["one"]) as one:
-            wait(
-                lambda: one.metric("assigned_partitions") == two.metric("assigned_partitions") == 2, "a share for each"
-            )
-            service.produce(range(100))
-            wait(lambda: service.outcomes() == 100, "the first records")
-            before = two.log.count("partitions")
-            one.kill()
-        with service.running(name="one", **named["one"]) as one:
-            service.produce(range(100, 200))
-            wait(lambda: service.outcomes() == 200, "all records")
-            assert one.metric("assigned_partitions") == 2
-            assert two.log.count("partitions") == before
 
 
 def test_records_without_a_place_in_the_output_wait_until_it_has_grown(service: Service) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 
-from stream_masker.service.worker.groups import BatchLimits
+from stream_masker.service.worker.groups import Limits
 from stream_masker.service.worker.source import Source
 
 TOPIC = "in"
@@ -16,7 +16,7 @@ TOPIC = "in"
 class FakeMessage:
     """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
-    def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
+    def __init__(self, partition: int, offset: int | None, size: int = 10, *, error: KafkaError | None = None) -> None:
         self.location, self.size, self.failure = (partition, offset), size, error
 
     def error(self) -> KafkaError | None:
@@ -28,7 +28,7 @@ class FakeMessage:
     def partition(self) -> int:
         return self.location[0]
 
-    def offset(self) -> int:
+    def offset(self) -> int | None:
         return self.location[1]
 
     def key(self) -> None:
@@ -56,9 +56,7 @@ class FakeClient:
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.member = "one"
         self.paused: set[int] = set()
-        self.starts: dict[int, int] = {}
         self.seeks: list[tuple[int, int]] = []
-        self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
         self.seek_failures = 0
 
@@ -80,11 +78,10 @@ class FakeClient:
         return delivered
 
     def incremental_assign(self, partitions) -> None:
-        self.starts |= {p.partition: p.offset for p in partitions}
+        assert all(p.offset == OFFSET_STORED for p in partitions)
 
     def incremental_unassign(self, partitions) -> None:
-        for one in partitions:
-            self.starts.pop(one.partition, None)
+        """Nothing is kept of an assignment."""
 
     def pause(self, partitions) -> None:
         self.paused |= {p.partition for p in partitions}
@@ -98,9 +95,6 @@ class FakeClient:
             raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
         self.seeks.append((partition.partition, partition.offset))
 
-    def committed(self, partitions, timeout: float) -> list[TopicPartition]:
-        return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
-
     def get_watermark_offsets(self, partition, timeout: float = 0.0, cached: bool = False) -> tuple[int, int]:
         return self.watermarks.get(partition.partition, (-1001, -1001))
 
@@ -113,9 +107,9 @@ class FakeClient:
 
 def source_of(client: FakeClient, **more: Any) -> Source:
     """Return a source that reads from the client, with the client's clock, and has joined the group."""
-    nothing = lambda *_: None  # noqa: E731
-    hooks = {"running": lambda: True, "before_revoke": nothing, "forget": nothing}
-    limits = more.pop("limits", BatchLimits(records=4, size=10_000, delay=1.0))
+    hooks = {"running": lambda: True, "revoke": lambda _: None}
+    limits = more.pop("limits", Limits(records=4, size=10_000, delay=1.0))
     source = Source(client, TOPIC, limits, clock=lambda: client.now, **{**hooks, **more})
-    source.join()
+    source.read(lambda: False)
+    client.now = 0.0
     return source

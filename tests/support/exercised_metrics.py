@@ -26,7 +26,6 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics, ProcessName, process_registry
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
-from stream_masker.service.worker.transactions import Written
 
 ATTRIBUTES = ("one", "two")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
@@ -72,7 +71,6 @@ def worker_metrics() -> RecordingMetrics:
     """Return the metrics of a worker that has statistics, partitions, a committed batch and an aborted one."""
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
-    report.start()
     report.refused_message(RefusalCause.FORGED)
     report.statistics(SimpleNamespace(version=3, refusals=1, refused="version 4", held=None, age=1.0))
     source = {
@@ -85,7 +83,7 @@ def worker_metrics() -> RecordingMetrics:
     outcomes = [*(Masked(n, b"{}", None, [], 1) for n in range(8)), Rejected(8, Reason.UNKNOWN_CODE)]
     unknown = {"suppressed": {ATTRIBUTES[0]: 2}, "generalized": {ATTRIBUTES[0]: 1}}
     result = replace(result_of(outcomes), emptied={"age": 3}, **unknown)
-    report.committed(Written([result], blocks_left_out=1), 0.3)
+    report.committed([replace(result, blocks=[block(0)])], [result], 0.3)
     report.ended(TransactionOutcome.ABORTED)
     return metrics
 

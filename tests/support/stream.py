@@ -287,7 +287,7 @@ def running_stream(cluster: Cluster, folder: Path, rate: float = RATE) -> Iterat
         load = stack.enter_context(Load(made, rate))
         stream = Stream(cluster, made, load, checker)
         stream.start("calibrator", "calibrator")
-        stream.start("one", worker={"static_member": True})
+        stream.start("one")
         stream.start("two")
         stream.wait_for_masking("one", "two")
         yield stream

@@ -15,7 +15,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_STORED, KafkaError, TopicPartition
 from consumer import FakeMessage, at
 from prometheus_client import CollectorRegistry
 from results import result_of
@@ -24,11 +24,11 @@ from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import Limits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
-from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Written
-from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError
+from stream_masker.service.worker.worker import Clients, Liveness, Worker
 
 PARTITIONS = 3
 RECORDS = 200
@@ -45,7 +45,7 @@ class Transaction:
     records: list[tuple[int, int]]
     offsets: dict[int, int]
     group: object
-    future: Future[Written] = field(default_factory=Future)
+    future: Future[list[Result]] = field(default_factory=Future)
 
 
 class SimulatedBroker:
@@ -204,9 +204,8 @@ class SimulatedConsumer:
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:
-            committed = self.broker.committed[one.partition]
-            assert one.offset in {committed, TopicPartition("", 0).offset, -1000}
-            self.next[one.partition] = committed
+            assert one.offset == OFFSET_STORED
+            self.next[one.partition] = self.broker.committed[one.partition]
             self.reassigned.add(one.partition)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -222,12 +221,6 @@ class SimulatedConsumer:
     def seek(self, partition: TopicPartition) -> None:
         assert partition.partition in self.next, "seek of a partition that is not assigned"
         self.next[partition.partition] = partition.offset
-
-    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        unstable = not all(self.broker.is_stable(one.partition) for one in partitions)
-        if unstable or (self.simulation.faulty and self.random.random() < 0.2):
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return [TopicPartition("in", one.partition, self.broker.committed[one.partition]) for one in partitions]
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False
@@ -264,7 +257,7 @@ class SimulatedTransactions:
         self.broker.resolve()
         self.opened = True
 
-    def write(self, results: Mapping[int, Result], group: object) -> Future[Written]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[list[Result]]:
         assert self.opened
         assert not self.lost, "written on a lost producer"
         assert self.simulation.pending is None, "two transactions at a time"
@@ -291,7 +284,7 @@ class SimulatedTransactions:
             self.broker.abort(transaction)
             transaction.future.set_exception(AbortedError("aborted"))
         else:
-            transaction.future.set_result(Written([]))
+            transaction.future.set_result([])
 
     def is_stuck(self) -> bool:
         """A transaction that is given up may still end in the brokers."""
@@ -359,38 +352,21 @@ class Simulation:
         self.broker.check()
         assert self.broker.complete or not self.until_complete
 
-    def connect(self, before_revoke: Callable[..., None], forget: Callable[..., None]) -> Source:
+    def connect(self, revoke: Callable[[set[int]], None]) -> Clients:
         self.consumers.append(SimulatedConsumer(self))
-        return Source(
-            self.consumers[-1],  # type: ignore[arg-type]
-            "in",
-            BatchLimits(records=6, size=1_000, delay=0.2),
-            running=self.liveness.beat,
-            before_revoke=before_revoke,
-            forget=forget,
-            clock=lambda: self.now,
-        )
-
-    def open_transactions(self) -> Any:
         self.transactions.append(SimulatedTransactions(self))
-        return self.transactions[-1]
+        limits = Limits(records=6, size=1_000, delay=0.2)
+        beat, consumer, transactions = self.liveness.beat, self.consumers[-1], self.transactions[-1]
+        source: Any = Source(consumer, "in", limits, running=beat, revoke=revoke, clock=lambda: self.now)  # type: ignore[arg-type]
+        windows = MicroWindows(Limits(records=4, size=1_000), lambda: 2 if self.faulty else 1)
+        return source, transactions, windows if self.grouped else None  # type: ignore[return-value]
 
     def _worker(self) -> Worker:
         health = Health()
         self.liveness = Liveness(health, self.stop)
         self.liveness.pause = lambda _: self.liveness.beat()  # type: ignore[method-assign]
-        limits = GroupLimits(records=4, size=1_000, delay=0.0, short="hold")
         statistics: Any = SimpleNamespace(version=1, refused=None, refusals=0, held=None, age=0.0)
         statistics.masking = SimpleNamespace(masker=SimulatedMasker(self.random))
         statistics.poll = statistics.close = lambda: None
-        return Worker(
-            WorkerParts(
-                connect=self.connect,
-                transactions=self.open_transactions,
-                windows=lambda: MicroWindows(limits, lambda: 2 if self.faulty else 1) if self.grouped else None,
-                statistics=statistics,
-                liveness=self.liveness,
-                health=health,
-                report=WorkerReport(self.metrics, health, lambda: self.now),
-            )
-        )
+        report = WorkerReport(self.metrics, health, lambda: self.now)
+        return Worker(connect=self.connect, statistics=statistics, liveness=self.liveness, report=report)

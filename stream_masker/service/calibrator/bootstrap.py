@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
@@ -27,8 +29,6 @@ from stream_masker.service.kafka.reader import (
     SINGLE_PARTITION,
     connect_reader,
     is_partition_end,
-    new_reader,
-    partition_counts,
     read_to_end,
     require_topics,
 )
@@ -72,7 +72,7 @@ def publish_snapshot(
     require_topics(configuration, configuration.topics.internal.values())
     components.publisher.open()
     try:
-        with connect_reader(configuration) as consumer:
+        with closing(connect_reader(configuration)) as consumer:
             planner = components.planner(read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
@@ -84,7 +84,7 @@ def publish_snapshot(
 def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
     """Read the history from the statistics topic. Raises like ``read_to_end``."""
     topic = components.configuration.topics.statistics
-    return history_of(components, read_to_end(consumer, topic, stopped=stopped))
+    return history_of(components, read_to_end(consumer, topic, stopped=stopped, patience=math.inf))
 
 
 def history_of(components: CalibratorComponents, messages: Iterable[Message]) -> History:
@@ -184,8 +184,8 @@ class Sample:
 
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""
-        topic, consumer = self._configuration.topics.input, new_reader(self._configuration)
-        [count] = partition_counts(consumer, self._configuration, [topic], seconds=POLL_TIMEOUT_SECONDS).values()
+        topic, consumer = self._configuration.topics.input, connect_reader(self._configuration)
+        [count] = require_topics(self._configuration, [topic]).values()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
         self._consumer = consumer
         return consumer
@@ -194,7 +194,5 @@ class Sample:
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
     """Yield the values of messages, without tombstones and end-of-partition events. Raises KafkaException."""
     for message in messages:
-        if (error := message.error()) is not None and not is_partition_end(message):
-            raise KafkaException(error)
-        if error is None and (value := message.value()) is not None:
+        if not is_partition_end(message) and (value := message.value()) is not None:
             yield value

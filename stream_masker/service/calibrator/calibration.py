@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 from stream_masker.errors import StatisticsError
@@ -69,13 +71,13 @@ class Calibration:
         """
         components.publisher.open()
         topic, settings = components.configuration.topics.calibration, components.settings
-        with connect_reader(components.configuration) as consumer:
+        with closing(connect_reader(components.configuration)) as consumer:
             history = read_history(consumer, components, stopped)
             start, since = resume_from(consumer, topic, history.windowed)
             planner = components.planner(history)
             log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
             calibration = cls(components, metrics, planner, log_of_blocks)
-            for message in read_to_end(consumer, topic, start=start, stopped=stopped):
+            for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
                 calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
         calibration._report_recovered()
         return calibration

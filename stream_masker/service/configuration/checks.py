@@ -14,7 +14,7 @@ from stream_masker.service.configuration.transforms import transform_problems
 
 RESERVED_PROPERTIES = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
-    "group.instance.id": "use worker.static_member",
+    "group.instance.id": "workers are no static members",
     "enable.auto.commit": "offsets commit in the transaction of their records",
     "enable.auto.offset.store": "offsets commit in the transaction of their records",
     "isolation.level": "only committed records are read",
@@ -40,9 +40,7 @@ def consistency_problems(configuration: Configuration) -> list[Problem]:
 def _service_problems(configuration: Configuration) -> Iterator[Problem]:
     for name in configuration.kafka.properties.keys() & RESERVED_PROPERTIES.keys():
         yield ("kafka", "properties", name), f"cannot be set: {RESERVED_PROPERTIES[name]}"
-    worker, window = configuration.worker, configuration.calibration
-    if worker.static_member and not worker.instance:
-        yield ("worker", "static_member"), "needs worker.instance, a name that is unique to each worker"
+    window = configuration.calibration
     if window.min_records > window.window_records:
         yield (
             ("calibration", "min_records"),

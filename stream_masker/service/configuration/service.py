@@ -108,10 +108,8 @@ class GroupsSection(Section):
     records: Annotated[int, Field(ge=2)] = 1_000
     """The maximum number of records in a group; at least 2."""
     delay: Duration = 10.0
-    """The maximum time that a group waits for more records, in seconds or with a unit such as `10s`."""
-    short: Literal["hold", "suppress"] = "hold"
-    """A group with too few records after the delay: wait until it has just enough (`hold`), or reject its records
-    (`suppress`)."""
+    """The time after which a group with enough records waits for no more, in seconds or with a unit such as `10s`. One
+    with too few waits until it has enough."""
     unit: FieldPath | None = None
     """The path of the field, such as `patient.id`, whose different values k-anonymity counts; records without it count
     as one. Only for microaggregation. Default: it counts records."""
@@ -232,9 +230,6 @@ class WorkerSection(Section):
     transactions, and more latency. Default: batches adapt to the load."""
     instance: str = ""
     """The worker's name in transactional ids, unique to each worker. Default: the host name and a number."""
-    static_member: bool = False
-    """Whether the worker is a static member of its consumer group, which keeps its partitions if it restarts within
-    `session.timeout.ms`. Requires `instance`."""
 
 
 class LimitsSection(Section):

@@ -23,9 +23,8 @@ from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischa
 from stream_masker.service.files.events import open_events
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import open_output
-from stream_masker.service.kafka.clients import confluent_properties, connect_producer
-from stream_masker.service.kafka.errors import check_topics, explained, require_broker
-from stream_masker.service.kafka.reader import BROKER_PROBE_SECONDS
+from stream_masker.service.kafka.clients import ANSWER_SECONDS, confluent_properties, connect_producer, require_broker
+from stream_masker.service.kafka.errors import check_topics, explained
 from stream_masker.service.observability.progress import ShowActivity, shown_activity
 
 PRODUCER_DEFAULTS: Final = {
@@ -166,7 +165,7 @@ def publish(
     producer = connect_producer({**PRODUCER_DEFAULTS, **properties})
     summary = PublishingSummary(topic)
     try:
-        error = producer.list_topics(topic, BROKER_PROBE_SECONDS).topics[topic].error
+        error = producer.list_topics(topic, ANSWER_SECONDS).topics[topic].error
         if error is not None and error.code() != KafkaError.LEADER_NOT_AVAILABLE:
             check_topics({topic: error}, str(properties.get("sasl.username", "")))
         start = time.monotonic()

@@ -316,7 +316,7 @@ class FileMasking:
         size = groups.records if needs_group else FILE_BATCH_RECORDS
         while batch := list(islice(rest, size)):
             held += batch
-            may_grow = needs_group and groups.short != "suppress" and len(held) < MAX_GROWTH * groups.records
+            may_grow = needs_group and len(held) < MAX_GROWTH * groups.records
             try:
                 result = self._mask(held, topic, version, hold=may_grow)
             except GroupTooSmallError:

@@ -6,7 +6,7 @@ Kafka's authorizer implies Describe by Read and Write, and IdempotentWrite by Wr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.service import TopicsSection
@@ -35,19 +35,14 @@ def publisher_id(topics: TopicsSection) -> str:
     return f"{topics.statistics}.publisher"
 
 
-Role: TypeAlias = Literal["producer", "worker", "calibrator", "reader", "administrator"]
-"""Who accesses Kafka: the processes of the service, the producer of events, the reader of masked records, and the
-administrator who runs ``stream-masker topics``."""
-
-
 class AccessRule(NamedTuple):
     """Operations that a role needs on a resource; a name that ends with ``*`` is that of all with this beginning.
 
-    ``resource``: as kafka-acls.sh names its options, ``topic``, ``group`` or ``transactional-id``. ``operations``:
-    separated by spaces.
+    ``role``: a process of the service, the producer of events, the reader of masked records, or the administrator who
+    runs ``stream-masker topics``. ``resource``: as kafka-acls.sh names its options. ``operations``: with spaces.
     """
 
-    role: Role
+    role: str
     resource: str
     name: str
     operations: str
@@ -59,29 +54,21 @@ class AccessRule(NamedTuple):
 def required_access(configuration: Configuration) -> Iterator[AccessRule]:
     """Yield all rules of a configuration. A reader of masked records also needs Read on its own consumer group."""
     topics = configuration.topics
-    needed: dict[Role, dict[str, str]] = {
-        "producer": {topics.input: "Write"},
-        "worker": {
-            topics.input: "Read",
-            topics.output: "Write",
-            topics.rejected: "Write",
-            topics.calibration: "Write",
-            topics.statistics: "Read",
-        },
-        "calibrator": {
-            topics.input: "Read",
-            topics.calibration: "Read",
-            topics.statistics: "Read Write",
-            topics.drift: "Write",
-        },
-        "reader": {topics.output: "Read"},
-        "administrator": {name: "Create Describe DescribeConfigs" for _, name in topics},
-    }
-    for role, access in needed.items():
-        yield from (AccessRule(role, "topic", name, operations) for name, operations in access.items())
+    yield AccessRule("producer", "topic", topics.input, "Write")
+    yield AccessRule("worker", "topic", topics.input, "Read")
+    for name in (topics.output, topics.rejected, topics.calibration):
+        yield AccessRule("worker", "topic", name, "Write")
+    yield AccessRule("worker", "topic", topics.statistics, "Read")
     yield AccessRule("worker", "group", consumer_group_id(configuration), "Read")
     yield AccessRule("worker", "group", READER_GROUP, "Describe")
     yield AccessRule("worker", "transactional-id", f"{transactional_id_prefix(configuration)}*", "Write")
+    for name in (topics.input, topics.calibration):
+        yield AccessRule("calibrator", "topic", name, "Read")
+    yield AccessRule("calibrator", "topic", topics.statistics, "Read Write")
+    yield AccessRule("calibrator", "topic", topics.drift, "Write")
     yield AccessRule("calibrator", "group", calibrator_group(configuration), "Read")
     yield AccessRule("calibrator", "group", READER_GROUP, "Describe")
     yield AccessRule("calibrator", "transactional-id", publisher_id(topics), "Write")
+    yield AccessRule("reader", "topic", topics.output, "Read")
+    for _, name in topics:
+        yield AccessRule("administrator", "topic", name, "Create Describe DescribeConfigs")

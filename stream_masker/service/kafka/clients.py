@@ -1,9 +1,10 @@
-"""Clients of librdkafka from the configuration; properties that it refuses are configuration errors."""
+"""Clients of librdkafka from the configuration, and whether a broker answers them."""
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
@@ -13,7 +14,14 @@ from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.errors import ALLOW, CHECK_ADDRESS, NoBrokerError, explained, is_refusal
+from stream_masker.service.kafka.errors import (
+    ALLOW,
+    CHECK_ADDRESS,
+    NoBrokerError,
+    connection_problem,
+    explained,
+    is_refusal,
+)
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 
@@ -69,13 +77,12 @@ BROKER_RETRY_SECONDS = 2.0
 """Seconds between two attempts to reach a broker at the start."""
 
 ANSWER_SECONDS = 2.0
-"""Seconds in which a broker has to answer a request of ``watched_brokers``."""
+"""Seconds in which a broker has to answer a request for metadata."""
 
 WATCH_SECONDS = 1.0
-"""Seconds between an answer and the next request."""
-
 LOST_REQUESTS = 2
-"""The process is not ready after this many requests in a row without an answer. A reconnection takes less."""
+"""The seconds between an answer and the next request of ``watched_brokers``, and the number of requests in a row
+without an answer after which the process is not ready. A reconnection takes less."""
 
 NO_TOPIC = "?"
 """A name that no topic can have, so that a request about it creates none, and needs no access to any."""
@@ -84,6 +91,11 @@ NO_TOPIC = "?"
 def confluent_properties(configuration: Configuration) -> ClientProperties:
     """Return the configured properties of a confluent-kafka client."""
     return {**configuration.kafka.properties, "bootstrap.servers": configuration.kafka.bootstrap_servers}
+
+
+def check_properties(configuration: Configuration) -> None:
+    """Raise ConfigurationError for properties that librdkafka does not know or accept."""
+    connect_consumer({**confluent_properties(configuration), "group.id": "stream-masker.probe", "log_level": 0}).close()
 
 
 def retry_delay(properties: ClientProperties) -> float:
@@ -135,6 +147,21 @@ def fatal_errors(client: Producer) -> Iterator[None]:
         raise
 
 
+def require_broker(properties: ClientProperties, *, seconds: float = 10.0) -> None:
+    """Raise ServiceError if no broker answers within some seconds, at once if it refuses the credentials.
+
+    ``properties``: of a librdkafka client. NoBrokerError is raised if it may pass by itself, ConfigurationError for
+    properties that librdkafka refuses.
+    """
+    causes: list[KafkaError] = []
+    client, deadline = _probe(properties, causes.append), time.monotonic() + seconds
+    while (failure := _unanswered(client)) is not None:
+        refusals = [*filter(is_refusal, causes)]
+        if refusals or time.monotonic() > deadline:
+            others = (cause for cause in reversed(causes) if cause.code() != KafkaError._ALL_BROKERS_DOWN)
+            raise connection_problem((*refusals, *others, failure)[0], properties)
+
+
 def await_brokers(check: Callable[[], T], health: Health, pause: Callable[[float], bool]) -> T | None:
     """Return what ``check`` returns as soon as a broker answers; None when ``pause`` returns False.
 
@@ -166,15 +193,13 @@ def watched_brokers(configuration: Configuration, health: Health) -> Iterator[No
     only after ``socket.timeout.ms``, which is a minute by default. Raises ConfigurationError for properties that
     librdkafka refuses.
     """
-    quiet = {"log_level": 0, "error_cb": lambda _: None}
-    client: AdminClient = _client(AdminClient, {**confluent_properties(configuration), **quiet})
+    client, stop = _probe(confluent_properties(configuration), lambda _: None), threading.Event()
     reason = f"no broker answers at {configuration.kafka.bootstrap_servers}: {CHECK_ADDRESS}"
-    stop = threading.Event()
 
     def watch() -> None:
         lost = 0
         while not stop.wait(WATCH_SECONDS):
-            lost = 0 if _answers(client) else lost + 1
+            lost = 0 if _unanswered(client) is None else lost + 1
             health.reason(BROKERS, reason if lost >= LOST_REQUESTS else None)
 
     thread = threading.Thread(target=watch, name="brokers", daemon=True)
@@ -186,11 +211,22 @@ def watched_brokers(configuration: Configuration, health: Health) -> Iterator[No
         thread.join(ANSWER_SECONDS)
 
 
-def _answers(client: AdminClient) -> bool:
-    """Request metadata from any broker. Other requests wait for the controller, which not every cluster names."""
-    client.poll(0)
+def _probe(properties: ClientProperties, on_error: Callable[[KafkaError], None]) -> AdminClient:
+    """Return a client that logs nothing."""
+    client: AdminClient = _client(AdminClient, {**properties, "log_level": 0, "error_cb": on_error})
+    return client
+
+
+def _unanswered(client: AdminClient) -> KafkaError | None:
+    """Request metadata from any broker and serve the callbacks; return the error if none answers in time.
+
+    Other requests wait for the controller, which not every cluster names.
+    """
     try:
         client.list_topics(NO_TOPIC, timeout=ANSWER_SECONDS)
-    except KafkaException:
-        return False
-    return True
+    except KafkaException as failure:
+        error: KafkaError = failure.args[0]
+        return error
+    finally:
+        client.poll(0)
+    return None

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
-from stream_masker.errors import ConfigurationError, ServiceError
-
-PROBE_STEP_SECONDS = 1.0
+from stream_masker.errors import ServiceError
 
 CHECK_CREDENTIALS = "check sasl.username, sasl.password and sasl.mechanism in kafka.properties"
 CHECK_TLS = (
@@ -63,26 +59,7 @@ def is_refusal(error: KafkaError, *remedies: str) -> bool:
     return REMEDIES.get(error.code()) in {CHECK_CREDENTIALS, CHECK_TLS, *remedies} or TLS_ALERT in error.str()
 
 
-def require_broker(properties: Mapping[str, Any], *, seconds: float = 10.0) -> None:
-    """Raise ServiceError if no broker answers within some seconds, at once if it refuses the credentials.
-
-    ``properties``: of a librdkafka client. NoBrokerError is raised if it may pass by itself, ConfigurationError for
-    properties that librdkafka refuses.
-    """
-    causes: list[KafkaError] = []
-    client = _probe({**properties, "error_cb": causes.append})
-    deadline = time.monotonic() + seconds
-    try:
-        while (failure := _answer(client)) is not None:
-            refusals = [*filter(is_refusal, causes)]
-            if refusals or time.monotonic() > deadline:
-                others = (cause for cause in reversed(causes) if cause.code() != KafkaError._ALL_BROKERS_DOWN)
-                raise _connection_problem((*refusals, *others, failure)[0], properties)
-    finally:
-        client.close()
-
-
-def _connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
+def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
     """Return the error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
     servers = properties["bootstrap.servers"]
     if not is_refusal(error):
@@ -91,34 +68,6 @@ def _connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> Ser
         return ServiceError(f"the broker at {servers} cannot be reached by TLS: {CHECK_TLS} ({error.str()})")
     user = properties.get("sasl.username", "")
     return ServiceError(f"the broker at {servers} refuses the user {user!r}: {CHECK_CREDENTIALS}")
-
-
-def check_properties(properties: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError for properties that librdkafka does not know or accept."""
-    _probe(properties).close()
-
-
-def _probe(properties: Mapping[str, Any]) -> Consumer:
-    try:
-        return Consumer({"group.id": "stream-masker.probe", **properties, "log_level": 0}, logger=_silent)
-    except KafkaException as failure:
-        raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
-
-
-_silent = logging.getLogger("stream_masker.kafka.probe")
-_silent.propagate = False
-_silent.addHandler(logging.NullHandler())
-
-
-def _answer(client: Consumer) -> KafkaError | None:
-    """Request the metadata once and serve the callbacks; return the error of a failed request."""
-    try:
-        client.list_topics(timeout=PROBE_STEP_SECONDS)
-    except KafkaException as failure:
-        client.poll(0)
-        error: KafkaError = failure.args[0]
-        return error
-    return None
 
 
 def check_topics(errors: Mapping[str, KafkaError | None], user: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -14,8 +14,15 @@ from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.access import READER_GROUP
-from stream_masker.service.kafka.clients import COMMITTED_READS, RECONNECT_MS, confluent_properties, connect_consumer
-from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained, require_broker
+from stream_masker.service.kafka.clients import (
+    ANSWER_SECONDS,
+    COMMITTED_READS,
+    RECONNECT_MS,
+    confluent_properties,
+    connect_consumer,
+    require_broker,
+)
+from stream_masker.service.kafka.errors import NoBrokerError, check_topics, explained
 from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
@@ -26,9 +33,6 @@ SINGLE_PARTITION = 0
 
 POLL_TIMEOUT_SECONDS = 10.0
 """The timeout of a request to the broker."""
-
-BROKER_PROBE_SECONDS = 3.0
-"""The timeout of the first metadata request."""
 
 READ_MESSAGES = 100
 """The messages of one poll, at most: each may be as large as its topic allows."""
@@ -47,21 +51,11 @@ class StoppedError(ServiceError):
     """Reading was stopped early because its result is no longer needed."""
 
 
-@contextmanager
-def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
-    """Connect a consumer of committed records that joins no group, is assigned explicitly, and commits nothing.
+def connect_reader(configuration: Configuration) -> Consumer:
+    """Return a consumer of committed records that joins no group, is assigned explicitly, and commits nothing.
 
     Raises ConfigurationError for properties that librdkafka rejects.
     """
-    consumer = new_reader(configuration)
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def new_reader(configuration: Configuration) -> Consumer:
-    """Make the consumer of ``connect_reader``, which nobody has to close."""
     properties = {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **COMMITTED_READS}
     overrides = {"group.id": READER_GROUP, "auto.offset.reset": "earliest", "fetch.wait.max.ms": FETCH_WAIT_MS}
     return connect_consumer({**properties, **overrides})
@@ -74,82 +68,54 @@ def read_to_end(
     partition: int = SINGLE_PARTITION,
     start: int = OFFSET_BEGINNING,
     stopped: Callable[[], bool] = lambda: False,
-    patience: float = math.inf,
+    patience: float = POLL_TIMEOUT_SECONDS,
 ) -> Iterator[Message]:
     """Yield every committed record of a partition from ``start`` to its present end, even while others write to it.
 
     Raises StoppedError as soon as ``stopped`` returns True; ServiceError if nothing arrives for ``patience`` seconds;
     KafkaException if the topic cannot be read.
     """
-    assigned = TopicPartition(topic, partition, start)
-    _look_up_leader(consumer, topic)
+    assigned, bounds, idle_seconds = TopicPartition(topic, partition, start), None, 0.0
+    with suppress(KafkaException):  # it looks up the leader, which an assigned consumer does after a pause of 0.5 s
+        bounds = consumer.get_watermark_offsets(assigned, timeout=ANSWER_SECONDS)
+    end = math.inf if bounds is None else bounds[1]
     consumer.assign([assigned])
-    idle_seconds, end = 0.0, math.inf
     while idle_seconds < patience:
         if stopped():
             raise StoppedError(f"reading {topic} was stopped")
         messages = consumer.consume(READ_MESSAGES, timeout=READ_POLL_SECONDS)
         idle_seconds = 0.0 if messages else idle_seconds + READ_POLL_SECONDS
-        end = min(end, _known_end(consumer, assigned))
         for message in messages:
-            if _is_end(message, end):
+            if is_partition_end(message) or message.offset() >= end:
                 return
             yield message
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
 
 
-def _look_up_leader(consumer: Consumer, topic: str) -> None:
-    """Look up the leaders of a topic, so that an assigned consumer need not look them up after a pause of 0.5 s.
-
-    If no broker answers, the assigned consumer continues to look them up.
-    """
-    with suppress(KafkaException):
-        consumer.list_topics(topic, timeout=BROKER_PROBE_SECONDS)
-
-
-def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
-    """Return the last known end of the partition; infinity while it is unknown."""
-    offsets = consumer.get_watermark_offsets(assigned, cached=True)
-    return offsets[1] if offsets and offsets[1] >= 0 else math.inf
-
-
-def _is_end(message: Message, end: float) -> bool:
-    """Return whether a message lies at or beyond ``end``."""
-    if (error := message.error()) is not None and not is_partition_end(message):
-        raise KafkaException(error)
-    return error is not None or message.offset() >= end
-
-
 def is_partition_end(message: Message) -> bool:
-    """Return whether a message is the event that its partition was read to its end."""
+    """Return whether a message is the event that its partition was read to its end. Raises KafkaException for another
+    event, which is an error."""
     error = message.error()
-    return error is not None and error.code() == KafkaError._PARTITION_EOF
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return error is not None
 
 
-def partition_counts(
-    client: Consumer, configuration: Configuration, names: Iterable[str], *, seconds: float = BROKER_PROBE_SECONDS
-) -> dict[str, int]:
+def require_topics(configuration: Configuration, names: Iterable[str], *, seconds: float = 10.0) -> dict[str, int]:
     """Return the number of partitions of each topic.
 
-    Raises ServiceError if a topic does not exist or may not be described, and KafkaException if no broker answers.
+    Raises NoBrokerError if no broker answers within some seconds, and ServiceError if it refuses the user, or a topic
+    does not exist or may not be described.
     """
-    found = {name: client.list_topics(name, timeout=seconds).topics[name] for name in names}
+    require_broker(confluent_properties(configuration), seconds=seconds)
+    try:
+        with closing(connect_reader(configuration)) as client:
+            found = {name: client.list_topics(name, timeout=ANSWER_SECONDS).topics[name] for name in names}
+    except KafkaException as failure:
+        raise NoBrokerError(explained(failure.args[0])) from failure
     user = str(configuration.kafka.properties.get("sasl.username", ""))
     check_topics({name: topic.error for name, topic in found.items()}, user)
     return {name: len(topic.partitions) for name, topic in found.items()}
-
-
-def require_topics(configuration: Configuration, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of each topic.
-
-    Raises NoBrokerError if no broker answers, and ServiceError if it refuses the user, or a topic is not there.
-    """
-    require_broker(confluent_properties(configuration))
-    try:
-        with connect_reader(configuration) as consumer:
-            return partition_counts(consumer, configuration, names)
-    except KafkaException as failure:
-        raise NoBrokerError(explained(failure.args[0])) from failure
 
 
 class Versions:
@@ -190,6 +156,6 @@ def read_versions(consumer: Consumer, configuration: Configuration) -> dict[int,
     """Return the authentic versions on the statistics topic, by number. Raises like ``read_to_end``."""
     topic = configuration.topics.statistics
     versions = Versions(topic_seal(configuration, topic))
-    for message in read_to_end(consumer, topic, patience=POLL_TIMEOUT_SECONDS):
+    for message in read_to_end(consumer, topic):
         versions.add(message.key(), message.value())
     return versions.found

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
@@ -17,9 +16,13 @@ from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
 
 from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES, confluent_properties
+from stream_masker.service.kafka.clients import (
+    MAX_VERSION_BYTES,
+    PRODUCER_BYTES,
+    confluent_properties,
+    require_broker,
+)
 from stream_masker.service.kafka.credentials import credentials
-from stream_masker.service.kafka.errors import require_broker
 
 DEFAULT_PARTITIONS: Final = 4
 BROKER_DEFAULT_REPLICATION: Final = -1
@@ -28,9 +31,6 @@ BROKER_DEFAULT_REPLICATION: Final = -1
 WEEK_MS: Final = 7 * 24 * 3600 * 1000
 MAX_BLOCK_BYTES: Final = 8 * 1024 * 1024
 """The size that a new calibration topic allows for a block."""
-
-BROKER_PROBE_MS: Final = 10_000
-"""The time that the client looks for a broker, in milliseconds."""
 
 TOPIC_WAIT_SECONDS: Final = 30.0
 """The time limit until a broker knows new topics."""
@@ -47,8 +47,7 @@ class TopicStatus(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicLine:
+class TopicLine(NamedTuple):
     """One topic of the report; ``detail``: its configuration, or its problems."""
 
     status: TopicStatus
@@ -59,16 +58,14 @@ class TopicLine:
         return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingTopic:
+class ExistingTopic(NamedTuple):
     """A topic on the broker: its number of partitions, and its settings by name."""
 
     partitions: int
     settings: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredTopic:
+class RequiredTopic(NamedTuple):
     """A topic that the configuration needs.
 
     ``partitions``: of a new topic; an existing one has as many or more, and exactly one if it is the calibration topic.
@@ -80,7 +77,7 @@ class RequiredTopic:
     name: str
     partitions: int
     settings: Mapping[str, str]
-    least: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, int] = {}
 
     def check(self, existing: ExistingTopic | None) -> TopicLine:
         """Return the line of a topic of this name: to be created, usable, or wrong, with the remedies."""
@@ -89,30 +86,31 @@ class RequiredTopic:
         if problems := "; ".join(self._problems(existing)):
             return TopicLine(TopicStatus.WRONG, self.name, problems)
         detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
-        given = existing.settings.get(COMPRESSION)
-        if given is not None and self.settings.get(COMPRESSION, given) != given:
-            # Stored uncompressed, a broker refuses a batch of some kilobytes that would take gigabytes in a worker.
-            reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
-            detail += " " + self._change(COMPRESSION, given, self.settings[COMPRESSION], reason)
-        return TopicLine(TopicStatus.EXISTS, self.name, detail)
+        # Stored uncompressed, a broker refuses a batch of some kilobytes that would take gigabytes in a worker.
+        reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
+        return TopicLine(TopicStatus.EXISTS, self.name, " ".join([detail, *self._other(existing, COMPRESSION, reason)]))
 
     def _problems(self, existing: ExistingTopic) -> Iterator[str]:
         """Yield the problems of an existing topic of this name, each with its remedy."""
-        found, settings = existing.partitions, existing.settings
+        found = existing.partitions
         if self.role == "calibration" and found != 1:
             yield f"{found} partitions instead of 1: delete the topic, or use another name in topics.calibration"
         if self.role == "output" and found < self.partitions:
             remedy = f"kafka-topics.sh --alter --topic {self.name} --partitions {self.partitions}"
             yield f"{found} partitions, fewer than the {self.partitions} of the input: {remedy}"
-        if (policy := settings.get(CLEANUP)) and self.settings.get(CLEANUP, policy) != policy:
-            yield self._change(CLEANUP, policy, self.settings[CLEANUP])
+        yield from self._other(existing, CLEANUP)
         for name, least in self.least.items():
-            if 0 <= int(settings.get(name) or -1) < least:
-                yield self._change(name, settings[name], least)
+            if 0 <= int(existing.settings.get(name) or -1) < least:
+                yield self._change(existing, name, least)
 
-    def _change(self, name: str, found: str | None, needed: object, reason: str = "") -> str:
+    def _other(self, existing: ExistingTopic, name: str, reason: str = "") -> Iterator[str]:
+        """Yield the remedy for a setting that differs from the needed one."""
+        if (found := existing.settings.get(name)) and self.settings.get(name, found) != found:
+            yield self._change(existing, name, self.settings[name], reason)
+
+    def _change(self, existing: ExistingTopic, name: str, needed: object, reason: str = "") -> str:
         command = f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name}"
-        return f"{name}={found}: {reason}{command} --add-config {name}={needed}"
+        return f"{name}={existing.settings[name]}: {reason}{command} --add-config {name}={needed}"
 
 
 def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
@@ -169,10 +167,15 @@ def prepare_topics(
         lines = [topic.check(existing.get(topic.name)) for topic in required]
         if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
             return lines
-        new = [topic for topic in required if topic.name not in existing]
-        created = {topic.name for topic in new if _create(admin, topic, replication_factor)}
-        _await(admin, names)
-        return [replace(line, status=TopicStatus.CREATED) if line.name in created else line for line in lines]
+        for index, topic in enumerate(required):
+            if topic.name not in existing and _create(admin, topic, replication_factor):
+                lines[index] = lines[index]._replace(status=TopicStatus.CREATED)
+        deadline = time.monotonic() + TOPIC_WAIT_SECONDS
+        while len(_existing(admin, names)) < len(names):
+            if time.monotonic() > deadline:
+                raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
+            time.sleep(0.1)
+        return lines
 
 
 def _connect(configuration: Configuration) -> KafkaAdminClient:
@@ -185,7 +188,7 @@ def _connect(configuration: Configuration) -> KafkaAdminClient:
         return KafkaAdminClient(
             bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
             client_id=str(properties.get("client.id", "stream-masker")),
-            api_version_auto_timeout_ms=BROKER_PROBE_MS,
+            api_version_auto_timeout_ms=10_000,
             security_protocol=given.protocol,
             ssl_context=given.context,
             sasl_mechanism=given.mechanism,
@@ -221,14 +224,6 @@ def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, Existi
                 settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
                 found[name] = ExistingTopic(partitions[name], settings)
     return found
-
-
-def _await(admin: KafkaAdminClient, names: Sequence[str]) -> None:
-    deadline = time.monotonic() + TOPIC_WAIT_SECONDS
-    while len(_existing(admin, names)) < len(names):
-        if time.monotonic() > deadline:
-            raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
-        time.sleep(0.1)
 
 
 def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:

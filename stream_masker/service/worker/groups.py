@@ -1,12 +1,11 @@
-"""Batches of messages, the micro-windows of mechanisms that mask groups, and how both are masked."""
+"""Messages as the record masker's input, and the micro-windows of mechanisms that mask groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import methodcaller
-from typing import Literal
 
 from confluent_kafka import Message
 
@@ -21,42 +20,13 @@ UNREADABLE = b"\xff"
 
 
 @dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """The most ``records`` and bytes (``size``) of a batch, and the least seconds from its first record (``delay``)."""
+class Limits:
+    """The most ``records`` and bytes (``size``) of a batch or a group, both at least 1, and the ``delay`` in seconds
+    from its first record before which it ends only at one of them."""
 
     records: int
     size: int
     delay: float = 0.0
-
-
-@dataclass(slots=True)
-class Batch:
-    """Groups of messages by partition, in the order of their offsets; one group each unless the mechanism masks groups.
-
-    ``revoked``: a partition of the batch has been revoked, so it must not be committed.
-    """
-
-    groups: dict[int, list[list[Message]]] = field(default_factory=dict)
-    revoked: bool = False
-
-    def first_offsets(self) -> dict[int, int]:
-        """Return the offset of the first message, by partition."""
-        return {partition: groups[0][0].offset() for partition, groups in self.groups.items()}
-
-    def next_offsets(self) -> dict[int, int]:
-        """Return the offset after the last message, by partition."""
-        return {partition: groups[-1][-1].offset() + 1 for partition, groups in self.groups.items()}
-
-    def revoke(self, partitions: Iterable[int]) -> None:
-        """Remove the messages of revoked partitions."""
-        for partition in partitions:
-            self.revoked |= self.groups.pop(partition, None) is not None
-
-
-def mask_batch(masker: RecordMasker, topic: str, batch: Batch, version: int) -> dict[int, Result]:
-    """Mask the records of all partitions; ``version``: of the statistics."""
-    inputs = {partition: to_inputs(groups[0], masker) for partition, groups in batch.groups.items()}
-    return {p: masker.mask(topic, p, records, statistics_version=version) for p, records in inputs.items()}
 
 
 def to_inputs(messages: Sequence[Message], masker: RecordMasker) -> Inputs:
@@ -99,109 +69,77 @@ def bytes_of(messages: Sequence[Message]) -> int:
 _read_key: Callable[[Message], bytes | None] = methodcaller("key")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLimits:
-    """The limits of a group: ``records`` (≥ 1), ``size`` in bytes (≥ 1), ``delay`` in seconds (> 0).
-
-    ``short``: what becomes of a group with too few records when its delay is over. ``hold``: it waits until it has
-    enough; ``suppress``: its records are rejected.
-    """
-
-    records: int
-    size: int
-    delay: float
-    short: Literal["hold", "suppress"]
-
-    def may_hold(self, group: Sequence[Message]) -> bool:
-        """Return whether a group that is too small may wait for more messages."""
-        return self.short == "hold" and len(group) < MAX_GROWTH * self.records and bytes_of(group) < self.size
-
-
 @dataclass(slots=True)
 class _Window:
     """The open window of one partition. ``due``: when its delay ends; ``minimum``: messages that complete it."""
 
+    messages: list[Message]
     due: float
     minimum: int
-    messages: list[Message] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, messages: Sequence[Message]) -> None:
-        self.messages.extend(messages)
-        self.size += bytes_of(messages)
 
 
 class MicroWindows:
-    """Collects the records of each partition in a window, and releases the groups that are complete.
+    """Collects the records of each partition in a window, and masks the groups that are complete.
 
     Records in a window are not committed, so they are read again after a crash. ``minimum`` returns the smallest number
-    of records that can be masked together. ``now``: seconds of a monotonic clock.
+    of records that can be masked together.
     """
 
-    def __init__(self, limits: GroupLimits, minimum: Callable[[], int]) -> None:
+    def __init__(self, limits: Limits, minimum: Callable[[], int]) -> None:
         self._limits, self._minimum = limits, minimum
         self._windows: dict[int, _Window] = {}
 
-    def add(self, batch: Batch, now: float) -> None:
-        """Add the messages of a batch to the windows of their partitions."""
-        for partition, groups in batch.groups.items():
-            for messages in groups:
-                self._window(partition, now).add(messages)
-
     def drop(self, partitions: Iterable[int]) -> None:
-        """Forget the windows of partitions that are revoked or read again."""
+        """Forget the records of partitions that are revoked or read again."""
         for partition in partitions:
             self._windows.pop(partition, None)
 
-    def take(self, now: float) -> Batch:
-        """Return the groups that are complete. Messages after a full group start the next window."""
-        batch = Batch()
-        for partition in list(self._windows):
-            while (window := self._windows.get(partition)) and self._is_complete(window, now):
-                batch.groups.setdefault(partition, []).append(self._release(partition, window, now))
-        return batch
+    def mask(
+        self, masker: RecordMasker, topic: str, messages: Mapping[int, list[Message]], version: int, now: float
+    ) -> dict[int, Result]:
+        """Add messages to the windows of their partitions; return the results of the groups that are complete.
 
-    def mask(self, masker: RecordMasker, topic: str, batch: Batch, version: int, now: float) -> dict[int, Result]:
-        """Mask the groups of a batch. One that is too small returns to its window, with the groups after it."""
-        results: dict[int, Result] = {}
-        for partition, groups in [*batch.groups.items()]:
-            masked: list[Result] = []
-            for group in groups:
-                inputs, hold = to_inputs(group, masker), self._limits.may_hold(group)
-                try:
-                    masked.append(masker.mask(topic, partition, inputs, statistics_version=version, hold=hold))
-                except GroupTooSmallError as error:
-                    self._put_back(partition, groups[len(masked) :], error.lacking, now)
-                    break
-            if masked:
-                results[partition], batch.groups[partition] = Result.joined(masked), groups[: len(masked)]
+        ``messages`` and results: by partition. ``now``: seconds of a monotonic clock. A group that the mechanism
+        refuses as too small stays in its window, until it is too large to be held.
+        """
+        for partition, new in messages.items():
+            window = self._windows.setdefault(partition, self._window([], now))
+            window.messages.extend(new)
+        masked = {p: [*self._mask_window(masker, topic, p, version, now)] for p in list(self._windows)}
+        return {partition: Result.joined(results) for partition, results in masked.items() if results}
+
+    def _window(self, messages: list[Message], now: float) -> _Window:
+        return _Window(messages, now + self._limits.delay, self._minimum())
+
+    def _mask_window(
+        self, masker: RecordMasker, topic: str, partition: int, version: int, now: float
+    ) -> Iterable[Result]:
+        """Yield the results of the groups of a partition. The messages after a group start the next window.
+
+        One that is too small is complete when it has grown by the records that it lacks, and by at least a tenth: each
+        attempt to mask it has a cost.
+        """
+        window = self._windows[partition]
+        while count := self._complete(window, now):
+            group = window.messages[:count]
+            hold = len(group) < MAX_GROWTH * self._limits.records and bytes_of(group) < self._limits.size
+            inputs = to_inputs(group, masker)
+            try:
+                result = masker.mask(topic, partition, inputs, statistics_version=version, hold=hold)
+            except GroupTooSmallError as error:
+                window.due, window.minimum = now, count + max(1, error.lacking, count // MAX_GROWTH)
             else:
-                del batch.groups[partition]
-        return results
+                window = self._windows[partition] = self._window(window.messages[count:], now)
+                yield result
+        if not window.messages:
+            del self._windows[partition]
 
-    def _put_back(self, partition: int, groups: Sequence[list[Message]], lacking: int, now: float) -> None:
-        """Return groups to their window. It is complete when the first one has grown by the records that it lacks, and
-        by at least a tenth: each attempt to mask it has a cost."""
-        later, size = self._windows.pop(partition, None), len(groups[0])
-        window = self._windows[partition] = _Window(now, size + max(1, lacking, size // MAX_GROWTH))
-        for messages in [*groups, *([later.messages] if later else [])]:
-            window.add(messages)
-
-    def _window(self, partition: int, now: float) -> _Window:
-        return self._windows.setdefault(partition, _Window(now + self._limits.delay, self._minimum()))
-
-    def _is_complete(self, window: _Window, now: float) -> bool:
-        """Return whether a window is full, or its delay is over and it need not wait for more records."""
+    def _complete(self, window: _Window, now: float) -> int:
+        """Return the number of the first messages of a window that are a complete group; 0 if it waits for more."""
         limits, count = self._limits, len(window.messages)
-        if count >= MAX_GROWTH * limits.records or window.size >= limits.size:
-            return True
-        if count >= max(limits.records, window.minimum):
-            return True
-        return now >= window.due and (count >= window.minimum or limits.short == "suppress")
-
-    def _release(self, partition: int, window: _Window, now: float) -> list[Message]:
-        del self._windows[partition]
-        count = max(self._limits.records, window.minimum) if window.size < self._limits.size else len(window.messages)
-        if window.messages[count:]:
-            self._window(partition, now).add(window.messages[count:])
-        return window.messages[:count]
+        full = max(limits.records, window.minimum)
+        if count >= full:
+            return full
+        if count >= MAX_GROWTH * limits.records or bytes_of(window.messages) >= limits.size:
+            return count
+        return count if now >= window.due and count >= window.minimum else 0

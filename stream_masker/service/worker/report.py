@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.statistics import ActiveStatistics, HoldReason
-from stream_masker.service.worker.transactions import Written
 
 if TYPE_CHECKING:
     from stream_masker.service.worker.source import Source
@@ -51,16 +50,14 @@ class WorkerReport:
     """Keeps ``metrics`` and ``health`` up to date."""
 
     def __init__(self, metrics: Metrics, health: Health, clock: Callable[[], float] = time.monotonic) -> None:
-        self._metrics, self._health, self._clock = metrics, health, clock
-        self._updated, self._refusals = -LAG_EVERY_SECONDS, 0
-
-    def start(self) -> None:
         """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
+        self._metrics, self.health, self._clock = metrics, health, clock
+        self._updated, self._refusals, self._failures = -LAG_EVERY_SECONDS, 0, 0
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
         self._count_by("records_skipped_total", "cause", {RETENTION: 0})
         for cause in RefusalCause:
-            self._metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
+            metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
 
     def refused_message(self, cause: RefusalCause) -> None:
         """Count a message of the statistics topic that is not authentic."""
@@ -68,29 +65,34 @@ class WorkerReport:
 
     def statistics(self, statistics: ActiveStatistics) -> None:
         """Report the active statistics, or why there are none. To wait for the first ones is no reason."""
-        held = statistics.held
-        self._hold(None if held is None else held[0])
+        because, text = statistics.held or (None, None)
+        self._hold(because)
         self._metrics.set("statistics_version", statistics.version)
         self._metrics.set("statistics_age_seconds", statistics.age)
         self._metrics.add("statistics_refused_total", statistics.refusals - self._refusals)
         self._refusals = statistics.refusals
-        waits = held is not None and held[0] is HoldReason.NONE_PUBLISHED
-        self._health.reason("statistics", held[1] if held and not waits else None)
-        self._health.note("statistics", held[1] if held and waits else None if held else statistics.refused)
+        waits = because is HoldReason.NONE_PUBLISHED
+        self.health.reason("statistics", None if waits else text)
+        self.health.note("statistics", text if waits else None if because else statistics.refused)
 
     def format_unavailable(self, text: str | None) -> None:
         """Report why the records' format is unavailable; None if it is available."""
-        self._health.reason("format", text)
+        self.health.reason("format", text)
         if text is not None:
             log.warning("%s; holding the input", text)
             self._hold(HoldReason.FORMAT_UNAVAILABLE)
 
-    def committed(self, written: Written, seconds: float) -> None:
-        """Count a committed transaction and its contents. No metric depends on the masks of a record."""
+    def committed(self, given: Iterable[Result], written: Iterable[Result], seconds: float) -> None:
+        """Count a batch that is committed: the results that were ``given``, and their parts as they were ``written``.
+
+        No metric depends on the masks of a record.
+        """
         self.ended(TransactionOutcome.COMMITTED)
+        self._failures = 0
+        self.health.reason("transactions", None)
         self._metrics.observe("batch_duration_seconds", seconds)
-        self._metrics.add("blocks_left_out_total", written.blocks_left_out)
-        for result in written.results:
+        self._metrics.add("blocks_left_out_total", _blocks(given) - _blocks(written))
+        for result in written:
             self._count(result)
 
     def _count(self, result: Result) -> None:
@@ -99,8 +101,8 @@ class WorkerReport:
         masked = sum(value is not None for index, value in enumerate(result.values) if index not in rejected)
         self._metrics.add("records_masked_total", masked)
         self._metrics.add("values_emptied_total", sum(result.emptied.values()))
-        for outcome in ("suppressed", "generalized"):
-            for attribute, codes in getattr(result, outcome).items():
+        for outcome, counts in (("suppressed", result.suppressed), ("generalized", result.generalized)):
+            for attribute, codes in counts.items():
                 self._metrics.add("codes_unknown_total", codes, attribute=attribute, outcome=outcome)
         self._count_by("records_rejected_total", "reason", Counter(one.reason for one in rejected.values()))
         self._metrics.add("records_in_total", len(result.offsets))
@@ -109,10 +111,12 @@ class WorkerReport:
         """Count a transaction."""
         self._metrics.add("transactions_total", outcome=outcome)
 
-    def failures(self, in_a_row: int) -> None:
-        """Report the number of failed transactions in a row."""
-        text = f"the last {in_a_row} transactions failed; the log says why"
-        self._health.reason("transactions", text if in_a_row >= UNREADY_FAILURES else None)
+    def failed(self) -> int:
+        """Count a failed transaction or session; return the number of those since the last commit."""
+        self._failures += 1
+        text = f"the last {self._failures} transactions failed; the log says why"
+        self.health.reason("transactions", text if self._failures >= UNREADY_FAILURES else None)
+        return self._failures
 
     def partitions(self, source: Source) -> None:
         """Report the number of partitions; at most every ``LAG_EVERY_SECONDS``, also their lag and problems."""
@@ -123,7 +127,7 @@ class WorkerReport:
         lag, errors = source.lag(), source.unreadable
         unreadable = [UNREADABLE.format(partition, source.topic, error) for partition, error in errors.items()]
         self._metrics.set("unreadable_partitions", len(errors))
-        self._health.reason("reading", "; ".join(unreadable) or None)
+        self.health.reason("reading", "; ".join(unreadable) or None)
         self._count_by("records_skipped_total", "cause", {RETENTION: source.take_skipped()})
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
@@ -136,3 +140,7 @@ class WorkerReport:
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():
             self._metrics.add(name, amount, **{label: value})
+
+
+def _blocks(results: Iterable[Result]) -> int:
+    return sum(len(result.blocks) for result in results)

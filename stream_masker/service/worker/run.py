@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -31,23 +31,16 @@ from stream_masker.service.kafka.clients import (
     retry_delay,
     watched_brokers,
 )
-from stream_masker.service.kafka.errors import require_broker
-from stream_masker.service.kafka.reader import (
-    POLL_TIMEOUT_SECONDS,
-    connect_reader,
-    new_reader,
-    partition_counts,
-    read_to_end,
-)
+from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.groups import BatchLimits, GroupLimits, MicroWindows
+from stream_masker.service.worker.groups import Limits, MicroWindows
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics
 from stream_masker.service.worker.transactions import Outputs, Transactions
-from stream_masker.service.worker.worker import Liveness, Worker, WorkerParts
+from stream_masker.service.worker.worker import Clients, Liveness, Worker
 
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
@@ -74,46 +67,44 @@ def run_worker(
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
     report = WorkerReport(Metrics(registry, "worker"), health)
-    report.start()
     partitions = await_brokers(lambda: check_start(configuration), health, liveness.pause)
     if partitions is not None:
         with watched_brokers(configuration, health):
-            Worker(_worker_parts(configuration, masking, partitions, liveness, health, report)).run()
+            new_worker(configuration, masking, partitions, liveness, report).run()
 
 
 def check_start(configuration: Configuration) -> dict[str, int]:
     """Return the numbers of partitions of the worker's topics, by name.
 
     Raises ServiceError for topics that are missing or may not be used, an output with fewer partitions than its input,
-    and offsets that are gone; KafkaException if no broker answers.
+    and offsets that are gone; NoBrokerError or KafkaException if no broker answers.
     """
     topics = configuration.topics
     names = [topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics]
-    require_broker(confluent_properties(configuration), seconds=POLL_TIMEOUT_SECONDS / 2)
-    with closing(connect_consumer(consumer_properties(configuration))) as client:
-        counts = partition_counts(client, configuration, names)
-        needed, given = counts[topics.input], counts[topics.output]
-        if given < needed:
-            raise ServiceError(
-                f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
-                f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
-            )
-        if RESET_PROPERTY not in configuration.kafka.properties:
-            check_committed_offsets(configuration, client, range(needed))
+    counts = require_topics(configuration, names, seconds=POLL_TIMEOUT_SECONDS / 2)
+    needed, given = counts[topics.input], counts[topics.output]
+    if given < needed:
+        raise ServiceError(
+            f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
+            f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
+        )
+    if RESET_PROPERTY not in configuration.kafka.properties:
+        check_committed_offsets(configuration, needed)
     return counts
 
 
-def check_committed_offsets(configuration: Configuration, client: Consumer, partitions: Iterable[int]) -> None:
+def check_committed_offsets(configuration: Configuration, partitions: int) -> None:
     """Raise ServiceError if records of the input would be masked again, because the group's offsets are gone.
 
     Kafka deletes the offsets of a group that has been empty for some days. Raises KafkaException if no broker answers.
     """
     topic, output = configuration.topics.input, configuration.topics.output
-    committed = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
-    for error in (p.error for p in committed if p.error is not None):
-        raise KafkaException(error)
-    unknown = [p.partition for p in committed if p.offset < 0 and _has_offsets(client, topic, p.partition)]
-    masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(configuration, output, n)]
+    with closing(connect_consumer(consumer_properties(configuration))) as client:
+        committed = client.committed([TopicPartition(topic, n) for n in range(partitions)], POLL_TIMEOUT_SECONDS)
+        for error in (p.error for p in committed if p.error is not None):
+            raise KafkaException(error)
+        unknown = [p.partition for p in committed if p.offset < 0 and _has_offsets(client, topic, p.partition)]
+        masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(client, output, n)]
     if masked:
         raise ServiceError(
             f"the group {consumer_group_id(configuration)} has no offsets of {topic}, partitions "
@@ -127,67 +118,50 @@ def _has_offsets(client: Consumer, topic: str, partition: int) -> bool:
     return low < high
 
 
-def _has_records(configuration: Configuration, topic: str, partition: int) -> bool:
+def _has_records(client: Consumer, topic: str, partition: int) -> bool:
     """Return whether a partition has committed records; True for a user who may not read it."""
     try:
-        with connect_reader(configuration) as reader:
-            return any(True for _ in read_to_end(reader, topic, partition=partition, patience=POLL_TIMEOUT_SECONDS))
+        return any(True for _ in read_to_end(client, topic, partition=partition))
     except (KafkaException, ServiceError):
         return True
 
 
-def _worker_parts(
+def new_worker(
     configuration: Configuration,
     masking: Masking,
     partitions: Mapping[str, int],
     liveness: Liveness,
-    health: Health,
     report: WorkerReport,
-) -> WorkerParts:
-    """Return the parts of a worker; ``partitions``: of its topics by name."""
-    topics, worker = configuration.topics, configuration.worker
+) -> Worker:
+    """Return a worker; ``partitions``: of its topics by name."""
+    topics, limits, groups = configuration.topics, configuration.worker, configuration.groups
     properties = producer_properties(configuration, transactional_id(configuration))
-    outputs = Outputs(
-        input=topics.input,
-        output=topics.output,
-        rejected=topics.rejected,
-        calibration=topics.calibration,
-        rejected_partitions=partitions[topics.rejected],
-        encode_block=block_encoder(configuration, masking),
-    )
+    outputs = Outputs(topics, partitions[topics.rejected], block_encoder(configuration, masking))
+    mechanism = masking.mechanism
 
-    def connect(before_revoke: Callable[[], None], forget: Callable[[Iterable[int]], None]) -> Source:
-        return Source(
+    def connect(revoke: Callable[[set[int]], None]) -> Clients:
+        source = Source(
             connect_consumer(consumer_properties(configuration)),
             topics.input,
-            BatchLimits(worker.batch_records, BATCH_BYTES, worker.batch_delay or 0.0),
+            Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
             running=liveness.beat,
-            before_revoke=before_revoke,
-            forget=forget,
+            revoke=revoke,
             from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
         )
-
-    def transactions() -> Transactions:
         producer = partial(connect_producer, properties)
-        return Transactions(producer, outputs, running=liveness.beat, retry_delay=retry_delay(properties))
+        transactions = Transactions(producer, outputs, running=liveness.beat, retry_delay=retry_delay(properties))
+        windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
+        return source, transactions, windows if mechanism.needs_group else None
 
     statistics = ActiveStatistics(
-        new_reader(configuration),
+        connect_reader(configuration),
         masking,
         topic_seal(configuration, topics.statistics),
         partitions=partitions[topics.statistics],
         secret_id=own_secret_id(configuration),
         on_refused=report.refused_message,
     )
-    return WorkerParts(
-        connect=connect,
-        transactions=transactions,
-        windows=partial(new_windows, configuration, masking),
-        statistics=statistics,
-        liveness=liveness,
-        health=health,
-        report=report,
-    )
+    return Worker(connect=connect, statistics=statistics, liveness=liveness, report=report)
 
 
 def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
@@ -197,19 +171,9 @@ def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[B
 
     def encode(counted: Block) -> tuple[bytes, bytes]:
         block, key = replace(counted, secret_id=secret_id), block_key(counted)
-        value = encode_block(block, taxonomies, configuration=hashed, context=context)
-        return key, seal.seal(key, value)
+        return key, seal.seal(key, encode_block(block, taxonomies, configuration=hashed, context=context))
 
     return encode
-
-
-def new_windows(configuration: Configuration, masking: Masking) -> MicroWindows | None:
-    """Return the micro-windows of a new session; None if the mechanism masks no groups."""
-    groups, mechanism = configuration.groups, masking.mechanism
-    if not mechanism.needs_group:
-        return None
-    limits = GroupLimits(records=groups.records, size=BATCH_BYTES, delay=groups.delay, short=groups.short)
-    return MicroWindows(limits, lambda: mechanism.group_minimum)
 
 
 def transactional_id(configuration: Configuration) -> str:
@@ -227,19 +191,17 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     """Return the properties of the input's consumer: it reads committed records and commits no offsets itself.
 
     A partition is never reset by the client: ``Source`` chooses where it is read on, and counts what was deleted. The
-    classic protocol uses the incremental assignor; that of KIP-848 is always incremental. A static member stays in the
-    group when it ends, and keeps its share on return.
+    classic protocol uses the incremental assignor; that of KIP-848 is always incremental.
     """
     group = consumer_group_id(configuration)
     properties = {**confluent_properties(configuration), **COMMITTED_READS, "group.id": group, RESET_PROPERTY: "error"}
-    worker, kip_848 = configuration.worker, str(properties.get("group.protocol", "")).lower() == "consumer"
+    kip_848 = str(properties.get("group.protocol", "")).lower() == "consumer"
     return {
         "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
         "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **properties,
         **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
-        **({"group.instance.id": worker.instance} if worker.static_member else {}),
     }
 
 

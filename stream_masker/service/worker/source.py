@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException,
 
 from stream_masker.service.kafka.errors import explained
 from stream_masker.service.observability.logs import RepeatFilter
-from stream_masker.service.worker.groups import Batch, BatchLimits, bytes_of
+from stream_masker.service.worker.groups import Limits, bytes_of
 from stream_masker.service.worker.transactions import SessionLostError
 
 log = logging.getLogger(__name__)
@@ -48,15 +48,15 @@ SEEK_ATTEMPTS = 5
 
 @dataclass(slots=True)
 class _Reading:
-    """How far an assigned partition is read; offsets are None while they are not known.
+    """How far an assigned partition is read; offsets are -1 while they are not known.
 
     ``read``: the next offset to read. ``done``: the next one to commit. ``end``: the partition's end when it was last
     reached, which is behind the last record where markers of transactions follow. ``error``: where and why it cannot be
     read; None as soon as it is read on.
     """
 
-    read: int | None = None
-    done: int | None = None
+    read: int = -1
+    done: int = -1
     end: int = -1
     error: str | None = None
 
@@ -64,31 +64,28 @@ class _Reading:
 class Source:
     """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
-    ``running`` records a heartbeat and returns False when the process stops. ``before_revoke`` is called before
-    partitions are revoked or lost, and ``forget`` with the partitions whose records are not to be committed: they have
-    gone, or are read again. ``from_end``: whether a partition without a committed offset is read from its end.
+    ``running`` records a heartbeat and returns False when the process stops. ``revoke`` is called with partitions
+    before they are revoked or lost. ``from_end``: whether a partition without a committed offset is read from its end.
     """
 
     def __init__(
         self,
         client: Consumer,
         topic: str,
-        limits: BatchLimits,
+        limits: Limits,
         *,
         running: Callable[[], bool],
-        before_revoke: Callable[[], None],
-        forget: Callable[[Iterable[int]], None],
+        revoke: Callable[[set[int]], None],
         from_end: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self.topic, self._limits = client, topic, limits
-        self._running, self._clock, self._from_end = running, clock, from_end
-        self._before_revoke, self._forget = before_revoke, forget
-        self._joined = self._held = self._leaving = False
+        self._running, self._clock, self._from_end, self._revoke = running, clock, from_end, revoke
+        self._has_joined = self._held = self._leaving = False
         self._member: str | None = None
         self._failure: str | None = None
         self._readings: dict[int, _Reading] = {}
-        self._batch = Batch()
+        self._batch: dict[int, list[Message]] = {}
         self._skipped = 0
 
     @property
@@ -100,25 +97,17 @@ class Source:
         """Why partitions cannot be read on."""
         return {partition: reading.error for partition, reading in self._readings.items() if reading.error}
 
-    def join(self) -> None:
-        """Join the group; later calls do nothing."""
-        if not self._joined:
-            self._joined = True
-            on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
-            self._client.subscribe([self.topic], **on)
+    def read(self, committing: Callable[[], bool]) -> dict[int, list[Message]]:
+        """Return the messages of the next batch by partition; none if no record arrives for a while.
 
-    def read(self, committing: Callable[[], bool]) -> Batch:
-        """Return the next batch; an empty one if no record arrives for a while.
-
-        ``committing`` returns whether the batch before is not committed yet. A batch ends by the load: when no more
-        records wait, after its delay, and when the batch before is committed. A batch that ended before that commit
-        would wait for it, and records that arrive meanwhile for another commit. While records wait, a batch grows to
-        its limits, so that a backlog costs few transactions. Raises SessionLostError if the client has failed for good.
+        The first call joins the group. ``committing`` returns whether the batch before is not committed yet. A batch
+        ends by the load: when no more records wait, after its delay, and when the batch before is committed. A batch
+        that ended before that commit would wait for it, and records that arrive meanwhile for another commit. While
+        records wait, a batch grows to its limits, so that a backlog costs few transactions. Raises SessionLostError if
+        the client has failed for good.
         """
-        if self._held:
-            self._held = False
-            self._client.resume(self._partitions(self.assigned))
-        batch = self._batch = Batch()
+        self._resume()
+        batch = self._batch = {}
         limits, count, size, until, filled = self._limits, 0, 0, self._clock() + IDLE_SECONDS, 0.0
         while count < limits.records and size < limits.size and self._failure is None and self._running():
             wanted = _room(limits, count, size)
@@ -132,8 +121,17 @@ class Source:
             if len(messages) < wanted and self._clock() >= until and not waits:
                 break
         self._check()
-        self._batch = Batch()
+        self._batch = {}
         return batch
+
+    def _resume(self) -> None:
+        if not self._has_joined:
+            self._has_joined = True
+            on = {"on_assign": self._on_assign, "on_revoke": self._on_revoke, "on_lost": self._on_lost}
+            self._client.subscribe([self.topic], **on)
+        if self._held:
+            self._held = False
+            self._client.resume(self._partitions(self.assigned))
 
     def poll(self, seconds: float = 0.0) -> None:
         """Serve the group without reading: all partitions are paused until the next ``read``."""
@@ -161,13 +159,12 @@ class Source:
         for partition in offsets.keys() & self._readings.keys():
             self._readings[partition].done = offsets[partition]
 
-    def give_back(self, batch: Batch) -> None:
-        """Read the records of a batch again, and all after them."""
-        self._read_from(batch.first_offsets())
-
     def roll_back(self) -> None:
         """Read every partition again from the offset that was committed last, or from where it was read first."""
-        self._read_from({p: reading.done for p, reading in self._readings.items() if reading.done is not None})
+        for partition, reading in self._readings.items():
+            if reading.done < reading.read:
+                reading.read = reading.done
+                self._seek(partition, reading.done)
 
     def take_skipped(self) -> int:
         """Return and forget the number of offsets that were deleted before they were read."""
@@ -176,19 +173,18 @@ class Source:
 
     def lag(self) -> dict[int, int]:
         """Return the number of records that are not committed yet, by partition; unknown ones are left out."""
-        self._learn([p for p, reading in self._readings.items() if reading.done is None], SHORT_REQUEST_SECONDS)
         lag: dict[int, int] = {}
         for partition, reading in sorted(self._readings.items()):
             bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
             if bounds is None:
                 break
-            if reading.done is not None:
-                done = max(reading.done, reading.end) if reading.done == reading.read else reading.done
+            done = reading.done if reading.done < reading.read else max(reading.done, reading.end)
+            if done >= 0 <= bounds[1]:
                 lag[partition] = max(0, bounds[1] - max(bounds[0], done))
         return lag
 
     def close(self) -> None:
-        """Leave the group; a static member stays."""
+        """Leave the group."""
         self._leaving = True
         self._client.close()
 
@@ -203,9 +199,9 @@ class Source:
         for partition, run in groupby(records, methodcaller("partition")):
             reading, new = self._readings.get(partition), list(run)
             if reading is not None:
-                self._batch.groups.setdefault(partition, [[]])[0].extend(new)
+                self._batch.setdefault(partition, []).extend(new)
                 added += new
-                reading.done = new[0].offset() if reading.done is None else reading.done
+                reading.done = new[0].offset() if reading.done < 0 else reading.done
                 reading.read, reading.error = new[-1].offset() + 1, None
         for message in messages if len(records) < len(messages) else ():
             if message.error() is not None:
@@ -220,23 +216,23 @@ class Source:
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._reset(message.partition(), reading)
+            self._reset(message.partition(), message.offset(), reading)
         else:
             reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
 
-    def _reset(self, partition: int, reading: _Reading) -> None:
+    def _reset(self, partition: int, offset: int | None, reading: _Reading) -> None:
         """Read a partition on whose next offset is not in the topic: retention has deleted it, or it never was.
 
-        What was deleted is counted.
+        What was deleted is counted. ``offset``: the next one; None if there is none, because none is committed.
         """
         bounds = self._bounds(partition, REQUEST_SECONDS)
         if bounds is None:
             self._failure = f"partition {partition} cannot be read on: no broker tells its first offset"
             return
-        start = bounds[1] if reading.read is None and self._from_end else bounds[0]
-        self._skipped += 0 if reading.read is None else max(0, start - reading.read)
-        log.warning("partition %d is read on from offset %d: the next one is not in the topic", partition, start)
+        start = bounds[1] if offset is None and self._from_end else bounds[0]
+        self._skipped += 0 if offset is None else max(0, start - offset)
+        log.info("partition %d is read from offset %d: the next one is not in the topic", partition, start)
         reading.read = reading.done = start
         self._seek(partition, start)
 
@@ -246,10 +242,7 @@ class Source:
             return
         assigned = {one.partition for one in partitions}
         self._readings |= {partition: _Reading() for partition in assigned}
-        self._learn(assigned, REQUEST_SECONDS)
-        starts = {p: self._readings[p].read for p in sorted(assigned)}
-        known = [TopicPartition(self.topic, p, OFFSET_STORED if n is None else n) for p, n in starts.items()]
-        client.incremental_assign(known)
+        client.incremental_assign([TopicPartition(self.topic, partition, OFFSET_STORED) for partition in assigned])
         self._member = client.memberid()
         (client.pause if self._held else client.resume)(self._partitions(assigned))
         log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
@@ -264,41 +257,13 @@ class Source:
         log.warning("lost partitions %s: the group has removed this worker", _text(p.partition for p in partitions))
 
     def _unassign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
-        """Settle the commit in progress, then forget the partitions and their records."""
-        self._before_revoke()
+        """Let the commit in progress be settled, then forget the partitions and their records."""
         gone = {one.partition for one in partitions}
-        self._forget(gone)
+        self._revoke(gone)
         for partition in gone:
             self._readings.pop(partition, None)
-            self._batch.groups.pop(partition, None)
+            self._batch.pop(partition, None)
         client.incremental_unassign(partitions)
-
-    def _learn(self, partitions: Iterable[int], seconds: float) -> None:
-        """Find where partitions are read from, and count what was deleted behind their committed offsets.
-
-        If no broker answers in time, the client reads on from the committed offsets, and this is asked again later.
-        """
-        wanted = self._partitions(partitions)
-        try:
-            found = self._client.committed(wanted, seconds) if wanted else []
-        except KafkaException as failure:
-            log.warning("requesting the committed offsets: %s", failure.args[0].str())
-            return
-        for one in found:
-            bounds = None if one.error else self._bounds(one.partition, seconds)
-            if bounds is None:
-                return
-            first = bounds[1] if one.offset < 0 and self._from_end else bounds[0]
-            self._skipped += max(0, first - one.offset) if one.offset >= 0 else 0
-            reading = self._readings[one.partition]
-            reading.done = max(first, one.offset)
-            reading.read = reading.done if reading.read is None else reading.read
-
-    def _read_from(self, offsets: Mapping[int, int]) -> None:
-        self._forget(offsets)
-        for partition, offset in offsets.items():
-            self._readings[partition].read = offset
-            self._seek(partition, offset)
 
     def _seek(self, partition: int, offset: int) -> None:
         """Read on from an offset. Raises SessionLostError if the client refuses, as a fenced one does."""
@@ -315,23 +280,22 @@ class Source:
     def _bounds(self, partition: int, seconds: float, *, cached: bool = False) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if no broker answers in time.
 
-        ``cached``: whether those of the last response suffice: a request waits behind the fetch in progress.
+        ``cached``: whether those of the last response suffice, negative if there is none: a request waits behind the
+        fetch in progress.
         """
-        where = TopicPartition(self.topic, partition)
-        known: tuple[int, int] | None = self._client.get_watermark_offsets(where, cached=True) if cached else None
-        if known is not None and known[1] >= 0:
-            return known
         try:
-            fresh: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
+            bounds: tuple[int, int] | None = self._client.get_watermark_offsets(
+                TopicPartition(self.topic, partition), timeout=seconds, cached=cached
+            )
         except KafkaException:
             return None
-        return fresh
+        return bounds
 
     def _partitions(self, partitions: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
 
 
-def _room(limits: BatchLimits, count: int, size: int) -> int:
+def _room(limits: Limits, count: int, size: int) -> int:
     """Return the messages to read next. The first read asks for one: it would wait for all that it asks for."""
     if not count:
         return 1

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
-from stream_masker.service.kafka.reader import READ_MESSAGES, Versions
+from stream_masker.service.kafka.reader import READ_MESSAGES, Versions, is_partition_end
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.summary import guessed_line, three_sentences
@@ -70,12 +70,13 @@ class ActiveStatistics:
     ) -> None:
         """Read the topic of ``seal``, which has this number of ``partitions``, from its beginning."""
         self._client, self.masking, self._secret_id = client, masking, secret_id
+        self._on_refused = on_refused
         self.version = self._newest = self._published = self.refusals = 0
         self.refused: str | None = None
-        self._other_secret = self._told = False
-        self._unread = set(range(partitions))
+        self._because = HoldReason.NONE_PUBLISHED
         self._unauthentic: RefusalCause | None = None
-        self._on_refused = on_refused
+        self._told = False
+        self._unread = set(range(partitions))
         self._versions = Versions(seal, self._refuse, most=KEPT_VERSIONS)
         client.assign([TopicPartition(seal.topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
 
@@ -84,7 +85,13 @@ class ActiveStatistics:
         until = time.monotonic() + TURN_SECONDS
         while time.monotonic() < until and (messages := self._client.consume(READ_MESSAGES, 0)):
             for message in messages:
-                self._handle(message)
+                try:
+                    if is_partition_end(message):
+                        self._unread.discard(message.partition())
+                    else:
+                        self._versions.add(message.key(), message.value())
+                except KafkaException as failure:
+                    log.warning("reading the statistics: %s", describe(failure))
         if not self._unread and (found := self._versions.take()):
             self.consider(found)
 
@@ -100,10 +107,8 @@ class ActiveStatistics:
             return None
         if self._unread:
             return HoldReason.READING, "no statistics yet: reading the statistics topic"
-        if self._other_secret:
-            return HoldReason.OTHER_SECRET, f"another masking secret: {self.refused}"
         if self.refused is not None:
-            return HoldReason.VERSION_REFUSED, f"no statistics yet: {self.refused}"
+            return self._because, f"no statistics: {self.refused}"
         if self._unauthentic is not None:
             why = SealError(self._unauthentic)
             return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {why}"
@@ -115,38 +120,31 @@ class ActiveStatistics:
 
     def consider(self, found: list[tuple[int, bytes]]) -> None:
         """Activate the newest version that fits; ``found``: versions with their messages, newest first."""
-        for version, message in found:
-            if version <= self._newest or self._accept(version, message) or self._other_secret:
+        for version, value in found:
+            if version <= self._newest:
                 return
-
-    def _accept(self, version: int, value: bytes) -> bool:
-        try:
-            message = decode_statistics(value)
-            self._check(version, message)
-            self.masking.restore(message)
-        except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
-            self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
-            log.warning("statistics %s", self.refused)
-            return False
-        first, self.version, self._newest = not self._newest, version, version
-        self._published, self.refused = message.published, None
-        other = message.configuration != self.masking.configuration.hash
-        remark = f", computed under another configuration ({message.configuration})" if other else ""
-        log.info("statistics version %d in force%s", version, remark)
-        if first:
-            log.info("statistics version %d: %s", version, " ".join(self._sentences()))
-        if message.guessed and not self._told:
-            self._told = True
-            log.info(guessed_line(message.guessed))
-        return True
+            self._because = HoldReason.VERSION_REFUSED
+            try:
+                message = decode_statistics(value)
+                self._check(version, message)
+                self.masking.restore(message)
+            except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
+                self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
+                log.warning("statistics %s", self.refused)
+                if self._because is HoldReason.OTHER_SECRET:
+                    return
+            else:
+                self._tell(message)
+                self.version = self._newest = version
+                self._published, self.refused = message.published, None
+                return
 
     def _check(self, version: int, message: StatisticsMessage) -> None:
         """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""
         if version != message.version or message.statistics.version != message.version:
             raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
-        self._other_secret = None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id
-        if self._other_secret:
-            self.version = 0
+        if None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id:
+            self.version, self._because = 0, HoldReason.OTHER_SECRET
             given, own = message.secret_id, self._secret_id
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
         if message.mechanism != (name := self.masking.mechanism.name):
@@ -155,24 +153,20 @@ class ActiveStatistics:
         if names := sorted(n for n in theirs.keys() | ours.keys() if theirs.get(n) != ours.get(n)):
             raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
 
-    def _sentences(self) -> tuple[str, str, str]:
-        """Return what is known of the masks in a process that does not have the counts of the window."""
-        mechanism = self.masking.mechanism
-        return three_sentences(
-            mechanism.expected_risk(),
-            promise=mechanism.promise,
-            preserves=mechanism.method_card.preserves,
-        )
+    def _tell(self, message: StatisticsMessage) -> None:
+        """Log a version that comes into force; what is known of its masks only once."""
+        version, mechanism = message.version, self.masking.mechanism
+        other = message.configuration != self.masking.configuration.hash
+        remark = f", computed under another configuration ({message.configuration})" if other else ""
+        log.info("statistics version %d in force%s", version, remark)
+        if not self._newest:
+            preserves = mechanism.method_card.preserves
+            sentences = three_sentences(mechanism.expected_risk(), promise=mechanism.promise, preserves=preserves)
+            log.info("statistics version %d: %s", version, " ".join(sentences))
+        if message.guessed and not self._told:
+            self._told = True
+            log.info(guessed_line(message.guessed))
 
     def _refuse(self, cause: RefusalCause) -> None:
         self._unauthentic = cause
         self._on_refused(cause)
-
-    def _handle(self, message: Message) -> None:
-        error = message.error()
-        if error is None:
-            self._versions.add(message.key(), message.value())
-        elif error.code() == KafkaError._PARTITION_EOF:
-            self._unread.discard(message.partition())
-        else:
-            log.warning("reading the statistics: %s", error.str())

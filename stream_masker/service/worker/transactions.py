@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import compress, repeat
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
@@ -35,6 +35,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
+from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
 from stream_masker.service.process import in_background
@@ -86,14 +87,7 @@ class _StepError(Exception):
         self.code: int = error.code()
 
 
-class Written(NamedTuple):
-    """The results that are committed, some of them of parts of a batch, and how many blocks the output refused."""
-
-    results: list[Result]
-    blocks_left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Outputs:
     """Where the outcomes of the input go.
 
@@ -101,26 +95,23 @@ class Outputs:
     this number. ``encode_block``: returns the key and the sealed value of a block.
     """
 
-    input: str
-    output: str
-    rejected: str
-    calibration: str
+    topics: TopicsSection
     rejected_partitions: int
     encode_block: Callable[[Block], tuple[bytes, bytes]]
 
     def messages(self, partition: int, result: Result) -> Iterator[Produced]:
         """Yield the outcomes of a partition's records in order, and their blocks. A missing timestamp becomes now."""
         times = (max(0, time) for time in result.timestamps)
-        topic, place, none = repeat(self.output), repeat(partition), repeat(None)
+        topic, place, none = repeat(self.topics.output), repeat(partition), repeat(None)
         masked = zip(topic, result.values, result.keys, place, none, none, times, result.headers, strict=False)
         rejected = result.rejected
         yield from compress(masked, (i not in rejected for i in range(len(result.offsets)))) if rejected else masked
         for index in sorted(rejected):
-            key = f"{self.input}:{partition}:{rejected[index].offset}".encode()
-            value = encode_rejection(rejected[index], topic=self.input, partition=partition)
-            yield self.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
+            key = f"{self.topics.input}:{partition}:{rejected[index].offset}".encode()
+            value = encode_rejection(rejected[index], topic=self.topics.input, partition=partition)
+            yield self.topics.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
-            yield self.calibration, value, key, CALIBRATION_PARTITION, None, None, 0, []
+            yield self.topics.calibration, value, key, CALIBRATION_PARTITION, None, None, 0, []
 
 
 class Transactions:
@@ -166,11 +157,12 @@ class Transactions:
                 self._client, self._in_doubt = client, False
                 return
 
-    def write(self, results: Mapping[int, Result], group: object) -> Future[Written]:
+    def write(self, results: Mapping[int, Result], group: object) -> Future[list[Result]]:
         """Start to write a batch, and to commit the offsets after its records. Call it when the one before is done.
 
         ``results``: by partition. ``group``: the consumer group's metadata, which fences former members. The future has
-        what was committed, or AbortedError or SessionLostError.
+        what was committed: the batch in parts, without the blocks that the output refuses; or AbortedError or
+        SessionLostError.
         """
         self._attempted = self._clock()
         return in_background(lambda: self._write(results, group), name="transactions")
@@ -183,57 +175,34 @@ class Transactions:
         """Release the producer."""
         self._client = None
 
-    def _write(self, results: Mapping[int, Result], group: object) -> Written:
+    def _write(self, results: Mapping[int, Result], group: object) -> list[Result]:
         """Write a batch, in halves if its outputs refuse it."""
         try:
-            return self._commit(results, group)
+            self._commit(results, group)
         except _StepError as failure:
             log.warning("a transaction is aborted: %s", failure)
-            try:
-                self._step("abort", self._producer.abort_transaction, decisive=True)
-            except _StepError as error:
-                raise SessionLostError(str(error)) from None
+            self._step("abort", self._producer.abort_transaction, abortable=False)
             if failure.code not in REFUSALS or not self._running():
                 raise AbortedError(str(failure)) from None
-            parts = self._parts(results, failure)
-        written = [self._write(part, group) for part in parts]
-        left_out = _blocks(results) - sum(map(_blocks, parts)) + sum(one.blocks_left_out for one in written)
-        return Written([result for one in written for result in one.results], left_out)
+            parts = _parts(results, failure)
+        else:
+            return list(results.values())
+        return [written for part in parts for written in self._write(part, group)]
 
-    def _parts(self, results: Mapping[int, Result], failure: _StepError) -> list[dict[int, Result]]:
-        """Return a refused batch in halves. One record is written without its blocks, or else rejected.
-
-        Raises AbortedError if its rejection is refused too.
-        """
-        if sum(len(result.offsets) for result in results.values()) > 1:
-            return _halves(results)
-        [(partition, result)] = results.items()
-        if result.blocks:
-            return [{partition: replace(result, blocks=())}]
-        if result.rejected:
-            raise AbortedError(str(failure))
-        no_key = failure.code == KafkaError.INVALID_RECORD and result.keys[0] is None
-        reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
-        return [{partition: replace(result, rejected={0: Rejected(result.offsets[0], reason)})}]
-
-    def _commit(self, results: Mapping[int, Result], group: object) -> Written:
+    def _commit(self, results: Mapping[int, Result], group: object) -> None:
         """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
         if self._in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
             self.open()
-        try:
-            self._step("begin", lambda _: self._producer.begin_transaction(), decisive=True)
-        except _StepError as error:
-            raise SessionLostError(str(error)) from None
+        self._step("begin", lambda _: self._producer.begin_transaction(), abortable=False)
         for partition, result in results.items():
             for message in self._outputs.messages(partition, result):
                 self._produce(message)
-        topic = self._outputs.input
+        topic = self._outputs.topics.input
         offsets = [TopicPartition(topic, number, result.offsets[-1] + 1) for number, result in results.items()]
         self._step("offsets", lambda t: self._producer.send_offsets_to_transaction(offsets, group, t))
         self._step("flush", lambda t: _flush(self._producer, t), sequenced=True)
-        self._step("commit", self._producer.commit_transaction, decisive=True)
-        return Written(list(results.values()))
+        self._step("commit", self._producer.commit_transaction)
 
     def _produce(self, message: Produced) -> None:
         """Add a message to the open transaction; wait while the producer's queue is full."""
@@ -257,13 +226,13 @@ class Transactions:
         return self._client
 
     def _step(
-        self, name: str, attempt: Callable[[float], object], *, decisive: bool = False, sequenced: bool = False
+        self, name: str, attempt: Callable[[float], object], *, abortable: bool = True, sequenced: bool = False
     ) -> None:
         """Retry a step until it succeeds or its time is over.
 
-        ``decisive``: whether the state of the transaction is not known after its time. ``sequenced``: whether its
-        requests have sequence numbers; if not, note whether one of them may still be on its way. Raises _StepError if
-        the transaction can be aborted, otherwise SessionLostError.
+        ``abortable``: whether the transaction can be aborted after it. ``sequenced``: whether its requests have
+        sequence numbers; if not, note whether one of them may still be on its way. Raises _StepError if the transaction
+        is to be aborted, otherwise SessionLostError.
         """
         start, attempts = self._clock(), 0
         while True:
@@ -278,13 +247,11 @@ class Transactions:
                 once = attempts == 1 and self._clock() - start < self._retry_delay
                 self._in_doubt |= not (sequenced or once)
                 return
-            if not error.fatal() and error.txn_requires_abort():
+            if abortable and not error.fatal() and error.txn_requires_abort():
                 raise _StepError(name, _cause(self._producer, error))
             late = self._clock() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
-            if error.fatal() or not error.retriable() or (late and decisive):
+            if late or error.fatal() or not error.retriable():
                 raise _lost(name, error)
-            if late:
-                raise _StepError(name, error)
 
 
 def _lost(step: str, error: KafkaError) -> SessionLostError:
@@ -292,19 +259,26 @@ def _lost(step: str, error: KafkaError) -> SessionLostError:
     return SessionLostError(f"{step}: {explained(error)}")
 
 
-def _blocks(results: Mapping[int, Result]) -> int:
-    return sum(len(result.blocks) for result in results.values())
+def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int, Result]]:
+    """Return a refused batch in two halves. One record is written without its blocks, or else rejected.
 
-
-def _halves(results: Mapping[int, Result]) -> list[dict[int, Result]]:
-    """Return the first and the second half of a batch: of its partitions, or of the records of the only one."""
+    Raises AbortedError if its rejection is refused too.
+    """
     partitions = list(results.items())
     if len(partitions) > 1:
         middle = len(partitions) // 2
         return [dict(partitions[:middle]), dict(partitions[middle:])]
     [(partition, result)] = partitions
     size = len(result.offsets)
-    return [{partition: _slice(result, 0, size // 2)}, {partition: _slice(result, size // 2, size)}]
+    if size > 1:
+        return [{partition: _slice(result, 0, size // 2)}, {partition: _slice(result, size // 2, size)}]
+    if result.blocks:
+        return [{partition: replace(result, blocks=())}]
+    if result.rejected:
+        raise AbortedError(str(failure))
+    no_key = failure.code == KafkaError.INVALID_RECORD and result.keys[0] is None
+    reason = Reason.MISSING_KEY if no_key else REFUSALS[failure.code]
+    return [{partition: replace(result, rejected={0: Rejected(result.offsets[0], reason)})}]
 
 
 def _slice(result: Result, start: int, end: int) -> Result:

@@ -3,7 +3,7 @@
 A turn of a session reads a batch, masks it, waits until the batch before is committed, and starts to write it on the
 transactions' thread. So one batch commits while the next one is read and masked. There are two recoveries:
 
-* A transaction that was aborted: every partition is read again from its committed offset.
+* A transaction that was aborted, or records that may not be committed: all is read again from the committed offsets.
 * Anything else that the clients cannot go on after: a new session with new clients, which finds out from the committed
   offsets what the last one has done.
 
@@ -15,25 +15,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass
 
+from confluent_kafka import Message
+
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.records import Result
-from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.health import STARTING, Health
 from stream_masker.service.process import in_background
-from stream_masker.service.worker.groups import Batch, MicroWindows, mask_batch
+from stream_masker.service.worker.groups import MicroWindows, to_inputs
 from stream_masker.service.worker.report import TransactionOutcome, WorkerReport
 from stream_masker.service.worker.source import Source
 from stream_masker.service.worker.statistics import ActiveStatistics
-from stream_masker.service.worker.transactions import (
-    AbortedError,
-    SessionLostError,
-    Transactions,
-    Written,
-)
+from stream_masker.service.worker.transactions import AbortedError, SessionLostError, Transactions
 
 log = logging.getLogger(__name__)
 
@@ -75,153 +72,142 @@ class Liveness:
         return self.beat()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerParts:
-    """The parts of a worker.
+Clients = tuple[Source, Transactions, MicroWindows | None]
+"""The clients of a session, and its micro-windows; None if the mechanism masks no groups."""
 
-    ``connect``, ``transactions`` and ``windows`` make those of a session: ``connect`` the source, from the functions
-    ``before_revoke`` and ``forget`` that it calls; ``windows`` None if the mechanism masks no groups.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One mask worker. It writes only in transactions, and nothing without statistics.
+
+    ``connect`` makes the clients of a session. The source calls the function that it is given with partitions before
+    they are revoked or lost.
     """
 
-    connect: Callable[[Callable[[], None], Callable[[Iterable[int]], None]], Source]
-    transactions: Callable[[], Transactions]
-    windows: Callable[[], MicroWindows | None]
+    connect: Callable[[Callable[[set[int]], None]], Clients]
     statistics: ActiveStatistics
     liveness: Liveness
-    health: Health
     report: WorkerReport
-
-
-class Worker:
-    """One mask worker. It writes only in transactions, and nothing without statistics."""
-
-    def __init__(self, parts: WorkerParts) -> None:
-        self._parts = parts
-        self._failures = 0
 
     def run(self) -> None:
         """Work until the process stops; then leave the group with no open transaction.
 
         Raises ServiceError if Kafka refuses the worker.
         """
-        parts = self._parts
-        with closing(parts.statistics):
-            while parts.liveness.beat():
-                session = Session(parts, self.failed, self.succeeded)
+        with closing(self.statistics):
+            while self.liveness.beat():
                 try:
-                    session.run()
+                    with closing(_Session(self)) as session:
+                        self._run_session(session)
                 except SessionLostError as lost:
                     log.warning("a new session begins: %s", lost)
-                    session.close()
-                    self.failed()
-                finally:
-                    if not parts.liveness.running():
-                        parts.health.reason("stop", "stopping")
-                    session.close()
+                    self._fail()
         log.info("left the group")
 
-    def failed(self) -> None:
-        """Count a failure, and wait: longer with each failure in a row."""
-        self._failures += 1
-        self._parts.report.failures(self._failures)
-        pause = FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10)
-        self._parts.liveness.pause(min(LONGEST_PAUSE_SECONDS, pause))
+    def _run_session(self, session: _Session) -> None:
+        session.open()
+        while self.liveness.beat():
+            try:
+                session.turn()
+            except AbortedError:
+                self._fail()
+                session.roll_back()
 
-    def succeeded(self) -> None:
-        """Note that a transaction is committed."""
-        if self._failures:
-            self._failures = 0
-            self._parts.report.failures(0)
+    def _fail(self) -> None:
+        """Count a failure, and wait: longer with each failure in a row."""
+        pause = FIRST_PAUSE_SECONDS * 2 ** min(self.report.failed() - 1, 10)
+        self.liveness.pause(min(LONGEST_PAUSE_SECONDS, pause))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A batch that is being written: where it began in seconds of the clock, and the offsets that it commits."""
+    """A batch that is being written, and when it began in seconds of the clock."""
 
-    future: Future[Written]
-    offsets: dict[int, int]
+    future: Future[list[Result]]
+    results: Mapping[int, Result]
     start: float
 
 
-class Session:
-    """One consumer, one producer, and the batch between them."""
+class _Session:
+    """One consumer, one producer, and at most two batches: one that is written, and one that is read and masked."""
 
-    def __init__(self, parts: WorkerParts, failed: Callable[[], None], succeeded: Callable[[], None]) -> None:
-        self._parts, self._failed, self._succeeded = parts, failed, succeeded
-        self._windows = parts.windows()
-        self._transactions = parts.transactions()
-        self._source = parts.connect(self._finish, self._forget)
-        self._batch = Batch()
+    def __init__(self, worker: Worker) -> None:
+        self._worker, self._liveness, self._report = worker, worker.liveness, worker.report
+        self._source, self._transactions, self._windows = worker.connect(self._revoke)
+        self._results: dict[int, Result] = {}
+        self._is_stale = False
         self._pending: _Pending | None = None
         self._failure: Exception | None = None
-        self._closed = False
 
-    def run(self) -> None:
-        """Work until the process stops. Raises SessionLostError if the clients must be replaced."""
+    def open(self) -> None:
+        """Initialise the transactions, while the process runs."""
         self._transactions.open()
-        self._parts.health.reason("start", None)
-        while self._parts.liveness.beat():
-            try:
-                self._turn()
-            except AbortedError:
-                self._failed()
-                self._source.roll_back()
+        self._report.health.reason(STARTING, None)
 
     def close(self) -> None:
         """Settle the commit in progress and leave the group, in a limited time."""
-        if not self._closed:
-            self._closed = True
-            self._finish()
-            wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
-            self._transactions.close()
+        if not self._liveness.running():
+            self._report.health.reason("stop", "stopping")
+        self._finish()
+        wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
+        self._transactions.close()
 
-    def _turn(self) -> None:
-        parts, source = self._parts, self._source
-        parts.statistics.poll()
-        parts.report.statistics(parts.statistics)
-        parts.report.partitions(source)
-        if not parts.statistics.version:
+    def turn(self) -> None:
+        """Read and mask a batch, and begin to write it as soon as the one before is committed.
+
+        Raises AbortedError if that was aborted, and SessionLostError if the clients must be replaced.
+        """
+        statistics, source = self._worker.statistics, self._source
+        statistics.poll()
+        self._report.statistics(statistics)
+        self._report.partitions(source)
+        if not statistics.version:
             self._settle()
             source.poll(HOLD_SECONDS)
             return
-        source.join()
-        start, batch = time.monotonic(), source.read(self._is_committing)
-        if self._windows is not None:
-            self._windows.add(batch, time.monotonic())
-            batch = self._windows.take(time.monotonic())
-        self._batch = batch
-        results = self._mask(batch) if batch.groups and parts.liveness.beat() else {}
+        start, messages = time.monotonic(), source.read(self._is_committing)
+        self._results, self._is_stale = self._mask(messages) if self._liveness.beat() else {}, False
         self._settle()
-        if not parts.liveness.running() or not (results or batch.revoked):
+        results, self._results = self._results, {}
+        if not results or not self._liveness.running():
             return
-        group = None if batch.revoked else source.group()
-        if group is None:
-            source.give_back(batch)
+        if self._is_stale or (group := source.group()) is None:
+            self.roll_back()
         else:
-            self._pending = _Pending(self._transactions.write(results, group), batch.next_offsets(), start)
+            self._pending = _Pending(self._transactions.write(results, group), results, start)
+
+    def roll_back(self) -> None:
+        """Read all again from the offsets that were committed last."""
+        if self._windows is not None:
+            self._windows.drop(self._source.assigned)
+        self._source.roll_back()
 
     def _is_committing(self) -> bool:
         return self._pending is not None and not self._pending.future.done()
 
-    def _mask(self, batch: Batch) -> dict[int, Result]:
-        """Mask a batch. If the format of the records is not available, the batch is read again after a while."""
-        report, active, topic = self._parts.report, self._parts.statistics, self._source.topic
-        masker = active.masking.masker
+    def _mask(self, messages: Mapping[int, list[Message]]) -> dict[int, Result]:
+        """Mask messages by partition. If the format of the records is not available, all is read again after a while.
+
+        With micro-windows, the results are those of the groups that are complete.
+        """
+        active, topic = self._worker.statistics, self._source.topic
+        masker, version = active.masking.masker, active.version
         try:
-            if self._windows is None:
-                results = mask_batch(masker, topic, batch, active.version)
+            if self._windows is not None:
+                results = self._windows.mask(masker, topic, messages, version, time.monotonic())
             else:
-                results = self._windows.mask(masker, topic, batch, active.version, time.monotonic())
+                inputs = {partition: to_inputs(some, masker) for partition, some in messages.items()}
+                results = masker.mask_all(topic, inputs, statistics_version=version)
         except FormatUnavailableError as error:
-            report.format_unavailable(str(error))
+            self._report.format_unavailable(str(error))
             self._settle()
-            self._source.give_back(batch)
-            batch.groups.clear()
+            self.roll_back()
             for _ in range(round(FORMAT_RETRY_SECONDS / HOLD_SECONDS)):
-                if self._parts.liveness.beat():
+                if self._liveness.beat():
                     self._source.poll(HOLD_SECONDS)
             return {}
-        report.format_unavailable(None)
+        if results:
+            self._report.format_unavailable(None)
         return results
 
     def _settle(self) -> None:
@@ -240,9 +226,10 @@ class Session:
         while not self._has_ended():
             pass
 
-    def _forget(self, partitions: Iterable[int]) -> None:
-        """Forget the records of partitions that have gone or are read again."""
-        self._batch.revoke(partitions)
+    def _revoke(self, partitions: set[int]) -> None:
+        """Settle the commit in progress, and forget the records of partitions that go."""
+        self._finish()
+        self._is_stale |= not partitions.isdisjoint(self._results)
         if self._windows is not None:
             self._windows.drop(partitions)
 
@@ -253,17 +240,16 @@ class Session:
         if pending is None:
             return True
         if not wait([pending.future], WAIT_SECONDS).done:
-            self._parts.liveness.beat()
+            self._liveness.beat()
             if not self._transactions.is_stuck():
                 return False
             self._failure = SessionLostError("a transaction has been neither committed nor aborted in time")
         elif (failure := pending.future.exception()) is None:
-            self._source.commit(pending.offsets)
-            self._parts.report.committed(pending.future.result(), time.monotonic() - pending.start)
-            self._succeeded()
+            self._source.commit({partition: one.offsets[-1] + 1 for partition, one in pending.results.items()})
+            self._report.committed(pending.results.values(), pending.future.result(), time.monotonic() - pending.start)
         else:
             aborted = isinstance(failure, AbortedError)
-            self._parts.report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)
+            self._report.ended(TransactionOutcome.ABORTED if aborted else TransactionOutcome.UNKNOWN)
             self._failure = failure if isinstance(failure, Exception) else SessionLostError("the process ends")
         self._pending = None
         return True

@@ -90,10 +90,6 @@ GROUPING = {"name": "microaggregation"}
             {"attributes": {"principal": {"ontology": "icb"}}},
             ["attributes.principal.ontology: 'icb' is not in ontologies: use icd; did you mean 'icd'?"],
         ),
-        (
-            {"worker": {"static_member": True}},
-            ["worker.static_member: needs worker.instance, a name that is unique to each worker"],
-        ),
         *(
             ({"kafka": {"properties": {name: "x"}}}, [f"kafka.properties.{name}: cannot be set: {remedy}"])
             for name, remedy in RESERVED_PROPERTIES.items()

@@ -30,21 +30,18 @@ def status(role: str, existing: ExistingTopic, configuration: Configuration | No
     return line.status, line.detail
 
 
-def test_every_configured_topic_is_required_once() -> None:
+def test_every_topic_is_required_once_with_its_cleanup_policy_and_partitions() -> None:
     configuration = configured(topics={"output": "elsewhere"})
-    required = {topic.role: topic.name for topic in required_topics(configuration)}
-    assert required == configuration.topics.model_dump()
-
-
-def test_required_topics_have_cleanup_policies_and_partitions() -> None:
-    required = {topic.role: topic for topic in required_topics(configured(), partitions=6)}
-    assert [required[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
-        6, 6, 1, 1, 1,
-    ]  # fmt: skip
+    required = {topic.role: topic for topic in required_topics(configuration, partitions=6)}
+    assert {role: topic.name for role, topic in required.items()} == configuration.topics.model_dump()
+    partitions = {"input": 6, "output": 6, "rejected": 6, "calibration": 1, "statistics": 1, "drift": 1}
+    assert {role: topic.partitions for role, topic in required.items()} == partitions
     assert required["statistics"].settings == {"cleanup.policy": "compact", "max.message.bytes": str(MAX_VERSION_BYTES)}
     assert required["calibration"].settings["cleanup.policy"] == "delete"
     assert required["drift"].settings == {"cleanup.policy": "delete"}
     assert required["input"].settings == {"compression.type": "uncompressed"}
+    with pytest.raises(ParameterError, match="at least 1"):
+        required_topics(configuration, partitions=0)
 
 
 @pytest.mark.parametrize("compression", ["producer", "zstd"])
@@ -113,8 +110,3 @@ def test_unsuitable_topics_have_a_remedy(role: str, existing: ExistingTopic, adv
     kind, detail = status(role, existing)
     assert kind is TopicStatus.WRONG
     assert advice in detail
-
-
-def test_partitions_must_be_positive() -> None:
-    with pytest.raises(ParameterError, match="at least 1"):
-        required_topics(configured(), partitions=0)

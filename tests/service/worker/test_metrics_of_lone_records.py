@@ -47,22 +47,14 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
     masking, events = calibrated(folder)
     registry = CollectorRegistry()
     report = WorkerReport(Metrics(registry, "worker"), Health())
-    report.start()
-    outputs = Outputs(
-        input="in",
-        output="out",
-        rejected="bad",
-        calibration="blocks",
-        rejected_partitions=1,
-        encode_block=block_encoder(masking.configuration, masking),
-    )
+    outputs = Outputs(masking.configuration.topics, 1, block_encoder(masking.configuration, masking))
     writing = Transactions(FakeProducer, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
     observations, before = [], samples(registry)
     for offset, event in enumerate(events):
         record = InputRecord(offset, event, timestamp=1)
         result = masking.masker.mask("in", 0, [record], statistics_version=1)
-        report.committed(writing.write({0: result}, None).result(), 0.1)
+        report.committed([result], writing.write({0: result}, None).result(), 0.1)
         after = samples(registry)
         changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())
         original, mask = (orjson.loads(value or b"")["code"] for value in (event, result.values[0]))

@@ -1,54 +1,66 @@
-"""The properties of the worker's clients, and the names that it uses."""
+"""The worker's command without a broker, the properties of its clients, and the names that it uses."""
 
 from __future__ import annotations
 
+import signal
+import socket
+from pathlib import Path
+
 import pytest
+from service import service
 from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.kafka.access import consumer_group_id
 from stream_masker.service.kafka.clients import connect_consumer, connect_producer, retry_delay
-from stream_masker.service.worker.run import (
-    consumer_properties,
-    producer_properties,
-    transactional_id,
-)
+from stream_masker.service.worker.run import consumer_properties, producer_properties, transactional_id
+
+NO_BROKER = "127.0.0.1:1"
 
 
-def configured(**sections: object) -> Configuration:
-    return parse_configuration(small_configuration("a", **sections))
+@pytest.mark.exhaustive
+def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
+    worker = service(NO_BROKER, tmp_path).start("worker")
+    worker.wait(lambda: worker.says("no broker answers"), "the reason")
+    assert worker.get("/healthz")[0] == 200
+    worker.signal(signal.SIGINT)
+    worker.process.join(60)
+    assert worker.process.exitcode == 0
+
+
+def test_the_command_reports_that_its_port_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = service(NO_BROKER, tmp_path).command("worker", code=2, http={"port": port})
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "http.port" in done.stderr
 
 
 def with_properties(**properties: object) -> Configuration:
-    return configured(kafka={"properties": {name.replace("_", "."): value for name, value in properties.items()}})
+    given = {name.replace("_", "."): value for name, value in properties.items()}
+    return parse_configuration(small_configuration("a", kafka={"properties": given}))
 
 
-def test_properties_that_exactly_once_depends_on_cannot_be_configured() -> None:
-    given = with_properties(enable_idempotence=False, partition_assignment_strategy="range", auto_offset_reset="latest")
+def test_only_properties_that_exactly_once_does_not_depend_on_can_be_configured() -> None:
+    refused = {"enable_idempotence": False, "partition_assignment_strategy": "range", "auto_offset_reset": "latest"}
+    given = with_properties(**refused, compression_type="zstd", linger_ms=50)
     consumer, producer = consumer_properties(given), producer_properties(given, "group.one")
     assert consumer["isolation.level"] == "read_committed"
     assert (consumer["enable.auto.commit"], consumer["auto.offset.reset"]) == (False, "error")
     assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
-
-
-def test_other_properties_can_be_configured() -> None:
-    producer = producer_properties(with_properties(compression_type="zstd", linger_ms=50), "group.one")
     assert (producer["compression.type"], producer["linger.ms"]) == ("zstd", 50)
 
 
-def test_a_static_member_is_identified_by_its_instance() -> None:
-    static = configured(worker={"instance": "pod-3", "static_member": True})
-    assert consumer_properties(static)["group.instance.id"] == "pod-3"
-    assert "group.instance.id" not in consumer_properties(configured(worker={"instance": "pod-3"}))
-
-
 def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids() -> None:
-    assert consumer_group_id(configured()) == "stream-masker.discharges"
+    unnamed, named = with_properties(), parse_configuration(small_configuration("a", worker={"instance": "pod-3"}))
+    assert consumer_group_id(unnamed) == "stream-masker.discharges"
     assert consumer_group_id(with_properties(group_id="mine")) == "mine"
-    assert transactional_id(configured(worker={"instance": "pod-3"})) == "stream-masker.discharges.pod-3"
-    assert transactional_id(configured()).startswith("stream-masker.discharges.")
+    assert transactional_id(named) == "stream-masker.discharges.pod-3"
+    assert transactional_id(unnamed).startswith("stream-masker.discharges.")
 
 
 @pytest.mark.parametrize(

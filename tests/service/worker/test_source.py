@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
-from stream_masker.service.worker.groups import BatchLimits
+from stream_masker.service.worker.groups import Limits
 from stream_masker.service.worker.source import FILLING_SECONDS, IDLE_SECONDS, OVERLAPPED_RECORDS, Source
 from stream_masker.service.worker.transactions import SessionLostError
 
@@ -26,40 +26,41 @@ def source(client: FakeClient) -> Source:
 
 def read(source: Source, committing: Callable[[], bool] = lambda: False) -> dict[int, list[int]]:
     """Read a batch; return its offsets by partition."""
-    groups = source.read(committing).groups
-    return {p: [m.offset() for group in some for m in group] for p, some in groups.items()}
+    return {p: [m.offset() for m in messages] for p, messages in source.read(committing).items()}
 
 
 def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
     client.events.extend(FakeMessage(partition, number) for number in numbers)
 
 
-def failed(code: int, partition: int, offset: int) -> FakeMessage:
+def failed(code: int, partition: int, offset: int | None) -> FakeMessage:
     return FakeMessage(partition, offset, error=KafkaError(code, "failed"))
 
 
-def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_counted(
-    client: FakeClient, source: Source
+@pytest.mark.parametrize(("from_end", "start"), [(False, 5), (True, 9)])
+def test_a_partition_without_a_committed_offset_is_read_from_its_beginning_or_its_end(
+    client: FakeClient, from_end: bool, start: int
 ) -> None:
-    client.committed_offsets, client.watermarks = {0: 10, 1: 3}, {0: (0, 20), 1: (8, 20), 2: (5, 9)}
-    client.assign(0, 1, 2)
-    assert client.starts == {0: 10, 1: 8, 2: 5}
-    assert (source.take_skipped(), source.take_skipped()) == (5, 0)
-    assert source.lag() == {0: 10, 1: 12, 2: 4}
+    source = source_of(client, from_end=from_end)
+    client.watermarks = {0: (5, 9)}
+    client.assign(0)
+    client.events.append(failed(KafkaError._AUTO_OFFSET_RESET, 0, None))
+    assert read(source) == {}
+    assert (client.seeks, source.lag(), source.take_skipped()) == ([(0, start)], {0: 9 - start}, 0)
 
 
 def test_reading_goes_on_from_the_first_retained_offset_and_what_was_deleted_is_counted(
     client: FakeClient, source: Source
 ) -> None:
-    client.watermarks = {0: (0, 20)}
-    client.assign(0)
+    client.assign(0, 1)
     deliver(client, 0, 0, 1)
-    client.events.append(failed(KafkaError._AUTO_OFFSET_RESET, 0, 2))
-    client.watermarks = {0: (7, 20)}
+    client.watermarks = {0: (7, 20), 1: (8, 20)}
+    client.events += [failed(KafkaError._AUTO_OFFSET_RESET, *at) for at in ((0, 2), (1, 3))]
     assert read(source) == {0: [0, 1]}
     deliver(client, 0, 7)
     assert read(source) == {0: [7]}
-    assert (client.seeks, source.take_skipped()) == ([(0, 7)], 5)
+    assert client.seeks == [(0, 7), (1, 8)]
+    assert (source.take_skipped(), source.take_skipped(), source.lag()) == (10, 0, {0: 13, 1: 12})
 
 
 def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeClient, source: Source) -> None:
@@ -86,10 +87,10 @@ def test_a_fatal_error_and_a_refused_seek_end_the_session(
     monkeypatch.setattr("time.sleep", lambda _: None)
     client.assign(0)
     deliver(client, 0, 0)
-    batch = source.read(lambda: False)
+    source.read(lambda: False)
     client.seek_failures = 100
     with pytest.raises(SessionLostError, match="partition 0 cannot be read again: erroneous state"):
-        source.give_back(batch)
+        source.roll_back()
     client.events = [failed(KafkaError._FATAL, 0, 0)]
     with pytest.raises(SessionLostError):
         source.read(lambda: False)
@@ -114,13 +115,13 @@ def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_
 def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
     client: FakeClient, source: Source
 ) -> None:
-    client.committed_offsets, client.watermarks = {0: 90}, {0: (0, 101)}
+    client.watermarks = {0: (0, 101)}
     client.assign(0)
     deliver(client, 0, 90, 91)
     client.events.append(failed(KafkaError._PARTITION_EOF, 0, 101))
-    batch = source.read(lambda: False)
+    source.read(lambda: False)
     assert source.lag() == {0: 11}
-    source.commit(batch.next_offsets())
+    source.commit({0: 92})
     assert source.lag() == {0: 0}
 
 
@@ -136,7 +137,7 @@ def test_an_error_of_a_partition_is_named_until_it_is_read_on(client: FakeClient
 
 def reading(client: FakeClient, *, records: int = 10_000, delay: float = 0.0) -> Source:
     """A source with one partition, whose records are of 10 bytes each."""
-    source = source_of(client, limits=BatchLimits(records=records, size=1_000_000, delay=delay))
+    source = source_of(client, limits=Limits(records=records, size=1_000_000, delay=delay))
     client.assign(0)
     return source
 

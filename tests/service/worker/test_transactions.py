@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -11,25 +11,25 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from results import result_of
 
 from stream_masker.pipeline.records import Masked, Result
-from stream_masker.service.worker.transactions import AbortedError, Outputs, Transactions, Written
+from stream_masker.service.configuration.service import TopicsSection
+from stream_masker.service.worker.transactions import AbortedError, Outputs, Transactions
 
 FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
 
 
+Sent = list[tuple[str, int, bytes]]
+"""Topic, partition and value of messages."""
+
+
 class FakeProducer:
-    """A producer whose broker refuses a transaction by the sent messages of (topic, partition, value)."""
+    """A producer whose broker refuses a transaction by its messages; ``failures``: of the first commits."""
 
-    def __init__(self, refuses: Callable[[list[tuple[str, int, bytes]]], int | None]) -> None:
-        self.refuses = refuses
-        self.sent: list[tuple[str, int, bytes]] = []
-        self.committed: list[tuple[str, int, bytes]] = []
+    def __init__(self, refuses: Callable[[Sent], int | None], failures: Sequence[KafkaException] = ()) -> None:
+        self.refuses, self.failures = refuses, list(failures)
+        self.sent, self.committed = Sent(), Sent()
         self.offsets: dict[int, int] = {}
-        self.offered: dict[int, int] = {}
-        self.failures: list[KafkaException] = []
-
-    def init_transactions(self, timeout: float) -> None:
-        """Initialise nothing."""
+        self.flush = self.init_transactions = lambda timeout: 0
 
     def begin_transaction(self) -> None:
         self.sent = []
@@ -39,9 +39,6 @@ class FakeProducer:
 
     def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout: float) -> None:
         self.offered = {one.partition: one.offset for one in offsets}
-
-    def flush(self, timeout: float) -> int:
-        return 0
 
     def commit_transaction(self, timeout: float) -> None:
         if self.failures:
@@ -56,24 +53,18 @@ class FakeProducer:
         self.sent = []
 
 
-def write(producer: FakeProducer, results: dict[int, Result]) -> Written:
-    """Write a batch to the producer."""
-    return transactions(lambda: producer).write(results, None).result(10)
-
-
 def transactions(connect: Any) -> Transactions:
     """Open the transactions of the producer that ``connect`` returns."""
-    outputs = Outputs(
-        input="in",
-        output="out",
-        rejected="bad",
-        calibration="blocks",
-        rejected_partitions=1,
-        encode_block=lambda block: (b"key", block.encode()),
-    )
+    topics = TopicsSection(input="in", output="out", rejected="bad", calibration="blocks")
+    outputs = Outputs(topics, 1, lambda block: (b"key", block.encode()))
     writing = Transactions(connect, outputs, running=lambda: True, retry_delay=10.0)
     writing.open()
     return writing
+
+
+def write(producer: FakeProducer, results: dict[int, Result]) -> list[Result]:
+    """Write a batch to the producer."""
+    return transactions(lambda: producer).write(results, None).result(10)
 
 
 def records(*offsets: int, blocks: list[Any] | None = None) -> Result:
@@ -120,7 +111,8 @@ def test_a_block_that_is_refused_is_left_out() -> None:
         lambda sent: KafkaError.MSG_SIZE_TOO_LARGE if any(topic == "blocks" for topic, *_ in sent) else None
     )
     written = write(producer, {FIRST: records(*range(10))})
-    assert (masked(producer, 0), rejected(producer), written.blocks_left_out) == ([*range(10)], [], 1)
+    assert (masked(producer, 0), rejected(producer)) == ([*range(10)], [])
+    assert not any(result.blocks for result in written)
 
 
 def test_a_batch_whose_rejections_are_refused_too_is_aborted() -> None:
@@ -137,8 +129,7 @@ def test_a_producer_that_may_have_sent_a_request_twice_writes_no_other_transacti
     connected: list[FakeProducer] = []
 
     def connect() -> FakeProducer:
-        connected.append(FakeProducer(lambda _: None))
-        connected[-1].failures = failures
+        connected.append(FakeProducer(lambda _: None, failures))
         return connected[-1]
 
     writing = transactions(connect)

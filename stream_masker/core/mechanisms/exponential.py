@@ -60,7 +60,6 @@ class Exponential(DrawingMechanism):
         source="2017: section 2; McSherry and Talwar 2007",
         preserves=("meaning (for large ε)",),
         guarantee="ε-local differential privacy of each value",
-        cost="a search among levels of distance, and a pass over the taxonomy for each new value",
     )
     parameters_type = ExponentialParameters
 

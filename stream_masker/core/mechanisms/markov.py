@@ -108,9 +108,7 @@ class MarkovMechanism(DrawingMechanism):
         Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
         """
         matrices = self._prepared_statistics()
-        if attribute not in self._attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
-        matrix = matrices[self._attributes.index(attribute)]
+        matrix = matrices[self._index(attribute)]
         return self._taxonomies[attribute].decode(matrix.values), matrix.matrix()
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
@@ -151,10 +149,8 @@ class NaiveDistortion(MarkovMechanism):
     name: ClassVar[str] = "naive_distortion"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 5, as a baseline",
-        taxonomies="any; not used for masking",
         preserves=("the set of values",),
         guarantee="none in a strict sense: all other values are equally probable originals",
-        cost="O(v) for v values of the window",
     )
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
@@ -173,10 +169,8 @@ class ProbabilisticDistortion(MarkovMechanism):
     name: ClassVar[str] = "probabilistic_distortion"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 5, as a baseline",
-        taxonomies="any; not used for masking",
         preserves=("marginals", "mean", "dispersion"),
         guarantee="masked values are independent of the originals: they reveal only the window's frequencies",
-        cost="O(v) for v values of the window",
     )
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
@@ -202,10 +196,8 @@ class Pram(MarkovMechanism):
     name: ClassVar[str] = "pram"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 2; Kooiman and others 1997",
-        taxonomies="any; not used for masking",
         preserves=("marginals",),
         guarantee="that of the matrix: each masked value's original has known probabilities",
-        cost="O(v) for v values of the window",
     )
     parameters_type = PramParameters
 
@@ -324,10 +316,8 @@ class Vicus(PartitionMechanism):
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2012: sections 2 and 3",
         attributes="two or more nominal ones, of at most 50 values each",
-        taxonomies="any; not used for masking",
         preserves=("similarity by co-occurrence", "more association than Random"),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-        cost="O(v) for v values of the window; a calibration takes O(v⁴)",
     )
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
@@ -349,10 +339,8 @@ class RandomTransitions(PartitionMechanism):
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2012: section 3.1.1, as a baseline of VICUS",
         attributes="two or more nominal ones, of at most 50 values each",
-        taxonomies="any; not used for masking",
         preserves=("the set of values",),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-        cost="O(v) for v values of the window; a calibration takes O(v⁴)",
     )
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:

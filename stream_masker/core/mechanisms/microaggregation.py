@@ -78,8 +78,6 @@ class Microaggregation(GroupMechanism):
         preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
         guarantee="k-anonymity of scalars within a group, verified, but not of the masks of a person in "
         "several groups; none with hybrid",
-        latency="that of its group of at least k records; larger groups give better utility",
-        cost="O(n/k) distances in a group of n",
     )
 
     parameters_type = MicroaggregationParameters

@@ -61,7 +61,6 @@ def keys_of(size):
         ({"candidates": "observed", "rounding": "ceil"}, r"rounding='ceil' is not allowed with candidates='observed'"),
         ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
         ({"window": 0}, r"window=0 is not allowed: use a whole number of 1 or more"),
-        ({"window_age": -1.0}, r"window_age=-1.0"),
         ({"names": "abc", "reference": "pair"}, r"reference='pair' needs two attributes of one taxonomy: use"),
     ],
 )

@@ -14,7 +14,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import UNKNOWN_COUNTS, Mechanism
+from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
@@ -124,11 +124,9 @@ class SemanticNoise(Mechanism):
     name: ClassVar[str] = "semantic_noise"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
-        attributes="any number of nominal ones; with reference pair, two",
-        taxonomies="any; with reference pair, one for both attributes",
+        attributes="any number of nominal ones; with reference pair, two of one taxonomy",
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
-        cost="a search among the distances of the window's values to classes of concepts",
     )
 
     parameters_type = NoiseParameters
@@ -216,9 +214,7 @@ class SemanticNoise(Mechanism):
     def _references_of(self, j: int, values: Int32Array, counts: Counts | None) -> References:
         if not self._is_paired:
             return References.single(values, self._prepared_statistics().fixed[j])
-        if counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        return References.paired(values, counts, j, len(self._distances[j].taxonomy))
+        return References.paired(values, known_counts(counts), j, self._sizes[j])
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""

@@ -200,14 +200,14 @@ def _anchor(path: str) -> str:
 
 def methods() -> str:
     """Every mechanism's card: 2017's Table 9, extended to all methods."""
-    head = ("`mechanism.name`", "source", "attributes", "taxonomies", "preserves", "guarantee", "latency", "cost")
-    return table(head, [_method(name, kind.method_card) for name, kind in code.MECHANISMS.items()])
+    head = ("`mechanism.name`", "source", "attributes", "records", "preserves", "guarantee")
+    return table(head, [_method(name, kind) for name, kind in code.MECHANISMS.items()])
 
 
-def _method(name: str, card: code.MethodCard) -> tuple[str, ...]:
-    kept = "; ".join(card.preserves)
+def _method(name: str, kind: type[code.Mechanism]) -> tuple[str, ...]:
+    card, records = kind.method_card, "in groups" if kind.needs_group else "each alone"
     link = f"[`{name}`](configuration.md#{name})"
-    return link, card.source, card.attributes, card.taxonomies, kept, card.guarantee, card.latency, card.cost
+    return link, card.source, card.attributes, records, "; ".join(card.preserves), card.guarantee
 
 
 def reasons() -> str:

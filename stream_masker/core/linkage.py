@@ -9,7 +9,6 @@ every mechanism.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,26 +25,11 @@ LINKAGE_BLOCK = 1 << 22
 """The most distances that are computed at once."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Linkage:
-    """The success of an intruder.
+def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequence[Distance]) -> Float64Array:
+    """Return (n,) in [0, 1]: the probability that the intruder links each original record to its own masked record.
 
-    probabilities: (n,) in [0, 1], for each record the probability that the intruder takes its own masked record: 1/m if
-    that is one of the m nearest records, otherwise 0. unchanged: the share of records that masking did not change, in
-    [0, 1].
-    """
-
-    probabilities: Float64Array
-    unchanged: float
-
-    @property
-    def risk(self) -> float:
-        """The expected share of correctly linked records, in [0, 1]; probabilistic k-anonymity bounds it by 1/k."""
-        return float(self.probabilities.mean()) if self.probabilities.size else 0.0
-
-
-def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequence[Distance]) -> Linkage:
-    """Link every original record to the nearest masked records.
+    It is 1/m if that is one of the m nearest records, otherwise 0. The mean is the expected share of correctly linked
+    records; probabilistic k-anonymity bounds it by 1/k.
 
     ``masked``: the masked columns of the same records, in order. An array attribute counts as several attributes: one
     for each element of its longest record. An absent value has distance 1 to any value, and 0 to another absent value.
@@ -72,9 +56,8 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
         indices.append(index.reshape(2, *sides[0].shape))
         tables += [table] * sides[0].shape[1]
     if not original.size or not tables:
-        return Linkage(np.zeros(original.size), 0.0)
-    whole, changed = np.concatenate(indices, axis=2)
-    return Linkage(_probabilities(whole, changed, tables), float((whole == changed).all(axis=1).mean()))
+        return np.zeros(original.size)
+    return _probabilities(*np.concatenate(indices, axis=2), tables)
 
 
 def _padded(column: Column) -> Int32Array:

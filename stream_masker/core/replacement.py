@@ -156,16 +156,13 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
-        step = self.table.room // 2
-        parts = []
-        for start in range(0, max(1, codes.size), step):
-            some = slice(start, start + step)
-            words = rounding[some].copy(), ties[some].copy()
-            parts.append(self._replaced(codes[some].copy(), references[some].copy(), noise[some].copy(), *words))
+        step, given = self.table.room // 2, (codes, references, noise, rounding, ties)
+        starts = range(0, max(1, codes.size), step)
+        parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
         if len(parts) == 1:
             return parts[0]
-        masks, distances, flags = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
-        return Replacement(masks, distances, flags, sum((part.distortion for part in parts), Distortion()))
+        *arrays, distortions = zip(*parts, strict=True)
+        return Replacement(*map(np.concatenate, arrays), sum(distortions, Distortion()))
 
     def _replaced(
         self,

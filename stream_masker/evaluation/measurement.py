@@ -140,7 +140,7 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
         utility=data.utility(mechanism, masked, after),
         means=after.mean,
         risk=risk,
-        linked=record_linkage(data.whole, masked.columns, data.distances).risk,
+        linked=float(record_linkage(data.whole, masked.columns, data.distances).mean()),
         anonymity=least_class(released),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,

@@ -134,7 +134,7 @@ def test_fields_that_are_not_attributes_are_dropped(calibrated):
 def test_one_record_is_masked_as_in_any_batch(single):
     together = single.mask_many(RECORDS, keys=KEYS)
     assert [single.mask_one(r, key=k) for r, k in zip(RECORDS, KEYS, strict=True)] == together
-    assert single.mask_many(RECORDS[::-1], keys=KEYS[::-1]) == together[::-1]
+    assert single.mask_many(RECORDS[::-1] + RECORDS, keys=KEYS[::-1] + KEYS) == together[::-1] + together
     whole, start = single.decode(masked_by_offset(single, RECORDS)), 0
     for size in (1, 20, SIZE - 21):
         part = single.decode(masked_by_offset(single, RECORDS[start : start + size], start))

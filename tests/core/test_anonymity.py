@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from stream_masker.core.anonymity import class_sizes
+from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, Column
 
 
@@ -14,17 +16,18 @@ def batch(*columns: list[int]) -> Batch:
 
 
 @pytest.mark.parametrize(
-    ("columns", "share"),
+    ("columns", "least"),
     [
-        (([1, 1, 2, 3],), 0.5),
-        (([1, 1, 2, 2], [1, 2, 3, 3]), 0.5),
-        (([1, 1, 2, 2], [1, 1, 3, 3]), 0.0),
-        (([1, 2, 3, 4], [1, 1, 1, 1]), 1.0),
+        (([1, 1, 2, 3],), 1),
+        (([1, 1, 2, 2], [1, 2, 3, 3]), 1),
+        (([1, 1, 2, 2], [1, 1, 3, 3]), 2),
+        (([1, -1, -1, 1], [1, 1, 1, 1]), 2),
+        (([],), 0),
     ],
 )
-def test_unique_records_are_equal_to_no_other_one(columns, share):
-    assert (class_sizes(batch(*columns)) == 1).mean() == share
+def test_records_are_as_anonymous_as_the_rarest_of_them(columns, least):
+    assert least_class(batch(*columns)) == least
 
 
-def test_nothing_is_unique_in_an_empty_batch():
-    assert class_sizes(batch([])).size == 0
+def test_the_records_of_one_unit_count_once():
+    assert least_class(replace(batch([1, 1, 1, 2, 2, 2]), units=np.array([1, 2, 3, 4, 4, 5]))) == 2

@@ -31,18 +31,7 @@ def slots_of(records):
 
 
 RECORDS = st.tuples(st.integers(-1, 3), st.lists(st.integers(0, 4), max_size=3))
-ADDITIONS = st.lists(
-    st.tuples(st.lists(RECORDS, max_size=4), st.integers(0, 12), st.booleans()),
-    max_size=12,
-)
-LIMITS = st.none() | st.integers(1, 6)
-
-
-def literal_window(added, records, age):
-    """The last records without those that are too old; ``added``: (record, time) in order."""
-    last = added if records is None else added[-records:]
-    newest = max((time for _, time in last), default=0)
-    return [record for record, time in last if age is None or time >= newest - age]
+ADDITIONS = st.lists(st.tuples(st.lists(RECORDS, max_size=4), st.booleans()), max_size=12)
 
 
 def plain(counts):
@@ -51,32 +40,28 @@ def plain(counts):
     return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns], lengths
 
 
-@given(additions=ADDITIONS, records=LIMITS, age=LIMITS, pending=st.sampled_from([1, 5, 1000]))
-def test_counts_equal_those_of_the_records_in_the_window(additions, records, age, pending):
+@given(additions=ADDITIONS, records=st.integers(1, 6), pending=st.sampled_from([1, 5, 1000]))
+def test_counts_equal_those_of_the_records_in_the_window(additions, records, pending):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PENDING_RECORDS", pending)
-        window = SlidingWindow(SIZES, records=records, age=age)
-        added = []
-        for batch, time, look in additions:
-            window.add(batch_of(batch), float(time))
-            added += [(record, time) for record in batch]
+        window, added = SlidingWindow(SIZES, records=records), []
+        for batch, look in [*additions, ([], True)]:
+            window.add(batch_of(batch))
+            added += batch
             if look:
-                expected = literal_window(added, records, age)
-                assert plain(window.counts()) == plain(count_batch(batch_of(expected), SIZES))
-                assert len(window) == len(expected)
-        assert plain(window.counts()) == plain(count_batch(batch_of(literal_window(added, records, age)), SIZES))
+                assert plain(window.counts()) == plain(count_batch(batch_of(added[-records:]), SIZES))
 
 
-@given(additions=ADDITIONS, records=LIMITS, age=LIMITS)
-def test_units_are_those_of_the_records_in_the_window(additions, records, age):
+@given(additions=ADDITIONS, records=st.integers(1, 6))
+def test_units_are_those_of_the_records_in_the_window(additions, records):
     """Also of those that entered without noise keys, which add nothing beside others."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PENDING_RECORDS", 5)
-        window, added = SlidingWindow(SIZES, records=records, age=age), []
-        for batch, time, known in additions:
-            window.add(replace(batch_of(batch), slots=slots_of(batch) if known else None), float(time))
-            added += [((record, known), time) for record in batch]
-        left = literal_window(added, records, age)
+        window, added = SlidingWindow(SIZES, records=records), []
+        for batch, known in additions:
+            window.add(replace(batch_of(batch), slots=slots_of(batch) if known else None))
+            added += [(record, known) for record in batch]
+        left = added[-records:]
         slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
         expected = count_batch(replace(batch_of([record for record, _ in left]), slots=slots), SIZES)
         for found, column in zip(window.counts().values, expected.values, strict=True):
@@ -85,48 +70,10 @@ def test_units_are_those_of_the_records_in_the_window(additions, records, age):
             assert found.key_bits is not None or not (slots != NO_SLOT).any()
 
 
-def scalars(*codes):
-    return Batch(len(codes), (Column(np.array(codes, dtype=np.int32)),))
-
-
-def keys(window):
-    return window.counts().values[0].keys.tolist()
-
-
-def test_age_is_relative_to_the_newest_record():
-    window = SlidingWindow([9], records=None, age=10.0)
-    window.add(scalars(0), 100.0)
-    window.add(scalars(1), 105.0)
-    window.add(scalars(2), 110.0)
-    assert keys(window) == [0, 1, 2]
-    window.add(scalars(3), 111.0)
-    assert keys(window) == [1, 2, 3]
-
-
-def test_a_late_record_is_not_counted_and_a_future_one_excludes_others_temporarily():
-    window = SlidingWindow([9], records=3, age=10.0)
-    window.add(scalars(0), 100.0)
-    window.add(scalars(1), 50.0)
-    assert keys(window) == [0]
-    window.add(scalars(2), 9_999.0)
-    assert keys(window) == [2]
-    for code, time in ((3, 101.0), (4, 102.0), (5, 103.0)):
-        window.add(scalars(code), time)
-    assert keys(window) == [3, 4, 5]
-
-
-def test_a_window_with_an_age_needs_times():
-    window = SlidingWindow([9], records=None, age=10.0)
-    for time in (None, float("nan"), float("inf")):
-        with pytest.raises(ParameterError, match="needs the time"):
-            window.add(scalars(1), time)
-    assert len(window) == 0
-
-
 def test_lengths_are_right_after_batches_without_any_array(monkeypatch):
     """A batch of records that all lack the array looks like one of a scalar."""
     monkeypatch.setattr(module, "PENDING_RECORDS", 1)
-    window = SlidingWindow(SIZES, records=3, age=None)
+    window = SlidingWindow(SIZES, records=3)
     window.add(Batch(2, (Column(np.array([1, 2], dtype=np.int32)), Column(np.array([-1, -1], dtype=np.int32)))))
     for added, expected in (([(1, [0, 1])], {0: 2, 2: 1}), ([(2, []), (2, [3])], {0: 1, 1: 1, 2: 1})):
         window.add(batch_of(added))
@@ -135,7 +82,7 @@ def test_lengths_are_right_after_batches_without_any_array(monkeypatch):
 
 
 def test_an_attribute_must_be_an_array_in_all_batches_or_in_none():
-    window = SlidingWindow(SIZES, records=5, age=None)
+    window = SlidingWindow(SIZES, records=5)
     window.add(batch_of([(1, [2])]))
     window.add(Batch(1, (Column(np.array([1], dtype=np.int32)),) * 2))
     with pytest.raises(ParameterError, match="array in some batches"):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.rank_swapping import Units, swap_in_ranks, swap_nearest
+from stream_masker.core.mechanisms.rank_swapping import Units, swap_partners
 from stream_masker.core.ontology import Ontology
 
 CLOSE = 1e-9
@@ -40,7 +40,7 @@ def swap(records, taus, distance, k, seed, owners=None):
         for t in range(max(len(record[j]) for record in records)):
             codes = np.array([record[j][t] if len(record[j]) > t else -1 for record in records], np.int32)
             columns.append(Units(codes, rng.integers(0, 1 << 64, (codes.size, 4), np.uint64), distance(tau)))
-    return swap_nearest(columns, np.arange(len(records)) if owners is None else owners, k)
+    return swap_partners(columns, np.arange(len(records)) if owners is None else owners, k)
 
 
 def partners_by_element(records, found):
@@ -219,7 +219,7 @@ def test_outcomes_of_algorithm_1(tau, k):
     ours, literal = Counter(), Counter()
     for _ in range(RUNS):
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        (found,), _ = swap_in_ranks([Units(codes, words, WuPalmer(tau))], owners, k)
+        (found,), _ = swap_partners([Units(codes, words, WuPalmer(tau))], owners, k, fixed=True)
         ours[tuple(found.tolist())] += 1
         literal[algorithm_1(codes, between, k, random)] += 1
     assert_similar(ours, literal)

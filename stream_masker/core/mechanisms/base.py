@@ -6,7 +6,6 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,9 +33,16 @@ CHECKED_VALUES = 64
 """The number of values of an attribute whose masks are checked before statistics come into force."""
 
 NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
-UNKNOWN_COUNTS = (
-    "the counts of the window are not known: a snapshot does not hold them; calibrate, or give them with the statistics"
-)
+
+
+def known_counts(counts: Counts | None) -> Counts:
+    """Return the counts of the window. Raises StatisticsError if they are not known."""
+    if counts is None:
+        raise StatisticsError(
+            "the counts of the window are not known: a snapshot does not hold them; calibrate, or give them with the "
+            "statistics"
+        )
+    return counts
 
 
 class Mechanism(ABC):
@@ -50,9 +56,9 @@ class Mechanism(ABC):
     (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
     too (extra ``frames``): a row is a record.
 
-    A mechanism implements ``_prepare``, which validates statistics and derives what masking needs from them,
-    ``mask_batch``, and ``attribute_channel``, from which its risk follows. It overrides ``_model`` if masking needs
-    more of the window than its statistics, and ``mask_law`` if the masks of a record depend on each other.
+    A mechanism implements ``mask_batch``, and ``attribute_channel``, from which its risk follows. It overrides
+    ``_model`` if masking needs more of the window than its statistics, ``_prepare`` if statistics have to be validated
+    or prepared, and ``mask_law`` if the masks of a record depend on each other.
     """
 
     name: ClassVar[str]
@@ -89,24 +95,23 @@ class Mechanism(ABC):
         """
         require_known(parameters, [each.name for each in own_first(self.parameters_type)], "the mechanism")
         self.parameters = self.parameters_type(**parameters)
-        self._attributes = encoding.checked_attributes(taxonomies)
-        self._taxonomies = dict(taxonomies)
+        require_mapping("taxonomies", taxonomies, "{'principal': ontology.taxonomy()}")
+        if not taxonomies:
+            raise ParameterError("there is no attribute to mask: give at least one taxonomy")
+        self._attributes, self._taxonomies = tuple(taxonomies), dict(taxonomies)
         self._distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
-        sizes = [len(tau) for tau in self._taxonomies.values()]
-        self._window = SlidingWindow(sizes, records=self.parameters.window, age=self.parameters.window_age)
+        self._window = SlidingWindow(self._sizes, records=self.parameters.window)
         self._secret = Secret(checked_seed(seed))
-
-    def __repr__(self) -> str:
-        """Return the attributes and the statistics in force."""
-        shown = self._statistics
-        state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
-        attributes = ", ".join(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items())
-        return f"<{type(self).__name__}({{{attributes}}}), {state}>"
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The names of the attributes, in the order of every column, row and matrix."""
         return self._attributes
+
+    @property
+    def _sizes(self) -> list[int]:
+        """The number of concepts of each taxonomy."""
+        return [len(tau) for tau in self._taxonomies.values()]
 
     @property
     def distances(self) -> tuple[Distance, ...]:
@@ -155,22 +160,15 @@ class Mechanism(ABC):
         """Decode masked columns to records of concept ids."""
         return encoding.decode(masked, self._taxonomies)
 
-    def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:
+    def learn_one(self, record: Record, *, key: bytes | None = None) -> None:
         """Add a record to the calibration window.
 
-        * ``key``: its noise key, such as the patient's id. Rare values and pairs are those of few different keys. None
-          for a record of its own; beside records with keys, it adds nothing to their number.
-        * ``time``: its time in seconds, for windows bounded by age.
+        ``key``: its noise key, such as the patient's id. Rare values and pairs are those of few different keys. None
+        for a record of its own; beside records with keys, it adds nothing to their number.
         """
-        self.learn_many([record], keys=None if key is None else [key], time=time)
+        self.learn_many([record], keys=None if key is None else [key])
 
-    def learn_many(
-        self,
-        records: Iterable[Record] | DataFrame,
-        *,
-        keys: Sequence[bytes] | None = None,
-        time: float | None = None,
-    ) -> None:
+    def learn_many(self, records: Iterable[Record] | DataFrame, *, keys: Sequence[bytes] | None = None) -> None:
         """Add records to the calibration window, in order; ``keys``: the noise key of each, see ``learn_one``.
 
         Raises ParameterError if the numbers of keys and records differ.
@@ -179,7 +177,7 @@ class Mechanism(ABC):
         if keys is not None:
             require_keys(keys, batch.size)
             batch = replace(batch, slots=key_slots(key_hashes(self._secret, map(bytes, keys))))
-        self._window.add(batch, time)
+        self._window.add(batch)
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window, as the next version, and put them in force.
@@ -236,9 +234,8 @@ class Mechanism(ABC):
         batch = self.encode(records)
         require_keys(keys, batch.size)
         masked = self.decode(self.mask_batch(batch, FieldKeys(self._secret, [*map(bytes, keys)])))
-        for name, column in zip(self._attributes, batch.columns, strict=True):
-            if column.is_array:
-                encoding.leave_absent(name, records, masked)
+        for record, row in zip(records, masked, strict=True):
+            row.update((name, None) for name in row if record.get(name) is None)  # a missing list is not an empty one
         return masked
 
     @abstractmethod
@@ -275,10 +272,9 @@ class Mechanism(ABC):
         Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
         without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
         """
-        if attribute not in self._attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        j = self._index(attribute)
         self._prepared_statistics()
-        j, tau = self._attributes.index(attribute), self._taxonomies[attribute]
+        tau = self._taxonomies[attribute]
         position = tau.position(value)
         channel = self.attribute_channel(j, np.array([position], np.int32), self._counts)
         row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
@@ -292,7 +288,8 @@ class Mechanism(ABC):
         Raises StatisticsError without statistics, or if they come from a snapshot. A snapshot does not contain the
         window's counts; only the object that calibrated has them.
         """
-        return assess(self, self._known_counts(), draws=whole_number("draws", draws, 1, 1_000_000))
+        self._prepared_statistics()
+        return assess(self, known_counts(self._counts), draws=whole_number("draws", draws, 1, 1_000_000))
 
     def expected_risk(self) -> Risk | None:
         """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
@@ -329,9 +326,9 @@ class Mechanism(ABC):
                 raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
         self._use(statistics)
 
-    @abstractmethod
     def _prepare(self, statistics: Statistics) -> Any:
         """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""
+        return statistics
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return what masking needs from the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
@@ -365,11 +362,11 @@ class Mechanism(ABC):
             raise StatisticsError(NO_STATISTICS)
         return self._prepared
 
-    def _known_counts(self) -> Counts:
-        self._prepared_statistics()
-        if self._counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        return self._counts
+    def _index(self, attribute: str) -> int:
+        """Return the place of an attribute. Raises ParameterError if it is none."""
+        if attribute not in self._attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        return self._attributes.index(attribute)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         """Raise ParameterError if the batch has other attributes than the mechanism, or another size than the keys."""
@@ -380,12 +377,11 @@ class Mechanism(ABC):
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
-    def _masked(self, batch: Batch, codes: Sequence[Int32Array], truncated: Iterable[int] = repeat(0)) -> MaskedBatch:
+    def _masked(self, batch: Batch, codes: Sequence[Int32Array], truncated: Sequence[int] | None = None) -> MaskedBatch:
         """Return the batch with other values, without noise.
 
         ``codes``: those of each column. ``truncated``: of each column, the number of values that could not be masked.
         """
-        columns = [Column(own, column.offsets) for own, column in zip(codes, batch.columns, strict=True)]
-        parts = zip(batch.columns, codes, self._distances, truncated)  # noqa: B905 - of the last there may be more
-        distortions = [distortion_of(old.codes, new, d, truncated=number) for old, new, d, number in parts]
-        return MaskedBatch(tuple(columns), tuple(distortions))
+        parts = zip(batch.columns, codes, self._distances, truncated or [0] * len(codes), strict=True)
+        made = [(Column(new, old.offsets), distortion_of(old.codes, new, d, truncated=n)) for old, new, d, n in parts]
+        return MaskedBatch(*zip(*made, strict=True))

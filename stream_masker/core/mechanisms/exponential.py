@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -60,7 +60,6 @@ class Exponential(DrawingMechanism):
         source="2017: section 2; McSherry and Talwar 2007",
         preserves=("meaning (for large ε)",),
         guarantee="ε-local differential privacy of each value",
-        cost="a search among levels of distance, and a pass over the taxonomy for each new value",
     )
     parameters_type = ExponentialParameters
 
@@ -84,18 +83,6 @@ class Exponential(DrawingMechanism):
         return self._drawers
 
 
-class Surroundings(NamedTuple):
-    """The candidates around a value.
-
-    * ``order``: their positions, nearest first. ``starts``: (L + 1,) int64, the place in it of each level of distance.
-    * ``weights``: (L,) float64, cumulative: the number of candidates of a level times exp(−ε·sd / 2).
-    """
-
-    order: Int32Array
-    starts: Int64Array
-    weights: Float64Array
-
-
 class ExponentialDrawer:
     """Draws a level of distance by its weight, then one of its candidates. The candidates around values are cached."""
 
@@ -109,17 +96,18 @@ class ExponentialDrawer:
         """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random words."""
         drawn, shares = codes.copy(), uniforms(words)
         for value in np.unique(codes[codes >= 0]).tolist():
-            rows, around = np.flatnonzero(codes == value), self._around(value)
-            last = np.searchsorted(around.weights, around.weights[-1])
-            targets = shares[rows, 0] * around.weights[-1]
-            level = np.minimum(np.searchsorted(around.weights, targets, side="right"), last)
-            sizes = around.starts[level + 1] - around.starts[level]
-            drawn[rows] = around.order[around.starts[level] + (shares[rows, 1] * sizes).astype(np.int64)]
+            rows, (order, starts, weights) = np.flatnonzero(codes == value), self._around(value)
+            level = np.searchsorted(weights, shares[rows, 0] * weights[-1], side="right")
+            level = np.minimum(level, np.searchsorted(weights, weights[-1]))
+            sizes = starts[level + 1] - starts[level]
+            drawn[rows] = order[starts[level] + (shares[rows, 1] * sizes).astype(np.int64)]
         return drawn
 
-    def _surroundings(self, value: int) -> Surroundings:
+    def _surroundings(self, value: int) -> tuple[Int32Array, Int64Array, Float64Array]:
+        """Return the candidates around a value, nearest first; (L + 1,) the place among them of each level of distance;
+        and (L,) cumulative: the number of candidates of a level times exp(−ε·sd / 2)."""
         levels = self.distance.level_matrix(np.array([value], np.int32), self._positions)[0]
         sizes = np.bincount(levels, minlength=self.distance.levels.size)
         weights: Float64Array = np.cumsum(sizes * np.exp(-0.5 * self.epsilon * self.distance.levels))
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-        return Surroundings(self._positions[np.argsort(levels, kind="stable")], starts, weights)
+        return self._positions[np.argsort(levels, kind="stable")], starts, weights

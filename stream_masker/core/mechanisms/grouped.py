@@ -11,7 +11,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import UNKNOWN_COUNTS, Mechanism
+from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
 from stream_masker.core.risk.law import Channel, MaskedGroup, sampled_groups, tabulated_channel, value_law
@@ -50,17 +50,14 @@ class GroupMechanism(Mechanism):
 
         They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
         """
-        if counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        groups = self._groups
+        known, groups = known_counts(counts), self._groups
         if groups is None or counts is not self._counts:
-            groups = list(self._sampled(counts))
+            groups = list(self._sampled(known))
             self._groups = groups if counts is self._counts else None
-        return tabulated_channel(groups, j, values, len(self._distances[j].taxonomy))
+        return tabulated_channel(groups, j, values, self._sizes[j])
 
     def _sampled(self, counts: Counts) -> Iterator[MaskedGroup]:
-        sizes = [len(d.taxonomy) for d in self._distances]
-        return sampled_groups(self, counts, sizes, self.group_size(counts))
+        return sampled_groups(self, counts, self._sizes, self.group_size(counts))
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         super()._use(statistics, counts)

@@ -17,7 +17,15 @@ import numpy as np
 
 from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+    UInt64Array,
+    UInt64Matrix,
+)
 from stream_masker.core.kernels import draw_by_weights
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.cooccurrence import ValueGraph, divided
@@ -26,7 +34,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
 from stream_masker.core.risk.law import Channel, OutputClasses
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.packing import pack_array, pack_counts, read_array, unpack_counts
+from stream_masker.core.statistics.packing import pack_array, pack_counts, read_array, read_model_field, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -53,18 +61,16 @@ class TransitionMatrix:
     """The transition probabilities of v values of one attribute. Immutable; some figures are cached.
 
     Value i stays with probability sᵢ = ``stay[i]``. Otherwise a value j is drawn in proportion to its weight Wᵢⱼ:
-    Pᵢⱼ = sᵢ·[i = j] + (1 − sᵢ)·Wᵢⱼ / Σₖ Wᵢₖ.
+    Pᵢⱼ = sᵢ·[i = j] + (1 − sᵢ)·Wᵢⱼ / Σₖ Wᵢₖ. A value outside the matrix is replaced by the last row.
 
     * ``values``: (v,) int32 positions, ascending. ``stay``: (v,) float64.
-    * ``weights``: (1, v) float64, the same for all values, or (v, v).
-    * ``outside``: (v,) float64, the weights with which a value outside the matrix becomes each value.
+    * ``weights``: (1, v) float64, the same for all values, or (v + 1, v).
     * ``others``: whether a value that does not stay becomes another one: Wᵢᵢ counts as 0.
     """
 
     values: Int32Array
     stay: Float64Array
     weights: Float64Matrix
-    outside: Float64Array
     others: bool = False
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
@@ -73,30 +79,31 @@ class TransitionMatrix:
         index, known = located(self.values, codes[moved])
         moves = ~known | (uniforms(words[moved, 0]) >= self.stay[index])
         moved, index, known = moved[moves], index[moves], known[moves]
-        rows = np.where(known, index if len(self.weights) > 1 else 0, len(self.weights))
-        own = np.where(known, index, -1) if self.others else np.full(index.size, -1)
-        drawn[moved] = self.values[draw_by_weights(words[moved, 1], rows, own, *self._table)]
+        own = np.where(known & self.others, index, -1)
+        chosen = draw_by_weights(words[moved, 1], self._rows(index, known), own, self.weights, *self._sums)
+        drawn[moved] = self.values[chosen]
         return drawn
-
-    @cached_property
-    def _table(self) -> tuple[Float64Matrix, Float64Array, UInt64Array]:
-        """The weights of each row and of values outside the matrix, their sums, and the salts of the values."""
-        table = np.vstack((self.weights, self.outside))
-        return table, table.cumsum(axis=1)[:, -1].copy(), salts_of(self.values)
-
-    def matrix(self) -> Float64Matrix:
-        """Return P, (v, v) float64: row i has the probabilities that value i becomes each value."""
-        weights = np.broadcast_to(self.weights, (self.values.size,) * 2).copy()
-        if self.others:
-            np.fill_diagonal(weights, 0.0)
-        total = weights.sum(axis=1, keepdims=True)
-        weights *= (1.0 - self.stay)[:, None] / np.where(total > 0.0, total, 1.0)
-        return weights + np.diag(self.stay)
 
     def rows_of(self, values: Int32Array) -> Float64Matrix:
         """Return (n, v) float64: the probabilities that each of n values, in the matrix or not, becomes each value."""
         index, known = located(self.values, values)
-        return np.where(known[:, None], self.matrix()[index], self.outside / self.outside.sum())
+        there, own = np.flatnonzero(known), index[known]
+        rows, stay = self.weights[self._rows(index, known)], np.where(known, self.stay[index], 0.0)
+        if self.others:
+            rows[there, own] = 0.0
+        total = rows.sum(axis=1)
+        rows *= ((1.0 - stay) / np.where(total > 0.0, total, 1.0))[:, None]
+        rows[there, own] += self.stay[own]
+        return rows
+
+    def _rows(self, index: Int64Array, known: BoolArray) -> Int64Array:
+        """Return the row of weights of each value; ``index``: its place in the matrix, if it is ``known``."""
+        return np.minimum(np.where(known, index, self.values.size), len(self.weights) - 1)
+
+    @cached_property
+    def _sums(self) -> tuple[Float64Array, UInt64Array]:
+        """The sum of each row of weights, and the salts of the values."""
+        return self.weights.cumsum(axis=1)[:, -1].copy(), salts_of(self.values)
 
 
 class MarkovMechanism(DrawingMechanism):
@@ -107,27 +114,22 @@ class MarkovMechanism(DrawingMechanism):
 
         Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
         """
-        matrices = self._prepared_statistics()
-        if attribute not in self._attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
-        matrix = matrices[self._attributes.index(attribute)]
-        return self._taxonomies[attribute].decode(matrix.values), matrix.matrix()
+        matrix = self._prepared_statistics()[self._index(attribute)]
+        return self._taxonomies[attribute].decode(matrix.values), matrix.rows_of(matrix.values)
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         matrix = self._prepared_statistics()[j]
-        classes = OutputClasses.of_values(matrix.values, len(self._distances[j].taxonomy))
-        return Channel(values, matrix.rows_of(values), classes)
+        return Channel(values, matrix.rows_of(values), OutputClasses.of_values(matrix.values, self._sizes[j]))
 
-    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
         """Return the values and counts of each attribute."""
         columns = zip(self._attributes, counts.values, strict=True)
         return {name: pack_counts(column.keys, column.counts) for name, column in columns}
 
     def _prepare(self, statistics: Statistics) -> tuple[TransitionMatrix, ...]:
-        if set(statistics.model) != set(self._attributes):
-            raise StatisticsError("the statistics have no model of these attributes")
-        models = [(statistics.model[name], len(tau)) for name, tau in self._taxonomies.items()]
-        return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in models)
+        models = [read_model_field(statistics.model, name) for name in self._attributes]
+        pairs = zip(models, self._sizes, strict=True)
+        return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in pairs)
 
     @abstractmethod
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
@@ -151,15 +153,12 @@ class NaiveDistortion(MarkovMechanism):
     name: ClassVar[str] = "naive_distortion"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 5, as a baseline",
-        taxonomies="any; not used for masking",
         preserves=("the set of values",),
         guarantee="none in a strict sense: all other values are equally probable originals",
-        cost="O(v) for v values of the window",
     )
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        equal = np.ones(values.size)
-        return TransitionMatrix(values, np.zeros(values.size), equal[None, :], equal, others=values.size > 2)
+        return TransitionMatrix(values, np.zeros(values.size), np.ones((1, values.size)), others=values.size > 2)
 
 
 class ProbabilisticDistortion(MarkovMechanism):
@@ -173,15 +172,12 @@ class ProbabilisticDistortion(MarkovMechanism):
     name: ClassVar[str] = "probabilistic_distortion"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 5, as a baseline",
-        taxonomies="any; not used for masking",
         preserves=("marginals", "mean", "dispersion"),
         guarantee="masked values are independent of the originals: they reveal only the window's frequencies",
-        cost="O(v) for v values of the window",
     )
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        frequencies = counts.astype(np.float64)
-        return TransitionMatrix(values, np.zeros(values.size), frequencies[None, :], frequencies)
+        return TransitionMatrix(values, np.zeros(values.size), counts[None, :].astype(np.float64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,16 +198,14 @@ class Pram(MarkovMechanism):
     name: ClassVar[str] = "pram"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: section 2; Kooiman and others 1997",
-        taxonomies="any; not used for masking",
         preserves=("marginals",),
         guarantee="that of the matrix: each masked value's original has known probabilities",
-        cost="O(v) for v values of the window",
     )
     parameters_type = PramParameters
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        frequencies, stay = counts.astype(np.float64), np.full(values.size, self.parameters.retention)
-        return TransitionMatrix(values, stay, frequencies[None, :], frequencies)
+        stay = np.full(values.size, self.parameters.retention)
+        return TransitionMatrix(values, stay, counts[None, :].astype(np.float64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,16 +254,7 @@ class PartitionMechanism(MarkovMechanism):
                 f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
             )
 
-    def partition(self, attribute: str) -> list[list[str]]:
-        """Return the parts of an attribute's values in force, as lists of concept ids.
-
-        Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
-        """
-        ids, _ = self.transition_matrix(attribute)
-        labels = _read_parts(self.statistics.model[attribute], len(ids))
-        return [[ids[i] for i in np.flatnonzero(labels == part)] for part in dict.fromkeys(labels.tolist())]
-
-    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
         for name, column in zip(self._attributes, counts.values, strict=True):
             if column.keys.size > MAX_PARTITIONED_VALUES:
                 raise StatisticsError(
@@ -277,22 +262,27 @@ class PartitionMechanism(MarkovMechanism):
                     f"{MAX_PARTITIONED_VALUES}: with more, hardly any association is left (of an sdCor of 0.26, 0.03 "
                     "at 700 values)"
                 )
-        given, sizes = self.parameters, [len(tau) for tau in self._taxonomies.values()]
-        graph = ValueGraph.of(counts, sizes, multigraph=given.multigraph)
+        given, models = self.parameters, super()._model(counts, statistics)
+        graph = ValueGraph.of(counts, self._sizes, multigraph=given.multigraph)
         similarities = graph.similarities(threshold=given.threshold, c1=given.c1, c2=given.c2)
-        parts = [pack_array(divided(similarity, given.part_size).astype(np.int32)) for similarity in similarities]
-        models = super()._model(counts, statistics).items()
-        return {name: {**model, "parts": part} for (name, model), part in zip(models, parts, strict=True)}
+        for model, similarity in zip(models.values(), similarities, strict=True):
+            model["parts"] = pack_array(divided(similarity, given.part_size).astype(np.int32))
+        return models
 
-    def _keep(self, model: object, values: int) -> tuple[Int32Array, Float64Array]:
-        """Return the part of each value, (v,) int32, and its probability to stay, (v,) float64."""
-        labels = _read_parts(model, values)
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
+        labels = read_array(model, "parts", np.int32, values.size, low=0, high=values.size - 1)
         sizes = np.bincount(labels)[labels]
-        return labels, stay_probability(self.parameters.k1, self.parameters.k2, sizes, values - sizes)
+        keep = stay_probability(self.parameters.k1, self.parameters.k2, sizes, values.size - sizes)
+        weights = np.vstack((self._weights(keep, labels[:, None] == labels[None, :]), counts))
+        weights[np.diag_indices(values.size)] = 0.0
+        return TransitionMatrix(values, keep, weights)
 
+    @abstractmethod
+    def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
+        """Return (v, v): the weight with which each value becomes each other one.
 
-def _read_parts(model: object, values: int) -> Int32Array:
-    return read_array(model, "parts", np.int32, values, low=0, high=values - 1)
+        ``keep``: (v,) the probability that a value stays. ``together``: (v, v) whether two values are in one part.
+        """
 
 
 def stay_probability(k1: float, k2: float, part_size: Int64Array, others: Int64Array) -> Float64Array:
@@ -324,18 +314,13 @@ class Vicus(PartitionMechanism):
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2012: sections 2 and 3",
         attributes="two or more nominal ones, of at most 50 values each",
-        taxonomies="any; not used for masking",
         preserves=("similarity by co-occurrence", "more association than Random"),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-        cost="O(v) for v values of the window; a calibration takes O(v⁴)",
     )
 
-    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        labels, keep = self._keep(model, values.size)
+    def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         k1, k2 = self.parameters.k1, self.parameters.k2
-        weights = keep[:, None] / np.where(labels[:, None] == labels[None, :], k1, k1 * k2)
-        np.fill_diagonal(weights, 0.0)
-        return TransitionMatrix(values, keep, weights, counts.astype(np.float64))
+        return keep[:, None] / np.where(together, k1, k1 * k2)
 
 
 class RandomTransitions(PartitionMechanism):
@@ -349,14 +334,9 @@ class RandomTransitions(PartitionMechanism):
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2012: section 3.1.1, as a baseline of VICUS",
         attributes="two or more nominal ones, of at most 50 values each",
-        taxonomies="any; not used for masking",
         preserves=("the set of values",),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-        cost="O(v) for v values of the window; a calibration takes O(v⁴)",
     )
 
-    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        _, keep = self._keep(model, values.size)
-        return TransitionMatrix(
-            values, keep, np.ones((1, values.size)), counts.astype(np.float64), others=values.size > 1
-        )
+    def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
+        return np.ones(together.shape)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from stream_masker.core.anonymity import class_sizes
-from stream_masker.core.batch import Batch, MaskedBatch, presence_patterns
+from stream_masker.core.anonymity import least_class
+from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.marginality import mean_and_variance
@@ -44,13 +44,6 @@ class MicroaggregationParameters(GroupParameters):
         whole_number("k", self.k, 2, self.window)
 
 
-class _WindowModel(NamedTuple):
-    """The weight of each attribute in the S-distance, and its mean over the window, a position."""
-
-    weights: Float64Array
-    means: Int32Array
-
-
 class Microaggregation(GroupMechanism):
     """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
 
@@ -78,8 +71,6 @@ class Microaggregation(GroupMechanism):
         preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
         guarantee="k-anonymity of scalars within a group, verified, but not of the masks of a person in "
         "several groups; none with hybrid",
-        latency="that of its group of at least k records; larger groups give better utility",
-        cost="O(n/k) distances in a group of n",
     )
 
     parameters_type = MicroaggregationParameters
@@ -91,31 +82,25 @@ class Microaggregation(GroupMechanism):
         return self.parameters.k
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records as one data set; ``keys`` gives the random words of each record.
-
-        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, or at least one record but fewer than k units.
-        """
-        model, k, hybrid = self._prepared_statistics(), self.group_minimum, self.parameters.hybrid
+        """Mask encoded records as one data set. Raises ParameterError, too, for records of fewer than k units."""
+        (weights, means), k, hybrid = self._prepared_statistics(), self.group_minimum, self.parameters.hybrid
         self._check(batch, keys)
         words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
-        in_groups, truncated = np.zeros(batch.size, np.bool_), [0] * len(codes)
-        for rows, columns, order, units, are_records in _comparable(batch, keys, words):
+        truncated = [0] * len(codes)
+        for rows, columns, order, units in _comparable(batch, keys, words):
             if len(np.unique(units)) < k:
                 for j in columns:
-                    codes[j][rows] = model.means[j]
+                    codes[j][rows] = means[j]
                     truncated[j] += rows.size
                 continue
             values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._is_semantic) for j in columns]
-            groups = mdav(values, model.weights[columns], order, units, k)
+            groups = mdav(values, weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
                 codes[j][rows] = value.masked(groups, order, uniforms(words[j][rows, TIES]) if hybrid else None)
-            in_groups[rows if are_records else []] = True
-        masked = self._masked(batch, codes, truncated)
-        released = Batch(batch.size, masked.columns, units=batch.units)
-        if not hybrid and (class_sizes(released)[in_groups] < k).any():
-            raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
-        return masked
+            masked = Batch(rows.size, tuple(Column(codes[j][rows]) for j in columns), units=units)
+            if not hybrid and least_class(masked) < k:
+                raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
+        return self._masked(batch, codes, truncated)
 
     @property
     def _is_semantic(self) -> bool:
@@ -134,34 +119,23 @@ class Microaggregation(GroupMechanism):
             variance = counts.rows - float(counts.counts @ counts.counts) / counts.rows
         return {"mean": d.taxonomy.ids[mean], "variance": variance / counts.rows}
 
-    def _prepare(self, statistics: Statistics) -> _WindowModel:
+    def _prepare(self, statistics: Statistics) -> tuple[Float64Array, list[int]]:
+        """Return the weight of each attribute in the S-distance, 1 / variance (2013: equation 7), 0 for a constant one;
+        and its mean over the window, a position."""
         try:
             found = [statistics.model["marginality"][name] for name in self._attributes]
             means = [d.taxonomy.position(each["mean"]) for d, each in zip(self._distances, found, strict=True)]
-            return _WindowModel(weights([float(each["variance"]) for each in found]), np.array(means, np.int32))
+            variances = [float(each["variance"]) for each in found]
         except (KeyError, TypeError, ValueError, UnknownConceptError):
             raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
+        return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances]), means
 
 
-def weights(variances: Sequence[float]) -> Float64Array:
-    """Return 1 / variance of each attribute, its weight in the S-distance (2013: equation 7); 0 for a constant one."""
-    return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances])
-
-
-class _Comparable(NamedTuple):
-    """Records with the same scalars, or elements of an array: ``rows`` of ``columns``.
-
-    ``order``: the random words that break ties between them.
-    """
-
-    rows: Int64Array
-    columns: list[int]
-    order: UInt64Array
-    units: Int64Array
-    are_records: bool
-
-
-def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iterator[_Comparable]:
+def _comparable(
+    batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]
+) -> Iterator[tuple[Int64Array, list[int], UInt64Array, Int64Array]]:
+    """Yield records with the same scalars, and the elements of each array: the rows of some columns, the random words
+    that break ties between them, and their units."""
     units = np.arange(batch.size) if batch.units is None else batch.units
     order, every = key_words(keys), np.arange(batch.size)
     scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
@@ -169,11 +143,10 @@ def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iter
     for rows, pattern in presence_patterns(present) if present.size else ():
         if pattern:
             own = every[rows]
-            yield _Comparable(own, [scalars[i] for i in pattern], order[own], units[own], are_records=True)
+            yield own, [scalars[i] for i in pattern], order[own], units[own]
     for j, column in enumerate(batch.columns):
         if column.is_array:
-            elements, own_units = np.arange(column.codes.size), units[column.owners]
-            yield _Comparable(elements, [j], words[j][:, ROUNDING_WORD], own_units, are_records=False)
+            yield np.arange(column.codes.size), [j], words[j][:, ROUNDING_WORD], units[column.owners]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,6 @@ class Parameters:
 
     distance: DistanceChoice = parameter("wu_palmer", "The semantic distance.")
     window: int = parameter(10_000, "The number of records of the calibration window.", ge=1)
-    window_age: float | None = parameter(None, "The age limit of the window in seconds; None for no limit.", ge=1e-3)
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -82,16 +81,12 @@ class MethodCard:
     """What a mechanism does, preserves and costs, for readers who choose one; phrases without a full stop.
 
     * ``source``: the paper and section.
-    * ``attributes``: how many attributes it takes. ``taxonomies``: what it requires of theirs.
+    * ``attributes``: how many attributes it takes, and what it requires of them.
     * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
     * ``guarantee``: the protection that is guaranteed, if any.
-    * ``latency``: what a record has to wait for. ``cost``: of masking one record, in O-notation.
     """
 
     source: str
     attributes: str = "any number of nominal ones"
-    taxonomies: str = "any"
     preserves: tuple[str, ...]
     guarantee: str
-    latency: str = "none: each record is masked alone"
-    cost: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameter
 from stream_masker.core.mechanisms.parameters import MethodCard, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, draw_words
-from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import ParameterError
 
@@ -39,6 +38,8 @@ class RankSwappingParameters(GroupParameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number("k", self.k, 2, self.window - 1)
+        if self.multivariate and self.intervals == "fixed":
+            raise ParameterError("multivariate=True needs dynamic intervals")
 
 
 class RankSwapping(GroupMechanism):
@@ -73,8 +74,6 @@ class RankSwapping(GroupMechanism):
         preserves=("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)"),
         guarantee="of two swapped values, one is among the k nearest of the other; record linkage finds 0.11 to 0.15 "
         "of real records for k = 10, more than the 1/k that 2019 states for multivariate",
-        latency="that of its group of more than k records",
-        cost="O(n) in a group of n",
     )
 
     parameters_type = RankSwappingParameters
@@ -83,16 +82,13 @@ class RankSwapping(GroupMechanism):
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        given = self.parameters
-        self._k, self._multivariate = given.k, given.multivariate
-        self._swap = swap_in_ranks if given.intervals == "fixed" else swap_nearest
-        if given.multivariate and (len(self._attributes) < 2 or given.intervals == "fixed"):
-            raise ParameterError("multivariate=True needs at least two attributes and dynamic intervals")
+        if self.parameters.multivariate and len(self._attributes) < 2:
+            raise ParameterError("multivariate=True needs at least two attributes")
 
     @property
     def group_minimum(self) -> int:
         """The smallest number of records that can be masked as a group: more than k."""
-        return self._k + 1
+        return self.parameters.k + 1
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask one group of encoded records; their order is kept. Raises StatisticsError before the first statistics.
@@ -102,35 +98,32 @@ class RankSwapping(GroupMechanism):
         """
         self._prepared_statistics()
         self._check(batch, keys)
-        words, distances = draw_words(keys, batch, distinct=True), self._distances
-        partners = [np.arange(column.codes.size) for column in batch.columns]
-        for attributes in self._swapped_together(batch):
-            columns = [batch.columns[j] for j in attributes]
-            units = np.flatnonzero(np.any([column.codes >= 0 for column in columns], axis=0))
+        given, words = self.parameters, draw_words(keys, batch, distinct=True)
+        codes, stay = [column.codes.copy() for column in batch.columns], [0] * len(batch.columns)
+        for together in self._swapped_together(batch):
+            units = np.flatnonzero(np.any([codes[j] >= 0 for j in together], axis=0))
             if units.size:
-                given = [Units(batch.columns[j].codes[units], words[j][units], distances[j]) for j in attributes]
-                found, _ = self._swap(given, columns[0].owners[units], self._k)
-                for j, others in zip(attributes, found, strict=True):
-                    partners[j][units] = units[others]
-        pairs = list(zip(batch.columns, partners, strict=True))
-        stay = [np.count_nonzero((own == np.arange(own.size)) & (column.codes >= 0)) for column, own in pairs]
-        return self._masked(batch, [column.codes[own] for column, own in pairs], map(int, stay))
+                columns = [Units(codes[j][units], words[j][units], self._distances[j]) for j in together]
+                owners = batch.columns[together[0]].owners[units]
+                partners, _ = swap_partners(columns, owners, given.k, fixed=given.intervals == "fixed")
+                for j, column, of in zip(together, columns, partners, strict=True):
+                    codes[j][units] = column.codes[of]
+                    stay[j] = int(np.count_nonzero((of == np.arange(of.size)) & (column.codes >= 0)))
+        return self._masked(batch, codes, stay)
 
     def _swapped_together(self, batch: Batch) -> list[list[int]]:
         """Return which attributes swap together: the scalars of Algorithm 3, others alone. Raises ParameterError if one
         has too few values."""
+        k = self.parameters.k
         for name, column in zip(self._attributes, batch.columns, strict=True):
             owners = column.owners[column.codes >= 0]
-            if 0 < owners.size <= self._k or len(np.unique(owners)) == 1:
+            if 0 < owners.size <= k or len(np.unique(owners)) == 1:
                 raise ParameterError(
-                    f"the group has {owners.size} values of {name!r}: a swapping interval of {self._k} needs more than "
-                    f"{self._k} values, of several records"
+                    f"the group has {owners.size} values of {name!r}: a swapping interval of {k} needs more than "
+                    f"{k} values, of several records"
                 )
-        scalars = [j for j, column in enumerate(batch.columns) if self._multivariate and not column.is_array]
+        scalars = [j for j, column in enumerate(batch.columns) if self.parameters.multivariate and not column.is_array]
         return [*filter(None, [scalars]), *([j] for j in range(len(batch.columns)) if j not in scalars)]
-
-    def _prepare(self, statistics: Statistics) -> Statistics:
-        return statistics
 
 
 class Units(NamedTuple):
@@ -151,80 +144,82 @@ class Units(NamedTuple):
         return table, rows.reshape(-1)
 
 
-def swap_nearest(columns: Sequence[Units], owners: Int64Array, k: int) -> tuple[Int64Matrix, list[int]]:
-    """Swap units by Algorithm 3 of 2019, lines 5 to 12; for one column, this is Algorithm 2, lines 3 to 8.
+Turn: TypeAlias = tuple[int, Int64Array, int]
+"""A reference; the units of its swapping interval, swapped ones included; and how many of these, the first ones, are
+nearer than the others. The others are equally far, and can be more than there is room for."""
+
+
+def swap_partners(
+    columns: Sequence[Units], owners: Int64Array, k: int, *, fixed: bool = False
+) -> tuple[Int64Matrix, list[int]]:
+    """Swap units by Algorithm 3 of 2019, of one column by Algorithm 2, or with ``fixed`` by Algorithm 1.
 
     Return (c, n) int64, the unit with which each unit exchanges its value of each column, itself if it has no partner;
-    and the references in their order. ``columns``: every unit has a value in one of them. ``owners``: (n,) int64; units
-    of one owner never swap with each other. ``k``: the length of the interval, less than n.
+    and the references in their order.
+
+    * ``columns``: every unit has a value in one of them. ``k``: the length of the interval, less than n.
+    * ``owners``: (n,) int64; units of one owner never swap with each other.
     """
-    codes, tables = np.stack([column.codes for column in columns]), [column.table() for column in columns]
-    words = [column.words.tolist() for column in columns]
-    partners, unswapped = np.tile(np.arange(owners.size), (len(columns), 1)), codes >= 0
-    own = [words[j][unit] for unit, j in enumerate(unswapped.argmax(axis=0).tolist())]
-    sums = np.sum([(table @ np.bincount(rows))[rows] for table, rows in tables], axis=0)
-    reference, references = _farthest(sums, np.ones(owners.size, np.bool_), own[0][FIRST]), []
-    while True:
+    partners, references = np.tile(np.arange(owners.size), (len(columns), 1)), []
+    unswapped = np.stack([column.codes >= 0 for column in columns])
+    for reference, interval, nearer in _ranked_once(columns[0], k) if fixed else _ranked_anew(columns, unswapped, k):
         references.append(reference)
-        distances = np.sum([table[rows[reference]][rows] for table, rows in tables], axis=0)
-        distances[reference] = -1
-        last = np.partition(distances, k)[k]
-        apart = owners != owners[reference]
-        nearer, at_end = (distances < last) & apart, (distances == last) & apart
-        places = k + 1 - int(np.count_nonzero(distances < last))
         for j in np.flatnonzero(unswapped[:, reference]).tolist():
             unswapped[j, reference] = False
-            nearest, tied = np.flatnonzero(nearer & unswapped[j]), np.flatnonzero(at_end & unswapped[j])
-            partner = _drawn_partner(reference, codes[j], nearest, tied, places, words[j][reference])
+            free = (unswapped[j] & (owners != owners[reference]))[interval]
+            inside = int(np.count_nonzero(free[:nearer]))
+            partner = _drawn_partner(columns[j], reference, interval[free], inside, k - nearer)
             unswapped[j, partner] = False
             partners[j, reference], partners[j, partner] = partner, reference
-        left = np.asarray(unswapped.any(axis=0))
-        if not left.any():
-            return partners, references
-        reference = _farthest(distances, left, own[reference][NEXT])
+    return partners, references
 
 
-def swap_in_ranks(columns: Sequence[Units], owners: Int64Array, k: int) -> tuple[Int64Matrix, list[int]]:
-    """Swap the units of one column by Algorithm 1 of 2019, lines 2 to 12; otherwise as ``swap_nearest``."""
-    (column,) = columns
-    codes, words, (table, rows) = column.codes, column.words.tolist(), column.table()
-    partners, unswapped = np.arange(owners.size), np.ones(owners.size, np.bool_)
-    most_distant = _farthest((table @ np.bincount(rows))[rows], unswapped, words[0][NEXT])
+def _ranked_once(column: Units, k: int) -> Iterator[Turn]:
+    """Yield every unit, by its distance from the most distant one, with the next k (2019: Algorithm 1)."""
+    table, rows = column.table()
+    most_distant = _farthest((table @ np.bincount(rows))[rows], column.codes >= 0, column.words[0, NEXT])
     order = np.lexsort((column.words[:, FIRST], table[rows[most_distant]][rows]))
     for rank, reference in enumerate(order.tolist()):
-        if unswapped[reference]:
-            unswapped[reference] = False
-            interval = order[rank + 1 : rank + 1 + k]
-            interval = interval[unswapped[interval] & (owners[interval] != owners[reference])]
-            partner = _drawn_partner(reference, codes, interval, interval[:0], 0, words[reference])
-            unswapped[partner] = False
-            partners[reference], partners[partner] = partner, reference
-    return partners[None, :], order.tolist()
+        yield reference, order[rank + 1 : rank + 1 + k], k
 
 
-def _drawn_partner(
-    reference: int, codes: Int32Array, nearest: Int64Array, tied: Int64Array, places: int, words: Sequence[int]
-) -> int:
-    """Return one of the values of the swapping interval of the reference, drawn uniformly (2019: section 3.3).
+def _ranked_anew(columns: Sequence[Units], unswapped: BoolArray, k: int) -> Iterator[Turn]:
+    """Yield the unit farthest from the last one, with the k nearest, until none is unswapped (2019: Algorithm 3).
 
-    It is the reference if there is none, and with probability 1/2 if the swap is forced. ``nearest``: the unswapped
-    values inside the interval. ``tied``: those at its end, of which ``places`` at most belong to it.
+    ``unswapped``: (c, n) bool, which the caller changes in each turn.
     """
-    candidates = np.concatenate((nearest, tied))
-    values = codes[candidates]
-    is_forced = values.size > 0 and values[0] != codes[reference] and (values == values[0]).all()
+    tables, own = [column.table() for column in columns], unswapped.argmax(axis=0)
+    distances = np.sum([(table @ np.bincount(rows))[rows] for table, rows in tables], axis=0)
+    left, word = unswapped.any(axis=0), columns[own[0]].words[0, FIRST]
+    while left.any():
+        reference = _farthest(distances, left, word)
+        distances = np.sum([table[rows[reference]][rows] for table, rows in tables], axis=0)
+        distances[reference] = -1
+        end = np.partition(distances, k)[k]
+        nearer = np.flatnonzero((distances >= 0) & (distances < end))
+        yield reference, np.append(nearer, np.flatnonzero(distances == end)), nearer.size
+        left, word = unswapped.any(axis=0), columns[own[reference]].words[reference, NEXT]
+
+
+def _drawn_partner(column: Units, reference: int, candidates: Int64Array, inside: int, places: int) -> int:
+    """Return one of the candidates, drawn uniformly (2019: section 3.3), or the reference if there are none.
+
+    If the swap is forced, it is the reference with probability 1/2. The candidates from ``inside`` on are equally far,
+    and ``places`` of them at most belong to the interval.
+    """
+    values, words = column.codes[candidates], column.words[reference].tolist()
+    is_forced = values.size > 0 and values[0] != column.codes[reference] and (values == values[0]).all()
     if not values.size or (is_forced and words[0] & 1):
         return reference
-    drawn = _below(words[0], nearest.size + min(places, tied.size))
-    if drawn >= nearest.size:
-        drawn = nearest.size + _below(words[1], tied.size)
-    return int(candidates[drawn])
+    tied = values.size - inside
+    drawn = _below(words[0], inside + min(places, tied))
+    return int(candidates[drawn if drawn < inside else inside + _below(words[1], tied)])
 
 
 def _farthest(distances: Int64Array, among: BoolArray, word: int) -> int:
     """Return the index of the greatest distance among some, or one of several (2019: equations 5, 7, 10, 12)."""
     greatest = np.flatnonzero(among & (distances == distances[among].max()))
-    return int(greatest[_below(word, greatest.size)])
+    return int(greatest[_below(int(word), greatest.size)])
 
 
 def _below(word: int, size: int) -> int:

@@ -70,7 +70,6 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
             taxonomies,
             **arguments,
             window=window.window_records,
-            window_age=window.window_age,
             seed=secrets.token_bytes(32) if secret is None else secret,
         )
     if configuration.groups.records < built.group_minimum:

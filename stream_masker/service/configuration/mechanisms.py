@@ -14,7 +14,7 @@ from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, 
 from stream_masker.core.mechanisms.parameters import own_first
 from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, Section
 
-ELSEWHERE = {"alpha", "group_records", "window", "window_age"}
+ELSEWHERE = {"alpha", "group_records", "window"}
 """Parameters that come from other sections, or that the service leaves at their defaults."""
 
 IN_PYTHON = {"hybrid", "c1", "c2", "multigraph", "part_size", "threshold"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import Pram
+from stream_masker.core.mechanisms import Pram, mechanism
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random import FieldKeys
 from stream_masker.errors import ParameterError, UnknownConceptError
@@ -23,16 +23,35 @@ def made(**options):
 
 @pytest.fixture
 def calibrated():
-    mechanism = made()
-    mechanism.learn_many(RECORDS)
-    mechanism.calibrate()
-    return mechanism
+    pram = made()
+    pram.learn_many(RECORDS)
+    pram.calibrate()
+    return pram
 
 
 @pytest.mark.parametrize("seed", [b"", "text", None])
 def test_a_seed_is_bytes(seed):
     with pytest.raises(ParameterError, match="secret"):
         made(seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        ("semantic_noise", {"alpha": "much"}, "alpha='much' is not allowed: use a number from 0.01 to 10"),
+        ("semantic_noise", {"alpha": True}, "alpha=True is not allowed"),
+        ("semantic_noise", {"correlated": "yes"}, "correlated is of type str: use a bool"),
+        ("semantic_noise", {"rounding": "floor"}, "rounding='floor' is not allowed: use ceil or calibrated"),
+        ("microaggregation", {"hybrid": 1}, "hybrid is of type int: use a bool"),
+        ("rank_swapping", {"k": 2.5}, "k=2.5 is not allowed: use a whole number"),
+        ("rank_swapping", {"k": True}, "k=True is not allowed: use a whole number"),
+        ("exponential", {"epsilon": float("inf")}, "epsilon=inf is not allowed"),
+        ("pram", {"window": 0}, "window=0 is not allowed: use a whole number of 1 or more"),
+    ],
+)
+def test_parameters_are_checked_by_their_types_and_limits(kind, given, message):
+    with pytest.raises(ParameterError, match=message):
+        mechanism(kind)({"one": TAU, "more": TAU}, seed=SEED, **given)
 
 
 def test_parameters_are_known_and_attributes_keep_their_order():

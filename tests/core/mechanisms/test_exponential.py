@@ -27,10 +27,6 @@ def taxonomy(parents, size=30):
 TREE, GRAPH = taxonomy(1), taxonomy(2, size=150)
 
 
-def words(size):
-    return np.random.default_rng(7).integers(0, 2**64, (size, 2), np.uint64)
-
-
 def probabilities(distance, a, epsilon, candidates="all"):
     """The definition: exp(-ε·sd/2), normalised over all candidates."""
     weights = np.exp(-epsilon * to_all(distance, a) / 2)
@@ -39,20 +35,15 @@ def probabilities(distance, a, epsilon, candidates="all"):
     return weights / weights.sum()
 
 
-def drawn_shares(drawer, a, size):
-    drawn = drawer.draw(np.full(N, a, np.int32), words(N))
-    return np.bincount(drawn, minlength=size) / N
-
-
-@pytest.mark.parametrize("candidates", ["all", "leaves"])
-@pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
+@pytest.mark.parametrize(("epsilon", "candidates"), [(0.1, "all"), (2.0, "leaves"), (20.0, "all")])
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @pytest.mark.parametrize("tau", [TREE, GRAPH])
 def test_concepts_are_drawn_by_their_probabilities(tau, measure, epsilon, candidates):
     distance = measure(tau)
     drawer = ExponentialDrawer(distance, Candidates.of(tau, candidates), epsilon)
     for a in (0, 1, len(tau) - 1):
-        shares = drawn_shares(drawer, a, len(tau))
+        drawn = drawer.draw(np.full(N, a, np.int32), np.random.default_rng(7).integers(0, 2**64, (N, 2), np.uint64))
+        shares = np.bincount(drawn, minlength=len(tau)) / N
         expected = probabilities(distance, a, epsilon, candidates)
         np.testing.assert_allclose(shares, expected, atol=5 * np.sqrt(expected.max() / N))
         assert shares[expected == 0].sum() == 0
@@ -99,11 +90,7 @@ def test_masked_values_do_not_depend_on_the_window():
     ("given", "allowed"),
     [
         ({"epsilon": 0}, "from 1e-06 to 1000"),
-        ({"epsilon": -1.0}, "from 1e-06 to 1000"),
-        ({"epsilon": float("nan")}, "from 1e-06 to 1000"),
-        ({"epsilon": True}, "from 1e-06 to 1000"),
         ({"epsilon": {"a": 1.0}}, "one for each"),
-        ({"candidates": "inner"}, "all or leaves"),
     ],
 )
 def test_errors_name_the_allowed_parameters(given, allowed):

@@ -46,22 +46,12 @@ def keys_of(size):
     ("parameters", "message"),
     [
         ({"alpha": 0}, r"alpha=0 is not allowed: use a number from 0.01 to 10"),
-        ({"alpha": 10.5}, r"alpha=10.5"),
         ({"alpha": float("nan")}, r"alpha=nan"),
-        ({"alpha": True}, r"alpha=True"),
-        ({"alpha": "much"}, r"alpha='much'"),
         ({"alpha": {"a": 0.3}}, r"alpha is given for 'a'.*one for each of \('a', 'b'\)"),
-        ({"alpha": {"a": 0.3, "b": 0.3, "c": 0.3}}, r"alpha is given for"),
         ({"alpha": {"a": 0.3, "b": -1}}, r"alpha of 'b'=-1"),
-        ({"correlated": "yes"}, r"correlated is of type str: use a bool"),
         ({"reference": "median"}, r"reference='median'.*mean or pair or root"),
-        ({"distribution": "cauchy"}, r"distribution='cauchy'.*normal or laplace"),
-        ({"rounding": "floor"}, r"rounding='floor'.*ceil or calibrated"),
-        ({"candidates": "some"}, r"candidates='some'.*all or leaves or observed"),
         ({"candidates": "observed", "rounding": "ceil"}, r"rounding='ceil' is not allowed with candidates='observed'"),
         ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
-        ({"window": 0}, r"window=0 is not allowed: use a whole number of 1 or more"),
-        ({"window_age": -1.0}, r"window_age=-1.0"),
         ({"names": "abc", "reference": "pair"}, r"reference='pair' needs two attributes of one taxonomy: use"),
     ],
 )
@@ -125,12 +115,6 @@ def test_every_parameter_changes_the_result():
     assert len(set(outcomes)) == len(variants)
 
 
-def broken(change):
-    snapshot = calibrated().snapshot()
-    change(snapshot["statistics"])
-    return snapshot
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -142,13 +126,20 @@ def broken(change):
         lambda s: s["mean"].update(a="a concept of another taxonomy"),
         lambda s: s.update(attributes=["b", "a"]),
         lambda s: s.pop("seen"),
+        lambda s: s["model"].update(version=None),
+        lambda s: s["model"].update(variance=[0.1]),
+        lambda s: s["model"].update(covariance=[[1]]),
+        lambda s: s["model"].update(covariance=[[0.0, 0.0], [0.0, 0.0]]),
+        lambda s: s["model"].update(frequencies={}),
+        lambda s: s["model"].update(frequencies={"a": [], "b": []}),
     ],
 )
 def test_broken_statistics_are_rejected(change):
     noise = calibrated()
-    before = noise.snapshot()
+    before, snapshot = noise.snapshot(), json.loads(json.dumps(noise.snapshot()))
+    change(snapshot["statistics"])
     with pytest.raises(StatisticsError) as caught:
-        noise.restore(broken(change))
+        noise.restore(snapshot)
     assert "a concept of" not in str(caught.value)
     assert noise.snapshot() == before
 
@@ -187,7 +178,6 @@ def test_the_preset_strong_needs_codes_that_are_leaves():
 
 
 def test_real_discharges_keep_their_correlation_and_get_the_requested_noise():
-    """20,000 real discharges with both codes."""
     tau, batch = icd9cm().taxonomy(), as_batch(real_pairs()[:, :20_000])
     names, counts = ("diag_1", "diag_2"), count_batch(batch, [len(tau)] * 2)
     ratio = {}
@@ -247,32 +237,10 @@ def test_the_noise_follows_statistics_that_move():
     assert set(masked.columns[0].codes.tolist()) <= set(few.columns[0].codes.tolist())
 
 
-@pytest.mark.parametrize(
-    ("part", "broken"),
-    [
-        ("version", None),
-        ("variance", [0.1]),
-        ("covariance", [[1]]),
-        ("covariance", [[0.0, 0.0], [0.0, 0.0]]),
-        ("frequencies", {}),
-        ("frequencies", {"a": [], "b": []}),
-    ],
-)
-def test_a_model_that_cannot_be_read_is_rejected(part, broken):
-    noise = calibrated()
-    snapshot = json.loads(json.dumps(noise.snapshot()))
-    snapshot["statistics"]["model"][part] = broken
-    with pytest.raises(StatisticsError):
-        noise.restore(snapshot)
-
-
 @pytest.mark.parametrize("reference", ["mean", "pair", "root"])
 def test_observed_masks_are_concepts_of_the_window(reference):
     """Of values that the window does not have, too."""
-    noise, rng = (
-        build(rounding="calibrated", candidates="observed", reference=reference, alpha=1.0),
-        np.random.default_rng(6),
-    )
+    noise, rng = build(reference=reference), np.random.default_rng(6)
     counted = window(rng, leaves=12)
     advance(noise, counted, 1)
     every = Batch(4_000, tuple(Column(rng.integers(0, len(TREE), 4_000).astype(np.int32)) for _ in range(2)))
@@ -289,14 +257,7 @@ def flooded_noise(counts, rounding):
 
 
 @pytest.mark.parametrize(
-    ("rounding", "share", "values"),
-    [
-        ("calibrated", 0.0, 12),
-        ("calibrated", 0.0, 72),
-        ("calibrated", 0.99, 72),
-        ("ceil", 0.99, 12),
-        ("ceil", 0.99, 72),
-    ],
+    ("rounding", "share", "values"), [("calibrated", 0.0, 12), ("calibrated", 0.99, 72), ("ceil", 0.99, 12)]
 )
 def test_a_window_that_is_full_of_one_value_still_changes_the_others(share, rounding, values):
     counts = flooded(share, values)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
-from support.data import icd9cm
-from support.real_codes import real_pairs
 
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.law import Distribution, NoiseLaw, noise_cells
@@ -116,24 +114,3 @@ def test_the_law_of_the_noise_agrees_with_draws(distribution):
     inside = np.abs(drawn)[:, None] <= x
     np.testing.assert_allclose(law.below(x), inside.mean(axis=0), atol=0.005)
     np.testing.assert_allclose(law.square_below(x), (drawn[:, None] ** 2 * inside).mean(axis=0), atol=0.002)
-
-
-def test_real_discharges_have_the_risk_that_the_design_states():
-    tau = icd9cm().taxonomy()
-    pairs = zip(*(tau.decode(codes) for codes in real_pairs()[:, :20_000]), strict=True)
-    records = [{"principal": a, "secondary": b} for a, b in pairs]
-    noise = SemanticNoise(
-        {"principal": tau, "secondary": tau},
-        alpha=0.3,
-        reference="pair",
-        candidates="all",
-        window=len(records),
-        seed=b"seed............",
-    )
-    noise.learn_many(records)
-    noise.calibrate()
-    risk = noise.risk(draws=200)
-    assert risk.value["principal"].vulnerability == pytest.approx(0.73, abs=0.05)
-    assert risk.record["principal"].vulnerability == pytest.approx(0.79, abs=0.05 + risk.record["principal"].error)
-    assert risk.rmse["principal"] == pytest.approx(0.20, abs=0.02)
-    assert {learned.error for learned in risk.value.values()} == {0.0}

@@ -25,7 +25,7 @@ class Given(Pram):
         matrix = np.array([[self.rows[a].get(b, 0.0) for b in ids] for a in ids])
         stay = matrix.diagonal().copy()
         np.fill_diagonal(matrix, 0.0)
-        return TransitionMatrix(values, stay, matrix, counts.astype(float))
+        return TransitionMatrix(values, stay, np.vstack((matrix, counts)))
 
 
 def calibrated(rows, values, mode=0):

@@ -106,7 +106,7 @@ RECORDS = [{"principal": p, "secondary": [s]} for p in ("Cholera", "Injury") for
 class TestMechanism:
     def masked(self, configuration, secret):
         built = build_mechanism(configuration, secret)
-        built.learn_many(RECORDS, time=0.0)
+        built.learn_many(RECORDS)
         built.calibrate()
         return built.mask_many(RECORDS, keys=[bytes([i]) for i in range(len(RECORDS))])
 

@@ -154,7 +154,7 @@ def test_the_default_masks_records_of_any_attributes(attributes, seed):
         return generator.choices(codes, k=generator.randrange(3)) if array else generator.choice(codes)
 
     records = [{name: drawn(*kind) for name, kind in kinds.items()} for _ in range(120)]
-    mechanism.learn_many(records, time=0.0)
+    mechanism.learn_many(records)
     mechanism.calibrate()
     masked = mechanism.mask_many(records, keys=[b"%d" % i for i in range(120)])
     assert masked != records

@@ -22,7 +22,6 @@ from stream_masker.core.dtypes import (
     Float64Cube,
     Float64Matrix,
     Int32Array,
-    Int32Cube,
     Int64Array,
     Levels,
     UInt64Array,
@@ -200,10 +199,12 @@ class MaskRule:
     """What the values of one attribute become at each noise.
 
     * ``replacer``: the rule, with the table and the candidates. ``law``: that of the attribute's noise.
+    * ``reference``: the position of the reference of all values; not used if it is the value of another attribute.
     """
 
     replacer: Replacer
     law: NoiseLaw
+    reference: int
 
     def channel(self, values: Int32Array, given: References) -> Channel:
         """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
@@ -228,10 +229,9 @@ class MaskRule:
         positions = np.unique(np.append(values, references[references >= 0]))
         index, rows = table.slots(positions), table.all_rows
         some, signed = np.flatnonzero(classes.used), (references != NO_REFERENCE) & (references != values)
-        grid, compact = self.grid(rows[np.ix_(index, np.union1d(some, table.class_of[values]))])
+        grid, compact = self._grid(rows[np.ix_(index, np.union1d(some, table.class_of[values]))])
         shape = values.size, 2, grid.size
-        none = np.zeros(shape, np.int32)
-        situations = Situations(
+        made = Situations(
             rows,
             compact,
             grid,
@@ -239,17 +239,31 @@ class MaskRule:
             index[np.searchsorted(positions, values)],
             np.where(signed, index[np.searchsorted(positions, references)], np.int32(NO_REFERENCE)),
             table.class_of[values],
-            np.zeros(shape),
-            np.full(shape, EVERY, np.uint8),
-            none,
-            none,
-            np.zeros(shape),
+            weights=np.zeros(shape),
+            sides=np.full(shape, EVERY, np.uint8),
+            high=np.zeros(shape, np.int32),
+            low=np.zeros(shape, np.int32),
+            up=np.zeros(shape),
         )
-        for start in range(0, values.size, AT_ONCE):
-            self._weigh(situations, slice(start, start + AT_ONCE), some)
         stays = self.replacer.candidates.weights[values] > 0
-        high, low, up = self._choices(grid, situations.weights > 0.0, stays[:, None, None])
-        return situations._replace(high=high, low=low, up=up)
+        for start in range(0, values.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            self._weigh(made, part, some)
+            self._choose(made, part, stays[part, None, None])
+        return made
+
+    def _grid(self, levels: Levels) -> tuple[Float64Array, Int32Array]:
+        """Return ascending distances from 0 on, with those of some levels, and the index of each level among them.
+
+        Between distances there are others, so that within a cell the noise hardly varies.
+        """
+        compact = np.zeros(self.replacer.table.levels.size, np.int32)
+        compact[levels], compact[0] = 1, 1
+        reached = np.flatnonzero(compact)
+        distances, parts = self.replacer.table.levels[reached], 1 + LEAST_CELLS // reached.size
+        steps = distances[:-1, None] + np.diff(distances)[:, None] * (np.arange(parts) / parts)
+        compact[reached] = np.arange(reached.size) * parts
+        return np.append(steps, distances[-1]), compact
 
     def _weigh(self, given: Situations, part: slice, some: Int64Array) -> None:
         """Fill ``weights`` and ``sides`` of some situations; ``some``: the classes that have candidates."""
@@ -265,31 +279,18 @@ class MaskRule:
         given.sides[part, :, 1:] = np.where(equal, EQUAL, np.arange(2)[:, None])[:, :, 1:]
         given.sides[part][free] = EVERY
 
-    def grid(self, levels: Levels) -> tuple[Float64Array, Int32Array]:
-        """Return ascending distances from 0 on, with those of some levels, and the index of each level among them.
-
-        Between distances there are others, so that within a cell the noise hardly varies.
-        """
-        compact = np.zeros(self.replacer.table.levels.size, np.int32)
-        compact[levels], compact[0] = 1, 1
-        reached = np.flatnonzero(compact)
-        distances, parts = self.replacer.table.levels[reached], 1 + LEAST_CELLS // reached.size
-        steps = distances[:-1, None] + np.diff(distances)[:, None] * (np.arange(parts) / parts)
-        compact[reached] = np.arange(reached.size) * parts
-        return np.append(steps, distances[-1]), compact
-
-    def _choices(
-        self, grid: Float64Array, reached: BoolArray, stays: BoolArray
-    ) -> tuple[Int32Cube, Int32Cube, Float64Cube]:
-        """Return ``Situations.high``, ``low`` and ``up``. ``reached``: (S, 2, L) whether a distance has candidates."""
-        places, squares = np.arange(grid.size, dtype=np.int32), self.law.squares(grid)
-        low = np.maximum.accumulate(np.where(reached, places, np.int32(0)), axis=2)
-        above = np.minimum.accumulate(np.where(reached, places, np.int32(grid.size))[:, :, ::-1], axis=2)[:, :, ::-1]
-        high = np.append(above[:, :, 1:], np.full((*reached.shape[:2], 1), grid.size, np.int32), axis=2)
+    def _choose(self, given: Situations, part: slice, stays: BoolArray) -> None:
+        """Fill ``high``, ``low`` and ``up`` of some situations; ``stays``: whether their values are candidates."""
+        grid, reached = given.grid, given.weights[part] > 0.0
+        places = np.arange(grid.size, dtype=np.int32)
+        low = np.maximum.accumulate(np.where(reached, places, 0), axis=2)
+        above = np.minimum.accumulate(np.where(reached, places, grid.size)[:, :, ::-1], axis=2)[:, :, ::-1]
+        high = np.append(above[:, :, 1:], np.full_like(above[:, :, :1], grid.size), axis=2)
         of_low, of_high = grid[low] ** 2, np.append(grid, np.inf)[high] ** 2
-        share = np.clip((squares - of_low) / (of_high - of_low), 0.0, 1.0)
+        share = np.clip((self.law.squares(grid) - of_low) / (of_high - of_low), 0.0, 1.0)
         rounded = self.replacer.calibrated & ((low > 0) | stays)
-        return high, low, np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
+        given.high[part], given.low[part] = high, low
+        given.up[part] = np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
 
     def _chances(self, given: Situations) -> Float64Cube:
         """Return (S, 2, L) float64: the probability of each sign and distance; distance 0 keeps the value."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import UNKNOWN_COUNTS, Mechanism
+from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
     MaskRule,
@@ -95,16 +95,6 @@ class NoiseParameters(Parameters):
         "Default: `observed`.",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        chosen = with_preset({"preset": self.preset, "rounding": self.rounding, "candidates": self.candidates})
-        if chosen["rounding"] == "ceil" and chosen["candidates"] == "observed":
-            raise ParameterError(
-                "rounding='ceil' is not allowed with candidates='observed': few concepts of a window are near a value, "
-                "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
-                "candidates='all'"
-            )
-
 
 class SemanticNoise(Mechanism):
     """Replaces values by concepts whose semantic distance matches noise drawn from the statistics of a window.
@@ -124,11 +114,9 @@ class SemanticNoise(Mechanism):
     name: ClassVar[str] = "semantic_noise"
     method_card: ClassVar[MethodCard] = MethodCard(
         source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
-        attributes="any number of nominal ones; with reference pair, two",
-        taxonomies="any; with reference pair, one for both attributes",
+        attributes="any number of nominal ones; with reference pair, two of one taxonomy",
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
-        cost="a search among the distances of the window's values to classes of concepts",
     )
 
     parameters_type = NoiseParameters
@@ -148,6 +136,12 @@ class SemanticNoise(Mechanism):
                 "reference='pair' needs two attributes of one taxonomy: use reference='root', which keeps the sdCor "
                 "best, or reference='mean', which keeps the sMean (2017: Table 9)"
             )
+        if not self._calibrated and self._candidates == "observed":
+            raise ParameterError(
+                "rounding='ceil' is not allowed with candidates='observed': few concepts of a window are near a value, "
+                "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
+                "candidates='all'"
+            )
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -155,20 +149,15 @@ class SemanticNoise(Mechanism):
         return dict(self._alpha)
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records; ``keys`` gives the random words of each record.
-
-        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, or arrays that cannot be masked together.
-        """
+        """Mask encoded records. Raises ParameterError, too, for arrays that cannot be masked together."""
         prepared = self._prepared_statistics()
         self._check(batch, keys)
         words = draw_words(keys, batch)
         noise = prepared.sampler.draw(keys, batch, words)
         columns, distortions = [], []
-        for j, column in enumerate(batch.columns):
-            references = self._references(batch, j)
-            replacer, rounding, ties = prepared.replacers[j], words[j][:, ROUNDING_WORD], words[j][:, TIES]
-            replaced = replacer.replace(column.codes, references, noise[j], rounding, ties)
+        for j, (column, rule) in enumerate(zip(batch.columns, prepared.rules, strict=True)):
+            rounding, ties = words[j][:, ROUNDING_WORD], words[j][:, TIES]
+            replaced = rule.replacer.replace(column.codes, self._references(batch, j), noise[j], rounding, ties)
             columns.append(Column(replaced.codes, column.offsets))
             distortions.append(replaced.distortion)
         return MaskedBatch(tuple(columns), tuple(distortions))
@@ -179,18 +168,21 @@ class SemanticNoise(Mechanism):
         With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
         partner is an array is taken to be any of its elements, not the first one.
         """
-        return self._rule(j).channel(values, self._references_of(j, values, counts))
+        rule = self._prepared_statistics().rules[j]
+        if not self._is_paired:
+            return rule.channel(values, References.single(values, rule.reference))
+        return rule.channel(values, References.paired(values, known_counts(counts), j, self._sizes[j]))
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         if not (self._is_paired or self._correlated):
             return super().mask_law(tuples, channels, counts)
         (i, j), prepared = tuples.attributes, self._prepared_statistics()
-        rules, indices, situations = (self._rule(i), self._rule(j)), [], []
-        for rule, codes, other, k in zip(rules, tuples.codes, tuples.codes[::-1], (i, j), strict=True):
+        rules, indices, situations = (prepared.rules[i], prepared.rules[j]), [], []
+        for rule, codes, other in zip(rules, tuples.codes, tuples.codes[::-1], strict=True):
             values, index, references = codes, np.arange(codes.size), other
             if not self._is_paired:
                 values, index = np.unique(codes, return_inverse=True)
-                references = np.full(values.size, prepared.fixed[k], np.int32)
+                references = np.full(values.size, rule.reference, np.int32)
             situations.append(rule.situations(values, references))
             indices.append(index)
         sigma = prepared.sampler.sigma
@@ -204,21 +196,9 @@ class SemanticNoise(Mechanism):
         element."""
         column = batch.columns[j]
         if not self._is_paired:
-            return np.full(len(column.codes), self._prepared_statistics().fixed[j], np.int32)
+            return np.full(len(column.codes), self._prepared_statistics().rules[j].reference, np.int32)
         first = batch.columns[1 - j].first_codes
         return np.repeat(first, column.lengths) if column.is_array else first
-
-    def _rule(self, j: int) -> MaskRule:
-        prepared = self._prepared_statistics()
-        variance = prepared.sampler.alpha[j] * prepared.sampler.sigma[j, j]
-        return MaskRule(prepared.replacers[j], NoiseLaw(float(np.sqrt(variance)), self._distribution))
-
-    def _references_of(self, j: int, values: Int32Array, counts: Counts | None) -> References:
-        if not self._is_paired:
-            return References.single(values, self._prepared_statistics().fixed[j])
-        if counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        return References.paired(values, counts, j, len(self._distances[j].taxonomy))
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
@@ -227,27 +207,26 @@ class SemanticNoise(Mechanism):
         model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
         if self.parameters.preset == "strong":
             _check_leaves(model, self._taxonomies)
-        sampler = NoiseSampler(
-            model.covariance if self._correlated else np.diag(model.variances),
-            np.array([self._alpha[name] for name in self._attributes]),
-            correlated=self._correlated,
-            distribution=self._distribution,
+        sigma = model.covariance if self._correlated else np.diag(model.variances)
+        alpha = np.array(list(self._alpha.values()))
+        return PreparedNoise(
+            NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=self._distribution),
+            self._rules(model, np.sqrt(alpha * np.diag(sigma)), means),
         )
-        fixed = means if self._reference == "mean" else (0,) * len(means)
-        return PreparedNoise(sampler, fixed, self._replacers(model, means))
 
-    def _replacers(self, model: NoiseModel, means: Sequence[int]) -> tuple[Replacer, ...]:
-        """Return the replacer of each attribute; attributes of one taxonomy share a table."""
+    def _rules(self, model: NoiseModel, deviations: Float64Array, means: Sequence[int]) -> tuple[MaskRule, ...]:
+        """Return the rule of each attribute; attributes of one taxonomy share a table."""
         anchors: dict[Distance, list[Int32Array]] = {}
         for d, (positions, _), mean in zip(self._distances, model.frequencies, means, strict=True):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
         tables = {d: table_of(d, np.concatenate(parts)) for d, parts in anchors.items()}
-        replacers, which = [], self._candidates
-        for d, observed in zip(self._distances, model.frequencies, strict=True):
+        rules, which = [], self._candidates
+        for d, observed, deviation, mean in zip(self._distances, model.frequencies, deviations, means, strict=True):
             some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
-            some = some or Candidates.of(d.taxonomy, which)
-            replacers.append(Replacer(tables[d], some, calibrated=self._calibrated))
-        return tuple(replacers)
+            replacer = Replacer(tables[d], some or Candidates.of(d.taxonomy, which), calibrated=self._calibrated)
+            law = NoiseLaw(float(deviation), self._distribution)
+            rules.append(MaskRule(replacer, law, mean if self._reference == "mean" else 0))
+        return tuple(rules)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the model of the window, or the one in force if that is near enough."""
@@ -275,12 +254,10 @@ class SemanticNoise(Mechanism):
 
 
 class PreparedNoise(NamedTuple):
-    """What masking needs from the statistics in force: the noise, the ``fixed`` reference of each attribute without
-    ``pair``, and its replacer."""
+    """What masking needs from the statistics in force: the noise, and the rule of each attribute."""
 
     sampler: NoiseSampler
-    fixed: tuple[int, ...]
-    replacers: tuple[Replacer, ...]
+    rules: tuple[MaskRule, ...]
 
 
 def _check_leaves(model: NoiseModel, taxonomies: Mapping[str, Taxonomy]) -> None:
@@ -294,12 +271,6 @@ def _check_leaves(model: NoiseModel, taxonomies: Mapping[str, Taxonomy]) -> None
                 f"{MIN_LEAVES:.0%}: its masks are leaves, and where codes are categories it does not keep the "
                 "correlation; remove the preset"
             )
-
-
-def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``alpha``, ``rounding`` and ``candidates``: those given, and those of the preset for the rest."""
-    preset = PRESETS.get(given.get("preset"), PRESETS[None])
-    return {name: value if given.get(name) is None else given[name] for name, value in preset.items()}
 
 
 def noise_defaults(
@@ -316,8 +287,8 @@ def noise_defaults(
     """
     pair = len(taxonomies) == 2 and len(set(taxonomies.values())) == 1 and len(arrays) < 2
     best = {
+        **PRESETS.get(given.get("preset"), PRESETS[None]),
         "correlated": len(taxonomies) > 1 and len(arrays) < 2,
         "reference": "pair" if pair else "mean",
     }
-    chosen = {name: value if given.get(name) is None else given[name] for name, value in best.items()}
-    return {**with_preset(given), **chosen}
+    return {name: value if given.get(name) is None else given[name] for name, value in best.items()}

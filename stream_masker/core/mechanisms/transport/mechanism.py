@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
@@ -110,12 +110,9 @@ class SemanticTransport(Mechanism):
     method_card: ClassVar[MethodCard] = MethodCard(
         source="own; Cuturi 2013, Peyré and Cuturi 2019",
         attributes="any number of nominal ones",
-        taxonomies="any",
         preserves=("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes"),
         guarantee="no code is known with more than `certainty` from any masked record, unless it was so before; a "
         "masked tuple is no proof of a tuple of fewer patients than `least`",
-        latency="none: each record is masked alone",
-        cost="O(candidates of the value in the window), few of which are visited",
     )
 
     parameters_type = TransportParameters
@@ -178,7 +175,8 @@ class SemanticTransport(Mechanism):
         """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
-        self._known_counts()
+        self._prepared_statistics()
+        known_counts(self._counts)
         return self.expected_risk()
 
     def expected_risk(self) -> Risk:

@@ -12,7 +12,7 @@ is that of an attacker who neglects what the masks of several elements tell toge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
@@ -137,53 +137,39 @@ class Risk:
 
 
 def disclosure(
-    taxonomy: Taxonomy,
-    values: Int32Array,
-    prior: Float64Array,
-    blocks: Iterable[Float64Matrix],
-    error: float | None = 0.0,
+    taxonomy: Taxonomy, values: Int32Array, prior: Float64Array, joint: Float64Matrix, error: float
 ) -> Disclosure:
     """Return the figures of a joint law.
 
     * ``values``: (n,) positions. ``prior``: (n,) the share of each.
-    * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
-    * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from them.
+    * ``joint``: (n, m), the probability of each value with each of m observations. ``error``: see ``Disclosure``.
     """
-    places = np.arange(values.size)
-    levels = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
-    groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
-    sensitive = {name: (members, places[:1]) for name, members in groups.items() if members.size}
-    questions = [(places, places), *levels.values(), *sensitive.values()]
-    figures, masses, bests = np.zeros((len(questions), 5)), [], []
-    for block in blocks:
-        total = block.sum(axis=0)
-        joint, total = block[:, total > 0.0], total[total > 0.0]
-        best = [_greatest_mass(joint, *question) for question in questions]
-        for row, mass in zip(figures, best, strict=True):
-            likely, certain = (mass > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
-            row[[0, 2, 3, 4]] += mass.sum(), total[likely].sum(), total[certain].sum(), mass[likely].sum()
-            row[1] = max(row[1], (mass / total).max(initial=0.0))
-        bests.append(best[0] / total)
-        masses.append(total)
-    if error is None:
-        mass, right = np.concatenate(masses), np.concatenate(bests)
-        error = 1.96 * float(np.sqrt((mass**2 * (right - mass @ right) ** 2).sum()))
-    rows = np.minimum(figures, 1.0).tolist()
-    priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
-    code, *others = (Guess(p, *row[:4]) for p, row in zip(priors, rows, strict=True))
-    members = [Membership(p, min(found / p, 1.0), most) for p, (_, most, *_, found) in zip(priors, rows, strict=True)]
+    joint, places = joint[:, joint.any(axis=0)], np.arange(values.size)
+    sets = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
+    sensitive = {}
+    for name, inside in present_groups(taxonomy).items():
+        members = np.flatnonzero(inside[values])
+        if members.size:
+            guess, found = _best_guess(joint, prior, members, places[:1])
+            sensitive[name] = Membership(guess.prior, min(found / guess.prior, 1.0), guess.greatest)
     return Disclosure(
-        **asdict(code),
-        levels=dict(zip(levels, others, strict=False)),
-        sensitive=dict(zip(sensitive, members[1 + len(levels) :], strict=True)),
+        **asdict(_best_guess(joint, prior, places, places)[0]),
+        levels={name: _best_guess(joint, prior, *own)[0] for name, own in sets.items()},
+        sensitive=sensitive,
         error=error,
     )
 
 
-def _greatest_mass(joint: Float64Matrix, members: Int64Array, starts: Int64Array) -> Float64Array:
-    """Return (m,): the greatest mass of a set in each column of (n, m) masses; set k of values has the ``members`` from
+def _best_guess(
+    joint: Float64Matrix, prior: Float64Array, members: Int64Array, starts: Int64Array
+) -> tuple[Guess, float]:
+    """Return the guess of a set of values, and the chance that it is right and likely; set k has the ``members`` from
     ``starts[k]`` on."""
-    return np.asarray(np.add.reduceat(joint[members], starts, axis=0).max(axis=0))
+    mass, alone = (np.add.reduceat(law[members], starts, axis=0).max(axis=0) for law in (joint, prior[:, None]))
+    total = joint.sum(axis=0)
+    likely, certain = (mass > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
+    figures = alone[0], mass.sum(), (mass / total).max(initial=0.0), total[likely].sum(), total[certain].sum()
+    return Guess(*np.minimum(figures, 1.0).tolist()), float(mass[likely].sum())
 
 
 def _sets_at(taxonomy: Taxonomy, values: Int32Array, depth: int) -> tuple[Int64Array, Int64Array]:
@@ -205,7 +191,7 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
         (values, prior), distance = value_law(counts.values[j]), source.distances[j]
         channel = source.attribute_channel(j, values, counts)
         joint = prior[:, None] * channel.rows
-        value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
+        value[name] = disclosure(distance.taxonomy, values, prior, joint, channel.bound)
         unchanged[name] = float(prior @ channel.unchanged)
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)
@@ -248,7 +234,7 @@ def _of_pair(
         shares = weights / weights.sum()
         error, taxonomy = hoeffding_bound(1.0 / float((shares**2).sum())), source.distances[j].taxonomy
         joint = np.stack(told, axis=1) * shares
-        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, [joint], error)
+        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, joint, error)
     return found, float(same.mean())
 
 
@@ -274,13 +260,13 @@ def _posterior(
     return posterior, np.asarray(np.bincount(b.index, together, b.share.size), np.float64)
 
 
-def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
-    """Return the share of values that must change: ``least`` · (1 − Σ p²).
+def required_change(prior: Float64Array) -> float:
+    """Return the share of values that must change: ``MIN_CHANGED`` · (1 − Σ p²).
 
     1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. A window that
     consists mostly of one value can thus be masked, although no mechanism can change it much without distorting it.
     """
-    return least * (1.0 - float((prior**2).sum()))
+    return MIN_CHANGED * (1.0 - float((prior**2).sum()))
 
 
 def check_masking(name: str, channel: Channel, prior: Float64Array) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
-from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, marginals, pair_counts, same_counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable, table_of
@@ -87,7 +87,7 @@ def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tup
     first, second = d_a.encode(a), d_b.encode(b)
     if len(first) != len(second):
         raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
-    pair = pair_counts(first, second, len(d_b.taxonomy))
+    pair = count_rows([first, second], len(d_b.taxonomy))
     of_a, of_b = marginals(pair, len(d_b.taxonomy))
     return covariance_and_correlation(pair, Marginal.of(of_a, d_a), Marginal.of(of_b, d_b))
 
@@ -165,6 +165,10 @@ class Marginal:
     def offsets(self) -> Float64Array:
         """(k,) float64: the mean distance of each value to those of all rows, minus the grand mean."""
         return np.asarray(self.sums / self.rows - self.grand_mean)
+
+    def centred(self) -> Float64Array:
+        """Return (k, k) float64: the double-centred distances between the values (2017: equation 17)."""
+        return np.asarray(self.levels.take(self.distances) - self.offsets[:, None] - self.offsets - self.grand_mean)
 
     @cached_property
     def distance_variance(self) -> float:

@@ -141,7 +141,7 @@ def broken(change):
         lambda s: s.update(covariance=[[0.1, 0.3], [0.3, 0.1]]),
         lambda s: s["mean"].update(a="a concept of another taxonomy"),
         lambda s: s.update(attributes=["b", "a"]),
-        lambda s: s.pop("seen"),
+        lambda s: s.pop("observed"),
     ],
 )
 def test_broken_statistics_are_rejected(change):

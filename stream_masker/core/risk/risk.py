@@ -12,7 +12,7 @@ is that of an attacker who neglects what the masks of several elements tell toge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
@@ -137,39 +137,50 @@ class Risk:
 
 
 def disclosure(
-    taxonomy: Taxonomy, values: Int32Array, prior: Float64Array, joint: Float64Matrix, error: float
+    taxonomy: Taxonomy,
+    values: Int32Array,
+    prior: Float64Array,
+    blocks: Iterable[Float64Matrix],
+    error: float | None = 0.0,
 ) -> Disclosure:
     """Return the figures of a joint law.
 
     * ``values``: (n,) positions. ``prior``: (n,) the share of each.
-    * ``joint``: (n, m), the probability of each value with each of m observations. ``error``: see ``Disclosure``.
+    * ``blocks``: the joint law in blocks of columns, (n, m) each, whose entries sum to 1 over all blocks.
+    * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from them.
     """
-    joint, places = joint[:, joint.any(axis=0)], np.arange(values.size)
-    sets = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
-    sensitive = {}
-    for name, inside in present_groups(taxonomy).items():
-        members = np.flatnonzero(inside[values])
-        if members.size:
-            guess, found = _best_guess(joint, prior, members, places[:1])
-            sensitive[name] = Membership(guess.prior, min(found / guess.prior, 1.0), guess.greatest)
+    places = np.arange(values.size)
+    groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
+    sensitive = {name: (members, places[:1]) for name, members in groups.items() if members.size}
+    questions = [(places, places), *(_sets_at(taxonomy, values, depth) for depth in LEVELS.values())]
+    questions += sensitive.values()
+    sums, greatest, squares = np.zeros((len(questions), 4)), np.zeros(len(questions)), np.zeros(3)
+    for block in blocks:
+        joint = block[:, block.any(axis=0)]
+        total, best = joint.sum(axis=0), np.stack([_greatest_mass(joint, *question) for question in questions])
+        likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
+        sums += np.stack([best.sum(axis=1), likely @ total, certain @ total, (best * likely).sum(axis=1)], axis=1)
+        greatest = np.maximum(greatest, (best / total).max(axis=1, initial=0.0))
+        squares += best[0] @ best[0], best[0] @ total, total @ total
+    if error is None:
+        error = 1.96 * float(np.sqrt(max(0.0, squares @ (1.0, -2.0 * sums[0, 0], sums[0, 0] ** 2))))
+    priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
+    figures = np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:3]])
+    code, *levels = (Guess(*row) for row in np.minimum(figures, 1.0).tolist()[: 1 + len(LEVELS)])
+    found = zip(priors, (sums[:, 3] / priors).tolist(), greatest.tolist(), strict=True)
+    members = [Membership(*row) for row in np.minimum(list(found), 1.0).tolist()]
     return Disclosure(
-        **asdict(_best_guess(joint, prior, places, places)[0]),
-        levels={name: _best_guess(joint, prior, *own)[0] for name, own in sets.items()},
-        sensitive=sensitive,
+        **asdict(code),
+        levels=dict(zip(LEVELS, levels, strict=True)),
+        sensitive=dict(zip(sensitive, members[1 + len(LEVELS) :], strict=True)),
         error=error,
     )
 
 
-def _best_guess(
-    joint: Float64Matrix, prior: Float64Array, members: Int64Array, starts: Int64Array
-) -> tuple[Guess, float]:
-    """Return the guess of a set of values, and the chance that it is right and likely; set k has the ``members`` from
+def _greatest_mass(joint: Float64Matrix, members: Int64Array, starts: Int64Array) -> Float64Array:
+    """Return (m,): the greatest mass of a set in each column of (n, m) masses; set k of values has the ``members`` from
     ``starts[k]`` on."""
-    mass, alone = (np.add.reduceat(law[members], starts, axis=0).max(axis=0) for law in (joint, prior[:, None]))
-    total = joint.sum(axis=0)
-    likely, certain = (mass > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
-    figures = alone[0], mass.sum(), (mass / total).max(initial=0.0), total[likely].sum(), total[certain].sum()
-    return Guess(*np.minimum(figures, 1.0).tolist()), float(mass[likely].sum())
+    return np.asarray(np.add.reduceat(joint[members], starts, axis=0).max(axis=0))
 
 
 def _sets_at(taxonomy: Taxonomy, values: Int32Array, depth: int) -> tuple[Int64Array, Int64Array]:
@@ -191,7 +202,7 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
         (values, prior), distance = value_law(counts.values[j]), source.distances[j]
         channel = source.attribute_channel(j, values, counts)
         joint = prior[:, None] * channel.rows
-        value[name] = disclosure(distance.taxonomy, values, prior, joint, channel.bound)
+        value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
         unchanged[name] = float(prior @ channel.unchanged)
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)
@@ -234,7 +245,7 @@ def _of_pair(
         shares = weights / weights.sum()
         error, taxonomy = hoeffding_bound(1.0 / float((shares**2).sum())), source.distances[j].taxonomy
         joint = np.stack(told, axis=1) * shares
-        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, joint, error)
+        found[source.attributes[j]] = disclosure(taxonomy, side.positions, side.share, [joint], error)
     return found, float(same.mean())
 
 

@@ -12,6 +12,7 @@ is that of an attacker who neglects what the masks of several elements tell toge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
@@ -163,7 +164,7 @@ def disclosure(
         greatest = np.maximum(greatest, (best / total).max(axis=1, initial=0.0))
         squares += best[0] @ best[0], best[0] @ total, total @ total
     if error is None:
-        error = 1.96 * float(np.sqrt(max(0.0, squares @ (1.0, -2.0 * sums[0, 0], sums[0, 0] ** 2))))
+        error = 1.96 * math.sqrt(max(0.0, float(squares @ (1.0, -2.0 * sums[0, 0], sums[0, 0] ** 2))))
     priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
     figures = np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:3]])
     code, *levels = (Guess(*row) for row in np.minimum(figures, 1.0).tolist()[: 1 + len(LEVELS)])

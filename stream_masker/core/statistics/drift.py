@@ -23,7 +23,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -248,9 +247,10 @@ def null_bands(
     found: dict[tuple[str, ...], dict[str, Band]] = {}
     for each in windows:
         found[each.name,] = {kind: band(draws, level) for kind, draws in each.moments().items()}
-    for i, j in () if counts is None else counts.pairs:
-        own = correlation_band(windows[i], windows[j], counts.pairs[i, j], counts.records, level)
-        found[windows[i].name, windows[j].name] = {"correlation": own}
+    if counts is not None:
+        for (i, j), pair in counts.pairs.items():
+            own = correlation_band(windows[i], windows[j], pair, counts.records, level)
+            found[windows[i].name, windows[j].name] = {"correlation": own}
     return found
 
 
@@ -328,9 +328,7 @@ class Windows:
         The sMean of a division is an ancestor of a frequent value.
         """
         tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
-        own, offsets = self.positions[often], tau.closure.offsets
-        above = tau.closure.ancestors[ranges(offsets[own], offsets[own + 1] - offsets[own])]
-        candidates = np.unique(np.concatenate([self._means, above])).astype(np.int32)
+        candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
         to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
         shares = shares_of(self.draws)
         mean = np.argmin(shares @ to_values, axis=2)

@@ -234,7 +234,7 @@ def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMa
             "as 'icd10cm'"
         )
     ontology = Ontology.load(given) if isinstance(given, str) else given
-    return ConceptMap(ontology.taxonomy(), unknown=unknown, ontology=ontology)
+    return ConceptMap(ontology.taxonomy(), unknown=unknown)
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import combinations
 from math import ceil
 from typing import Any
+
+import numpy as np
 
 from stream_masker.core.risk.risk import Guess, Risk
 from stream_masker.core.statistics.summary import Statistics
@@ -121,8 +122,8 @@ def _kept(before: Statistics, after: Statistics) -> str:
     means = _listed([f"the mean of {name} moves from {before.mean[name]} to {after.mean[name]}" for name in moved])
     dispersion = max((abs(after.variance[name] - before.variance[name]) for name in names), default=0.0)
     parts = [means or "every mean stays the same concept", f"dispersions change by at most {dispersion:.3f}"]
-    if pairs := list(combinations(range(len(names)), 2)):
-        change = max(abs(float(after.correlation[pair] - before.correlation[pair])) for pair in pairs)
+    if len(names) > 1:
+        change = np.triu(after.correlation_change(before), 1).max()
         parts.append(f"correlations by at most {change:.3f}")
     text = _listed(parts)
     return f"{text[0].upper()}{text[1:]}."

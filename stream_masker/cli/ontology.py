@@ -67,7 +67,7 @@ def _counts(ontology: Ontology) -> dict[str, object]:
 def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     """Return the figures of the concept of a code or label. Raises ParameterError if there is none, or several."""
     taxonomy = ontology.taxonomy()
-    concepts = ConceptMap(taxonomy, unknown="reject", ontology=ontology)
+    concepts = ConceptMap(taxonomy, unknown="reject")
     position = concepts.find(value).position
     if position == UNKNOWN and (several := concepts.ambiguous(value)):
         raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
@@ -115,7 +115,7 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
     except UnknownConceptError:
         raise ParameterError(f"{root!r} is not a concept of the ontology: use a concept id as --root") from None
     given = None if mapping is None else read_mapping(mapping)
-    concepts, methods = ConceptMap(taxonomy, unknown=unknown, mapping=given, ontology=ontology), Counter[str]()
+    concepts, methods = ConceptMap(taxonomy, unknown=unknown, mapping=given), Counter[str]()
     for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)

@@ -162,7 +162,7 @@ class Distance:
         if 2 * b.size > len(tau):
             return b, np.arange(len(tau), dtype=np.int32), tau.parent_offsets, tau.parents
         marked = np.zeros(len(tau), np.bool_)
-        marked[closure.ancestors[ranges(closure.offsets[b], closure.offsets[b + 1] - closure.offsets[b])]] = True
+        marked[closure.above(b)[1]] = True
         members = np.flatnonzero(marked)
         member = np.full(len(tau), -1, np.int32)
         member[members] = np.arange(members.size, dtype=np.int32)

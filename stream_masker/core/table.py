@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.distance import Columns, Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.ontology import Taxonomy
@@ -181,7 +181,7 @@ def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
     tau, closure = distance.taxonomy, distance.taxonomy.closure
     sizes = np.diff(closure.offsets)
     inside = np.zeros(len(tau), np.bool_)
-    inside[closure.ancestors[ranges(closure.offsets[anchors], sizes[anchors])]] = True
+    inside[closure.above(anchors)[1]] = True
     shared = inside[closure.ancestors]
     lengths = np.add.reduceat(shared, closure.offsets[:-1], dtype=np.int64)
     words = closure.ancestors[shared].astype(np.int64)

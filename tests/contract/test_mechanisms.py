@@ -204,7 +204,7 @@ def test_other_snapshots_are_rejected_and_change_nothing(calibrated):
         {},
         {**good, "mechanism": "another"},
         {**good, "statistics": None},
-        {**good, "statistics": {**statistics, "seen": dict.fromkeys(statistics["seen"], "None")}},
+        {**good, "statistics": {**statistics, "observed": dict.fromkeys(statistics["observed"], "None")}},
         {**good, "statistics": {**statistics, "attributes": ["a", "b"]}},
     ):
         with pytest.raises(StatisticsError):

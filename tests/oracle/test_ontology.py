@@ -56,12 +56,12 @@ class LiteralMap:
         self.codes = self.unambiguous((key, i) for i, code in pairs for key in self.keys_of_code(code.upper()))
         names = [(name, i) for i, c in pairs for name in (taxonomy.labels[i], *ontology.synonyms_of(c))]
         self.names = self.unambiguous((name.casefold(), i) for name, i in names if name)
-        self.longer_are_finer = self.are_finer(ontology.taxonomy())
+        self.longer_are_finer = self.are_finer(taxonomy)
 
-    def are_finer(self, whole):
-        codes = {concept.upper().replace(".", ""): concept for concept in whole.ids if concept != whole.root}
+    def are_finer(self, tau):
+        codes = {concept.upper().replace(".", ""): concept for concept in tau.ids}
         starts = {code: [codes[code[:k]] for k in range(1, len(code)) if code[:k] in codes] for code in codes}
-        found = [longer[-1] in whole.parents_of(codes[code]) for code, longer in starts.items() if longer]
+        found = [longer[-1] in tau.parents_of(codes[code]) for code, longer in starts.items() if longer]
         return sum(found) > len(found) / 2
 
     def keys_of_code(self, code):
@@ -113,7 +113,7 @@ def test_values_have_the_concepts_of_the_literal_rules(codes, data):
     labels = {code: own[0] for code, own in names.items() if own}
     onto = Ontology.from_edges(links, labels, {code: own[1:] for code, own in names.items()})
     taxonomy = onto.taxonomy(root=data.draw(st.sampled_from(codes)))
-    concepts, literal = ConceptMap(taxonomy, ontology=onto, unknown="ancestor"), LiteralMap(taxonomy, onto)
+    concepts, literal = ConceptMap(taxonomy, unknown="ancestor"), LiteralMap(taxonomy, onto)
     values = [*codes, *(name for own in names.values() for name in own), *data.draw(st.lists(CODES, max_size=10))]
     values += [*map(str.swapcase, values), *(value.replace(".", "") for value in values)]
     for value in values:

@@ -148,7 +148,7 @@ def test_replacements_in_large_taxonomies(rounding, candidates, name):
 
 def test_replacements_of_real_codes():
     tau, rng = icd9cm().taxonomy(), np.random.default_rng(5)
-    find = ConceptMap(tau, unknown="ancestor", ontology=icd9cm()).find
+    find = ConceptMap(tau, unknown="ancestor").find
     codes = np.array([find(row["diag_1"]).position for row in discharges()[:20_000]], np.int32)
     positions, counts = np.unique(codes[codes >= 0], return_counts=True)
     d = WuPalmer(tau)

@@ -194,7 +194,6 @@ class Bench:
             self.taxonomy,
             unknown=given.pop("unknown", "reject"),
             mapping=given.pop("mapping", None),
-            ontology=self.ontology,
         )
         label = given.pop("label", None)
         return AttributePlan(

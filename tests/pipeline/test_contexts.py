@@ -35,7 +35,7 @@ def policy(transforms: dict[str, FieldTransform] | None = None, **lists: list[st
 
 
 def plan_of(fields: FieldPolicy) -> Plan:
-    concepts = ConceptMap(TAU, unknown="reject", ontology=ONTOLOGY)
+    concepts = ConceptMap(TAU, unknown="reject")
     context = tuple(context_field(compile_path(attribute.name), attribute, fields) for attribute in CONTEXT.attributes)
     attributes = (AttributePlan(name="code", path=compile_path("code"), concepts=concepts),)
     return Plan(attributes=attributes, fields=fields, configuration="0" * 16, context=context)

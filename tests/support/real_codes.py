@@ -38,7 +38,7 @@ def real_rows(columns: tuple[str, ...]) -> np.ndarray:
 @cache
 def _resolved(columns: tuple[str, ...]) -> np.ndarray:
     """(discharges, columns) int32: the positions of diagnoses, or ``UNKNOWN``."""
-    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).find
+    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor").find
     return np.array([[find(row[name]).position for name in columns] for row in discharges()], np.int32)
 
 

@@ -6,11 +6,10 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from stream_masker.core.ontology.ontology import Ontology
 from stream_masker.core.ontology.taxonomy import Taxonomy, fold_code
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import OntologyError, ParameterError
@@ -57,7 +56,7 @@ class ConceptMap:
        ICD-9 codes (38 is 038). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
     4. a label or synonym, compared case-folded;
     5. with the policy ``ancestor``, the longest prefix of the normalised code that is a code, of at least three
-       characters, but not the root; only in an ontology in which longer codes are finer, as in ICD, and only if what
+       characters, but not the root; only in a taxonomy in which longer codes are finer, as in ICD, and only if what
        follows the prefix looks like a finer code: up to four digits, or letters and digits before one (A10BA02), or the
        seventh character of ICD-10-CM (S72.001A). E11.90A, where A stands for an excluded diagnosis, has no concept.
 
@@ -71,22 +70,18 @@ class ConceptMap:
         *,
         unknown: UnknownPolicy = "reject",
         mapping: Mapping[str, str] | None = None,
-        ontology: Ontology | None = None,
     ) -> None:
-        """``mapping``: concept ids by value. ``ontology``: that of the taxonomy, which provides the synonyms.
+        """``mapping``: concept ids by value.
 
-        Raises ParameterError for another policy, or an ontology that does not hold the taxonomy; OntologyError if
-        ``mapping`` contains concepts outside the taxonomy.
+        Raises ParameterError for another policy, and OntologyError if ``mapping`` contains concepts outside the
+        taxonomy.
         """
         require_one_of("unknown", unknown, get_args(UnknownPolicy))
         require_type("taxonomy", taxonomy, Taxonomy)
-        if ontology is not None and taxonomy.root not in ontology:
-            raise ParameterError("ontology= must be the ontology that the taxonomy is of")
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _mapped_positions(mapping or {}, taxonomy)
-        self._ontology = ontology or Ontology(taxonomy)
-        self._cache: dict[str, Match] = {}
+        self._cached = lru_cache(CACHED_VALUES)(self._find)
 
     def __repr__(self) -> str:
         return f"ConceptMap({self.taxonomy!r}, unknown={self.unknown!r})"
@@ -95,21 +90,14 @@ class ConceptMap:
         """Return the concept of a value; cached."""
         if not isinstance(value, str):
             raise ParameterError(f"value is of type {type(value).__name__}: use a text")
-        match = self._cache.get(value)
-        if match is None:
-            match = self._find(value)
-            if len(value) <= LONGEST_CACHED:
-                if len(self._cache) >= CACHED_VALUES:
-                    self._cache.clear()
-                self._cache[value] = match
-        return match
+        return self._cached(value) if len(value) <= LONGEST_CACHED else self._find(value)
 
     def ambiguous(self, value: str) -> list[str]:
         """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
         them."""
         if self.find(value).how not in {"unknown", "ancestor"}:
             return []
-        return sorted(self.taxonomy.decode(self._coded_any(_value_keys(value)) or self._named(value)))
+        return sorted(self.taxonomy.decode(self._coded_any(_value_keys(value)) or self.taxonomy.named(value)))
 
     def _find(self, value: str) -> Match:
         if value in self._mapping:
@@ -118,7 +106,7 @@ class ConceptMap:
         if position >= 0:
             return Match(position, "exact")
         keys = _value_keys(value)
-        for how, positions in (("normalised", self._coded_any(keys)), ("label", self._named(value))):
+        for how, positions in (("normalised", self._coded_any(keys)), ("label", self.taxonomy.named(value))):
             if len(positions) == 1:
                 return Match(positions[0], how)  # type: ignore[arg-type]
         return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
@@ -142,23 +130,16 @@ class ConceptMap:
         tau = self.taxonomy
         return [c for c in tau.codes.candidates(fold_code(key)) if key in _code_keys(tau.ids[c])]
 
-    def _named(self, name: str) -> list[int]:
-        """Return the positions of the concepts with a label or synonym."""
-        positions = self.taxonomy.find(self._ontology.named(name)).tolist()
-        return [position for position in positions if position >= 0]
-
     @cached_property
     def _are_longer_codes_finer(self) -> bool:
-        """Whether, among the codes of the ontology that start with another one, most start with that of their parent.
-        The root does not count."""
-        whole = self._ontology.taxonomy()
-        positions = {fold_code(concept): k for k, concept in enumerate(whole.ids) if k}
+        """Whether, among the codes of the taxonomy that start with another one, most start with that of a parent."""
+        tau = self.taxonomy
+        positions = {fold_code(concept): k for k, concept in enumerate(tau.ids)}
         are_parents = []
         for code, k in positions.items():
             starts = (positions[code[:end]] for end in range(len(code) - 1, 0, -1) if code[:end] in positions)
-            if longest := next(starts, None):
-                above = whole.parents[whole.parent_offsets[k] : whole.parent_offsets[k + 1]]
-                are_parents.append(longest in above)
+            if (longest := next(starts, None)) is not None:
+                are_parents.append(longest in tau.parents[tau.parent_offsets[k] : tau.parent_offsets[k + 1]])
         return 2 * sum(are_parents) > len(are_parents)
 
 

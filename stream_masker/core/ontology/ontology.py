@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stream_masker.core.arrays import frozen_array, offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.ontology import graph, store
+from stream_masker.core.ontology import store
 from stream_masker.core.ontology.formats import Draft
 from stream_masker.core.ontology.sources import find_source
-from stream_masker.core.ontology.taxonomy import Closure, Taxonomy
+from stream_masker.core.ontology.taxonomy import Closure, Taxonomy, compress, ordered
 from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.core.validation import require_mapping
 from stream_masker.errors import OntologyError, ParameterError, UnknownConceptError, error_location
@@ -30,12 +29,9 @@ class Ontology:
     Create one with ``load``, ``from_edges``, ``from_parents`` or ``from_networkx``.
     """
 
-    def __init__(self, whole: Taxonomy, synonyms: Iterable[str] = (), rows: Int64Array | None = None) -> None:
-        """``whole``: every concept. ``rows``: (m + 1,), such that the synonyms of the concept at position c are
-        ``synonyms[rows[c]:rows[c + 1]]``; None if there are no synonyms."""
+    def __init__(self, whole: Taxonomy) -> None:
+        """``whole``: the taxonomy of every concept."""
         self._whole = whole
-        self._synonyms = Texts.of(synonyms)
-        self._rows = frozen_array(np.zeros(len(whole) + 1, np.int64) if rows is None else rows)
         self._taxonomies = {0: whole}
 
     @classmethod
@@ -53,7 +49,7 @@ class Ontology:
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         found = find_source(source)
         with error_location(found.name):
-            return cls._from_parts(store.stored(found.key, lambda: cls._of(found.read())._parts()))
+            return cls(_from_parts(store.stored(found.key, lambda: _to_parts(cls._of(found.read())._whole))))
 
     @classmethod
     def from_edges(
@@ -135,15 +131,7 @@ class Ontology:
 
     def synonyms_of(self, concept: str) -> tuple[str, ...]:
         """Return the synonyms of a concept. Raises UnknownConceptError."""
-        position = self._whole.position(concept)
-        return self._synonyms[self._rows[position] : self._rows[position + 1]]
-
-    def named(self, name: str) -> list[str]:
-        """Return the ids of the concepts that have a label or a synonym, regardless of case."""
-        folded = name.strip().casefold()
-        owners = sorted(set(self._names.candidates(folded)))
-        found = (self._whole.ids[position] for position in owners)
-        return [one for one in found if folded in map(str.casefold, (self.label(one), *self.synonyms_of(one)))]
+        return self._whole.synonyms_of(concept)
 
     def taxonomy(self, domain: Iterable[str] | None = None, *, root: str | None = None) -> Taxonomy:
         """Return τ: a concept and all its descendants.
@@ -176,42 +164,30 @@ class Ontology:
         """Check and order the concepts of a draft. Raises like ``from_parents``."""
         _add_common_root(draft)
         ids = sorted(draft.parents)
-        labels = [draft.labels.get(concept, "") for concept in ids]
-        whole, order = _taxonomy_of(ids, labels, *_links(ids, draft.parents))
-        synonyms = [draft.synonyms.get(ids[k], []) for k in order.tolist()]
-        rows = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
-        return cls(whole, chain.from_iterable(synonyms), rows)
+        names = [(draft.labels.get(concept, ""), draft.synonyms.get(concept, ())) for concept in ids]
+        return cls(_taxonomy_of(ids, names, *_links(ids, draft.parents)))
 
-    @cached_property
-    def _names(self) -> TextIndex:
-        """Finds positions by case-folded labels and synonyms."""
-        positions = np.arange(len(self), dtype=np.int64)
-        names = [*map(str.casefold, chain(self._whole.labels, self._synonyms))]
-        owners = np.concatenate((positions, np.repeat(positions, np.diff(self._rows))))
-        kept = [k for k, name in enumerate(names) if name]
-        return TextIndex.of([names[k] for k in kept], owners[kept])
 
-    def _parts(self) -> store.Parts:
-        """Return the given and the computed arrays, which ``_from_parts`` reads."""
-        tau = self._whole
-        return {
-            "ids": (tau.ids.utf8, tau.ids.offsets),
-            "labels": (tau.labels.utf8, tau.labels.offsets),
-            "links": (tau.parent_offsets, tau.parents, tau.depth),
-            "closure": tau.closure,
-            "codes": tau.codes,
-            "synonyms": (self._synonyms.utf8, self._synonyms.offsets),
-            "rows": (self._rows,),
-            "names": self._names,
-        }
+TEXTS: Final = ("ids", "labels", "synonyms")
+"""The parts that are texts."""
 
-    @classmethod
-    def _from_parts(cls, parts: store.Parts) -> Ontology:
-        whole = Taxonomy(Texts(*parts["ids"]), Texts(*parts["labels"]), *parts["links"])
-        whole.closure, whole.codes = Closure(*parts["closure"]), TextIndex(*parts["codes"])
-        onto = cls(whole, Texts(*parts["synonyms"]), *parts["rows"])
-        onto._names = TextIndex(*parts["names"])
-        return onto
+
+def _to_parts(tau: Taxonomy) -> store.Parts:
+    """Return the given and the computed arrays, which ``_from_parts`` reads."""
+    return {
+        **{name: (texts.utf8, texts.offsets) for name, texts in zip(TEXTS, tau.texts, strict=True)},
+        "rows": (tau.synonym_offsets,),
+        "links": (tau.parent_offsets, tau.parents, tau.depth),
+        **{"closure": tau.closure, "codes": tau.codes, "names": tau.names},
+    }
+
+
+def _from_parts(parts: store.Parts) -> Taxonomy:
+    texts = (Texts(*parts[name]) for name in TEXTS)
+    tau = Taxonomy(texts, parts["rows"][0], parts["links"])
+    tau.closure = Closure(*parts["closure"])
+    tau.codes, tau.names = TextIndex(*parts["codes"]), TextIndex(*parts["names"])
+    return tau
 
 
 def _checked_links(edges: object) -> Iterator[tuple[str, str]]:
@@ -255,23 +231,26 @@ def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[In
 
 
 def _taxonomy_of(
-    ids: Sequence[str], labels: Sequence[str], children: Int64Array, parents: Int64Array
-) -> tuple[Taxonomy, Int64Array]:
-    """Return the taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
+    ids: Sequence[str], names: Sequence[tuple[str, Sequence[str]]], children: Int64Array, parents: Int64Array
+) -> Taxonomy:
+    """Return the taxonomy of linked concepts.
 
-    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises OntologyError for a cycle.
+    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. ``names``: the label and the synonyms
+    of each. Raises OntologyError for a cycle.
     """
     m = len(ids)
-    levels = graph.ordered(children, parents, m)
+    levels = ordered(children, parents, m)
     order = np.concatenate([np.empty(0, np.int64), *levels])
     if order.size < m:
         raise OntologyError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
     position = np.empty(m, np.int64)
     position[order] = np.arange(m)
     depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
-    rows = graph.compress(position[children], position[parents], m)
-    ids, labels = ([texts[k] for k in order.tolist()] for texts in (ids, labels))
-    return Taxonomy(ids, labels, *rows, depth), order
+    links = *compress(position[children], position[parents], m), depth
+    of = [(ids[k], *names[k]) for k in order.tolist()]
+    rows = offsets_from_lengths(np.fromiter((len(synonyms) for *_, synonyms in of), np.int64, m))
+    texts = (concept for concept, *_ in of), (label for _, label, _ in of), chain.from_iterable(own for *_, own in of)
+    return Taxonomy(map(Texts.of, texts), rows, links)
 
 
 def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
@@ -291,5 +270,5 @@ def _below(whole: Taxonomy, position: int) -> Taxonomy:
     index[kept] = np.arange(len(kept))
     children = np.repeat(np.arange(len(whole)), np.diff(whole.parent_offsets))
     linked = inside[children] & inside[whole.parents] & (children != position)
-    rows = index[children[linked]], index[whole.parents[linked]]
-    return _taxonomy_of(whole.ids.decode(kept), whole.labels.decode(kept), *rows)[0]
+    names = [(whole.labels[c], whole.synonyms_at(c)) for c in kept]
+    return _taxonomy_of(whole.ids.decode(kept), names, index[children[linked]], index[whole.parents[linked]])

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-log = logging.getLogger(__name__)
 
 Parts: TypeAlias = Mapping[str, Sequence[NDArray[Any]]]
 """The arrays of each part of an ontology. Array k of the part ``ids`` is in the file ``ids.k.npy``."""
@@ -31,17 +29,13 @@ def stored(key: str, compute: Callable[[], Parts]) -> Parts:
     are returned as they are.
     """
     folder = cache_folder() / f"{key}-{_code_digest()}{SUFFIX}"
-    try:
+    with suppress(OSError, ValueError):
         return _mapped(folder)
-    except (OSError, ValueError) as error:
-        log.debug("no stored ontology in %s (%s)", folder, type(error).__name__)
     parts = compute()
-    try:
+    with suppress(OSError, ValueError):
         _save(folder, parts)
         return _mapped(folder)
-    except (OSError, ValueError) as error:
-        log.debug("an ontology is not stored in %s (%s)", folder, type(error).__name__)
-        return parts
+    return parts
 
 
 def cache_folder() -> Path:

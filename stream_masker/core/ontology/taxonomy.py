@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import frozen_array, ranges
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
-from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -32,6 +32,12 @@ class Closure(NamedTuple):
     ancestors: Int32Array
     paths: Int32Array
 
+    def above(self, positions: NDArray[np.integer]) -> tuple[Int64Array, Int32Array]:
+        """Return (e,) the index of the concept, of k, that each ancestor is of, ascending, and (e,) its position."""
+        starts = self.offsets[positions]
+        lengths = self.offsets[np.asarray(positions) + 1] - starts
+        return np.repeat(np.arange(lengths.size), lengths), self.ancestors[ranges(starts, lengths)]
+
 
 class Taxonomy:
     """τ(D(A)): m concepts under one root. Immutable; properties are computed on first use and cached.
@@ -41,26 +47,24 @@ class Taxonomy:
     a concept at one depth are contiguous. Equal taxonomies have equal positions and fingerprints, no matter how they
     were created.
 
-    ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
-    from the root; that of the root is 1. parents and children: compressed rows, ascending. All arrays are read-only.
+    ids, labels: (m,) by position, decoded on access; the synonyms of concept c are
+    ``synonyms[synonym_offsets[c]:synonym_offsets[c + 1]]``. depth: (m,) int32, the number of nodes on the **longest**
+    path from the root; that of the root is 1. parents and children: compressed rows, ascending. All arrays are
+    read-only.
     """
 
-    def __init__(
-        self,
-        ids: Iterable[str],
-        labels: Iterable[str],
-        parent_offsets: Int64Array,
-        parents: Int32Array,
-        depth: Int32Array,
-    ) -> None:
-        """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
-        self.ids, self.labels = Texts.of(ids), Texts.of(labels)
-        self.parent_offsets, self.parents = frozen_array(parent_offsets), frozen_array(parents)
-        self.depth: Int32Array = frozen_array(depth)
-        rows = np.repeat(np.arange(len(self.ids), dtype=np.int64), np.diff(parent_offsets))
-        child_offsets, children = graph.compress(self.parents.astype(np.int64), rows, len(self.ids))
+    def __init__(self, texts: Iterable[Texts], synonym_offsets: Int64Array, links: Sequence[NDArray[Any]]) -> None:
+        """In position order. ``texts``: ids, labels and synonyms. ``links``: offsets and positions of the parents, and
+        depths. Nothing is checked: use ``Ontology.taxonomy`` to create a taxonomy."""
+        self.ids, self.labels, self.synonyms = self.texts = tuple(texts)
+        self.synonym_offsets: Int64Array = frozen_array(synonym_offsets)
+        self.parent_offsets: Int64Array = frozen_array(links[0])
+        self.parents: Int32Array = frozen_array(links[1])
+        self.depth: Int32Array = frozen_array(links[2])
+        rows = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.parent_offsets))
+        child_offsets, children = compress(self.parents.astype(np.int64), rows, len(self))
         self.child_offsets, self.children = frozen_array(child_offsets), frozen_array(children)
-        self._positions = _Positions(self)
+        self._positions: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,6 +92,15 @@ class Taxonomy:
         return TextIndex.of(list(map(fold_code, self.ids)), np.arange(len(self)))
 
     @cached_property
+    def names(self) -> TextIndex:
+        """Finds positions by case-folded labels and synonyms."""
+        positions = np.arange(len(self))
+        names = [*map(str.casefold, chain(self.labels, self.synonyms))]
+        owners = np.concatenate((positions, np.repeat(positions, np.diff(self.synonym_offsets))))
+        kept = [k for k, name in enumerate(names) if name]
+        return TextIndex.of([names[k] for k in kept], owners[kept])
+
+    @cached_property
     def is_tree(self) -> bool:
         """Whether every concept except the root has exactly one parent."""
         return self.parents.size == len(self) - 1
@@ -109,8 +122,13 @@ class Taxonomy:
     @cached_property
     def closure(self) -> Closure:
         """The ancestors of every concept, and the shortest paths to them."""
-        offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents, self.depth)
+        offsets, ancestors, paths = _closure(self.parent_offsets, self.parents, self.depth)
         return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
+
+    @cached_property
+    def first_parents(self) -> Int32Array:
+        """(m,) int32: the first parent of each concept, 0 for the root."""
+        return frozen_array(np.append(np.int32(0), self.parents[self.parent_offsets[1:-1]]))
 
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
@@ -135,8 +153,14 @@ class Taxonomy:
         return positions
 
     def find_one(self, value: object) -> int:
-        """Return the position of a value, -1 if it is not a concept."""
-        return self._positions[value] if isinstance(value, str) else NO_POSITION
+        """Return the position of a value, -1 if it is not a concept. Concepts that were looked up are cached."""
+        if not isinstance(value, str):
+            return NO_POSITION
+        if value not in self._positions:
+            for position in self.codes.candidates(fold_code(value)):
+                if self.ids[position] == value:
+                    self._positions[str(value)] = position
+        return self._positions.get(value, NO_POSITION)
 
     def find(self, values: Sequence[object]) -> Int32Array:
         """Return (n,) int32: the positions of n values, -1 for those that are not concepts."""
@@ -149,6 +173,20 @@ class Taxonomy:
     def label(self, concept: str) -> str:
         """Return the label of a concept, empty if it has none. Raises UnknownConceptError."""
         return self.labels[self.position(concept)]
+
+    def synonyms_of(self, concept: str) -> tuple[str, ...]:
+        """Return the synonyms of a concept. Raises UnknownConceptError."""
+        return self.synonyms_at(self.position(concept))
+
+    def named(self, name: str) -> list[int]:
+        """Return the positions of the concepts that have a label or a synonym, regardless of case."""
+        folded = name.strip().casefold()
+        owners = sorted(set(self.names.candidates(folded)))
+        return [c for c in owners if folded in map(str.casefold, (self.labels[c], *self.synonyms_at(c)))]
+
+    def synonyms_at(self, position: int) -> tuple[str, ...]:
+        """Return the synonyms of the concept at a position."""
+        return self.synonyms[self.synonym_offsets[position] : self.synonym_offsets[position + 1]]
 
     def depth_of(self, concept: str) -> int:
         """Return the number of nodes on the longest path from the root to a concept; that of the root is 1."""
@@ -181,9 +219,7 @@ class Taxonomy:
         (e,) the index of the concept that each ancestor is of, ascending, and (e,) its position. In a graph a concept
         can have several.
         """
-        starts, offsets = self.closure.offsets[positions], self.closure.offsets
-        lengths = offsets[np.asarray(positions) + 1] - starts
-        owner, concept = np.repeat(np.arange(lengths.size), lengths), self.closure.ancestors[ranges(starts, lengths)]
+        owner, concept = self.closure.above(positions)
         at = self.depth[concept] == np.minimum(self.depth[positions], depth)[owner]
         return owner[at], concept[at]
 
@@ -206,22 +242,62 @@ class Taxonomy:
         return dict(zip(table.ancestors[row].tolist(), table.paths[row].tolist(), strict=True))
 
 
-class _Positions(dict[str, int]):
-    """Positions of the ids that were looked up; of any other text, -1. It holds at most the ids of the taxonomy."""
-
-    def __init__(self, taxonomy: Taxonomy) -> None:
-        super().__init__()
-        self._taxonomy = taxonomy
-
-    def __missing__(self, value: str) -> int:
-        ids = self._taxonomy.ids
-        for position in self._taxonomy.codes.candidates(fold_code(value)):
-            if ids[position] == value:
-                self[str(value)] = position
-                return position
-        return NO_POSITION
-
-
 def fold_code(code: str) -> str:
     """Return a code in capitals and without dots, so that all spellings of a code become equal."""
     return code.upper().replace(".", "")
+
+
+def compress(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
+    """Compressed rows of the links (rows[k], columns[k]): offsets (size + 1,), and columns, ascending in each row."""
+    links = np.sort(rows * size + columns)
+    return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)
+
+
+def ordered(children: Int64Array, parents: Int64Array, size: int) -> list[Int64Array]:
+    """Order concepts by depth, then by the place of the first parent in this order, then by index.
+
+    ``children[k]`` is-a ``parents[k]``. Return the concepts of each depth in turn; those in or below a cycle are
+    missing. A concept is as deep as the last of its parents is early (Kahn's algorithm, a level at a time).
+    """
+    offsets, below = compress(parents, children, size)
+    waiting = np.bincount(children, minlength=size)
+    first = np.full(size, size)
+    level, levels, placed = np.flatnonzero(waiting == 0), [], 0
+    while level.size:
+        levels.append(level)
+        lengths = offsets[level + 1] - offsets[level]
+        reached = below[ranges(offsets[level], lengths)]
+        np.minimum.at(first, reached, np.repeat(np.arange(placed, placed + level.size), lengths))
+        np.subtract.at(waiting, reached, 1)
+        placed += level.size
+        ready = np.unique(reached[waiting[reached] == 0])
+        level = ready[np.argsort(first[ready], kind="stable")]
+    return levels
+
+
+def _closure(
+    parent_offsets: Int64Array, parents: Int32Array, depth: Int32Array
+) -> tuple[Int64Array, Int32Array, Int32Array]:
+    """Return the ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest
+    paths.
+
+    The ancestors of a concept are itself, at 0 links, and the ancestors of its parents, one link farther. ``depth``:
+    (m,) int32, ascending; that of every parent is smaller.
+    """
+    m, span = depth.size, int(depth[-1]) + 1
+    offsets, ancestors, paths = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)
+    for level in np.split(np.arange(m), np.flatnonzero(np.diff(depth)) + 1):
+        counts = np.diff(parent_offsets[level[0] : level[-1] + 2])
+        above = parents[parent_offsets[level[0]] : parent_offsets[level[-1] + 1]]
+        lengths = offsets[above + 1] - offsets[above]
+        inherited = ranges(offsets[above], lengths)
+        owners = np.concatenate((level, np.repeat(np.repeat(level, counts), lengths))) - level[0]
+        reached = np.concatenate((level, ancestors[inherited]))
+        links = np.concatenate((np.zeros(level.size, np.int64), paths[inherited] + 1))
+        rows, shortest = np.divmod(np.sort((owners * m + (m - 1 - reached)) * span + links), span)
+        is_first = np.diff(rows, prepend=-1) > 0
+        owners, reached = np.divmod(rows[is_first], m)
+        offsets = np.concatenate((offsets, offsets[-1] + np.cumsum(np.bincount(owners))))
+        ancestors = np.concatenate((ancestors, (m - 1 - reached).astype(np.int32)))
+        paths = np.concatenate((paths, shortest[is_first].astype(np.int32)))
+    return offsets, ancestors, paths

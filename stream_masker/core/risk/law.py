@@ -24,7 +24,7 @@ from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
-from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_keys, marginals, pair_counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_keys, count_rows, marginals
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: these masks are never published."""
@@ -258,7 +258,7 @@ def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Co
             size = max(1, round(share * pair.rows / tuples.mean_length))
             made = masked_columns(masker, tuples.draw(size), size)
             rows = Batch(size, tuple(made[j] for j in both)).rows()[0]
-            pairs[both] = pair_counts(rows[0], rows[1], sizes[both[1]])
+            pairs[both] = count_rows(rows, sizes[both[1]])
             for j, codes in zip(both, rows, strict=True):
                 values[j].append(count_keys(codes.astype(np.int64)))
     for j in range(len(values)):
@@ -291,22 +291,20 @@ class MaskedGroup(NamedTuple):
     after: Int32Matrix
 
 
-def group_count(size: int, records: int = SAMPLED_RECORDS) -> int:
-    """Return the number of random groups of ``size`` records that have about ``records`` together."""
-    return min(MAX_GROUPS, max(MIN_GROUPS, records // size))
+def group_count(size: int) -> int:
+    """Return the number of random groups of ``size`` records."""
+    return min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))
 
 
-def sampled_groups(
-    masker: Assessed, counts: Counts, sizes: Sequence[int], size: int, *, records: int = SAMPLED_RECORDS
-) -> Iterator[MaskedGroup]:
-    """Yield ``group_count(size, records)`` random groups of the window's records; the same ones each time.
+def sampled_groups(masker: Assessed, counts: Counts, sizes: Sequence[int], size: int) -> Iterator[MaskedGroup]:
+    """Yield ``group_count(size)`` random groups of the window's records; the same ones each time.
 
     The values of two attributes are drawn jointly, those of more attributes independently. An array has one element.
     ``sizes``: the number of concepts of each taxonomy. Raises ParameterError if there are too few values.
     """
     generator, laws = np.random.default_rng(0), [value_law(column) for column in counts.values]
     pairs = Tuples.of(counts, (0, 1), sizes) if len(sizes) == 2 and counts.pairs[0, 1].keys.size else None
-    for number in range(group_count(size, records)):
+    for number in range(group_count(size)):
         if pairs is None:
             codes = [values[generator.choice(values.size, size, p=prior)] for values, prior in laws]
         else:

@@ -12,6 +12,7 @@ is that of an attacker who neglects what the masks of several elements tell toge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
@@ -150,32 +151,29 @@ def disclosure(
     * ``error``: see ``Disclosure``; None if the columns are drawn, so that it follows from them.
     """
     places = np.arange(values.size)
-    levels = {name: _sets_at(taxonomy, values, depth) for name, depth in LEVELS.items()}
     groups = {name: np.flatnonzero(inside[values]) for name, inside in present_groups(taxonomy).items()}
     sensitive = {name: (members, places[:1]) for name, members in groups.items() if members.size}
-    questions = [(places, places), *levels.values(), *sensitive.values()]
-    figures, masses, bests = np.zeros((len(questions), 5)), [], []
+    questions = [(places, places), *(_sets_at(taxonomy, values, depth) for depth in LEVELS.values())]
+    questions += sensitive.values()
+    sums, greatest, squares = np.zeros((len(questions), 4)), np.zeros(len(questions)), np.zeros(3)
     for block in blocks:
-        total = block.sum(axis=0)
-        joint, total = block[:, total > 0.0], total[total > 0.0]
-        best = [_greatest_mass(joint, *question) for question in questions]
-        for row, mass in zip(figures, best, strict=True):
-            likely, certain = (mass > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
-            row[[0, 2, 3, 4]] += mass.sum(), total[likely].sum(), total[certain].sum(), mass[likely].sum()
-            row[1] = max(row[1], (mass / total).max(initial=0.0))
-        bests.append(best[0] / total)
-        masses.append(total)
+        joint = block[:, block.any(axis=0)]
+        total, best = joint.sum(axis=0), np.stack([_greatest_mass(joint, *question) for question in questions])
+        likely, certain = (best > (limit + ROUNDING) * total for limit in (LIKELY, CERTAIN))
+        sums += np.stack([best.sum(axis=1), likely @ total, certain @ total, (best * likely).sum(axis=1)], axis=1)
+        greatest = np.maximum(greatest, (best / total).max(axis=1, initial=0.0))
+        squares += best[0] @ best[0], best[0] @ total, total @ total
     if error is None:
-        mass, right = np.concatenate(masses), np.concatenate(bests)
-        error = 1.96 * float(np.sqrt((mass**2 * (right - mass @ right) ** 2).sum()))
-    rows = np.minimum(figures, 1.0).tolist()
+        error = 1.96 * math.sqrt(max(0.0, float(squares @ (1.0, -2.0 * sums[0, 0], sums[0, 0] ** 2))))
     priors = [float(_greatest_mass(prior[:, None], *question)[0]) for question in questions]
-    code, *others = (Guess(p, *row[:4]) for p, row in zip(priors, rows, strict=True))
-    members = [Membership(p, min(found / p, 1.0), most) for p, (_, most, *_, found) in zip(priors, rows, strict=True)]
+    figures = np.column_stack([priors, sums[:, 0], greatest, sums[:, 1:3]])
+    code, *levels = (Guess(*row) for row in np.minimum(figures, 1.0).tolist()[: 1 + len(LEVELS)])
+    found = zip(priors, (sums[:, 3] / priors).tolist(), greatest.tolist(), strict=True)
+    members = [Membership(*row) for row in np.minimum(list(found), 1.0).tolist()]
     return Disclosure(
         **asdict(code),
-        levels=dict(zip(levels, others, strict=False)),
-        sensitive=dict(zip(sensitive, members[1 + len(levels) :], strict=True)),
+        levels=dict(zip(LEVELS, levels, strict=True)),
+        sensitive=dict(zip(sensitive, members[1 + len(LEVELS) :], strict=True)),
         error=error,
     )
 
@@ -274,13 +272,13 @@ def _posterior(
     return posterior, np.asarray(np.bincount(b.index, together, b.share.size), np.float64)
 
 
-def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
-    """Return the share of values that must change: ``least`` · (1 − Σ p²).
+def required_change(prior: Float64Array) -> float:
+    """Return the share of values that must change: ``MIN_CHANGED`` · (1 − Σ p²).
 
     1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. A window that
     consists mostly of one value can thus be masked, although no mechanism can change it much without distorting it.
     """
-    return least * (1.0 - float((prior**2).sum()))
+    return MIN_CHANGED * (1.0 - float((prior**2).sum()))
 
 
 def check_masking(name: str, channel: Channel, prior: Float64Array) -> None:

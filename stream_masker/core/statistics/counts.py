@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from operator import add
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.random import Secret
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -162,56 +163,50 @@ def count_batch(
     * ``lost[j]``: the number of values of attribute j that are not in the batch; default 0.
     """
     p = len(batch.columns)
-    _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
+    for name, entries in (("sizes", sizes), ("unknown", unknown), ("lost", lost)):
+        if entries is not None and len(entries) != p:
+            raise ParameterError(f"{name} has {len(entries)} entries; the batch has {p} attributes")
     rows, record = batch.rows()
-    slots = None if batch.slots is None else batch.slots[record]
-    present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
+    counted = _count_all(dict(enumerate(rows)), sizes, None if batch.slots is None else batch.slots[record])
+    scalars = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}
+    present = [int(np.count_nonzero(column.codes >= 0)) for column in batch.columns]
     return Counts(
         records=batch.size,
-        values=tuple(_count_values(codes, slots) for codes in rows),
-        pairs={(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)},
-        given=tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True)),
-        unknown=tuple(unknown or (0,) * p),
+        values=tuple(counted[j,] for j in range(p)),
+        pairs={(i, j): counted[i, j] for i, j in combinations(range(p), 2)},
+        given=tuple(map(add, present, lost or [0] * p)),
+        unknown=tuple(unknown or [0] * p),
         lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
-        events=_count_events(batch, sizes),
+        events=_count_all(scalars, sizes) if len(scalars) < p else {},
         lacking=_count_lacking(batch, sizes),
         contexts=_count_contexts(batch, sizes),
     )
 
 
-def _count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
-    """Count the scalars of a batch with arrays, and their pairs, once for each record; see ``Counts.events``."""
-    codes = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}
-    if len(codes) == len(batch.columns):
-        return {}
-    events: dict[tuple[int, ...], SparseCounts] = {(j,): _count_values(column, None) for j, column in codes.items()}
-    return events | {(i, j): pair_counts(codes[i], codes[j], sizes[j]) for i, j in combinations(codes, 2)}
+def _count_all(
+    codes: Mapping[int, Int32Array], sizes: Sequence[int], slots: Int64Array | None = None
+) -> dict[tuple[int, ...], SparseCounts]:
+    """Return the counts of the values of some attributes in n rows, and of their pairs; keys: their indices."""
+    which = [*((j,) for j in codes), *combinations(codes, 2)]
+    return {some: count_rows([codes[j] for j in some], sizes[some[-1]], slots) for some in which}
 
 
 def _count_lacking(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
     """Count the values and pairs of the records that lack a value, by what they lack; see ``Counts.lacking``."""
     p = len(batch.columns)
-    pattern = np.zeros(batch.size, np.int64)
-    for j, column in enumerate(batch.columns):
-        pattern |= (column.present_lengths == 0).astype(np.int64) << j
-    some = np.flatnonzero(pattern)
+    lacks = np.stack([column.present_lengths == 0 for column in batch.columns])
+    some = np.flatnonzero(lacks.any(axis=0))
     if not some.size or p > MAX_PATTERN_ATTRIBUTES:
         return {}
-    part = batch.take(some)
+    part, patterns = batch.take(some), (1 << np.arange(p)) @ lacks[:, some]
     rows, record = part.rows()
-    slots = None if part.slots is None else part.slots[record]
-    own = pattern[some]
     result: dict[tuple[int, ...], SparseCounts] = {}
-    for j, column in enumerate(part.columns):
-        scalar = column.codes, np.arange(some.size), part.slots
-        codes, of, kept = (rows[j], record, slots) if column.is_array else scalar
-        there = codes >= 0
-        keys = codes[there].astype(np.int64) << p | own[of[there]]
-        result[j,] = count_keys(keys, None if kept is None else kept[there])
-    for i, j in combinations(range(p), 2):
-        there = (rows[i] >= 0) & (rows[j] >= 0)
-        keys = (rows[i][there].astype(np.int64) * sizes[j] + rows[j][there]) << p | own[record[there]]
-        result[i, j] = count_keys(keys, None if slots is None else slots[there])
+    for which in [*((j,) for j in range(p)), *combinations(range(p), 2)]:
+        column = part.columns[which[0]]
+        once = len(which) == 1 and not column.is_array
+        codes, of = ([column.codes], np.arange(some.size)) if once else ([rows[j] for j in which], record)
+        slots = None if part.slots is None else part.slots[of]
+        result[which] = count_rows(codes, sizes[which[-1]], slots, (patterns[of], 1 << p))
     return result
 
 
@@ -220,10 +215,8 @@ def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
     if batch.context is None:
         return {}
     whole = replace(batch, context=None)
-    order = np.argsort(batch.context, kind="stable")
-    numbers, starts = np.unique(batch.context[order], return_index=True)
-    parts = np.split(order, starts[1:]) if numbers.size else []
-    return {c: count_batch(whole.take(part), sizes) for c, part in zip(numbers.tolist(), parts, strict=True)}
+    numbers = np.unique(batch.context).tolist()
+    return {c: count_batch(whole.take(np.flatnonzero(batch.context == c)), sizes) for c in numbers}
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
@@ -236,20 +229,27 @@ def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCount
     return _sum_runs(ordered, np.ones(keys.size, np.int64), bits)
 
 
-def pair_counts(
-    a: NDArray[np.int32], b: NDArray[np.int32], size_b: int, slots: Int64Array | None = None
+def count_rows(
+    codes: Sequence[Int32Array],
+    size: int,
+    slots: Int64Array | None = None,
+    patterns: tuple[Int64Array, int] | None = None,
 ) -> SparseCounts:
-    """Count the pairs of n rows with two present values.
+    """Count the values of one attribute in n rows, or the pairs of values of two; rows that lack one do not count.
 
-    ``size_b``: the number of concepts of B's taxonomy. ``slots``: (n,), see ``Batch``.
+    * ``codes``: (n,) positions of each attribute. ``size``: the number of concepts of the last one's taxonomy.
+    * ``slots``: (n,), see ``Batch``. ``patterns``: (n,) numbers below some bound, which the keys end with.
     """
-    both = (a >= 0) & (b >= 0)
-    keys = a[both].astype(np.int64) * size_b + b[both]
-    return count_keys(keys, None if slots is None else slots[both])
+    there = np.logical_and.reduce([own >= 0 for own in codes])
+    first, *second = (own[there].astype(np.int64) for own in codes)
+    keys = first * size + second[0] if second else first
+    if patterns is not None:
+        keys = keys * patterns[1] + patterns[0][there]
+    return count_keys(keys, None if slots is None else slots[there])
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
-    """Return the counts of A's and of B's values over the rows of a pair; ``size_b``: see ``pair_counts``."""
+    """Return the counts of A's and of B's values over the rows of a pair; ``size_b``: of B's taxonomy."""
     a, b = np.divmod(pair.keys, size_b)
     return sum_by_key(a, pair.counts, pair.key_bits), sum_by_key(b, pair.counts, pair.key_bits)
 
@@ -311,14 +311,3 @@ def _sum_runs(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None) ->
     starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
     united = None if bits is None else np.bitwise_or.reduceat(bits, starts)
     return SparseCounts(keys[starts], np.add.reduceat(counts, starts), united)
-
-
-def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> SparseCounts:
-    present = codes >= 0
-    return count_keys(codes[present].astype(np.int64), None if slots is None else slots[present])
-
-
-def _same_length(p: int, **given: Sequence[int] | None) -> None:
-    for name, values in given.items():
-        if values is not None and len(values) != p:
-            raise ParameterError(f"{name} has {len(values)} entries; the batch has {p} attributes")

@@ -85,11 +85,17 @@ def correlation_null(
     ``pair``: the counts of pairs, whose law it is. ``before``, ``now``: the sizes of the samples. V-statistics of small
     samples are too large by the terms of each row with itself (Székely, Rizzo and Bakirov 2007), which is the bias.
     """
-    a, b, first, second, weights = _frequent(pair, d_a, d_b)
-    table = np.zeros((a.shape[0], b.shape[0]), np.float32)
+    size_b = len(d_b.taxonomy)
+    frequent = [side.keys[np.argsort(-side.counts, kind="stable")[:MOST_VALUES]] for side in marginals(pair, size_b)]
+    pair = pair.select(np.logical_and(*map(np.isin, np.divmod(pair.keys, size_b), frequent)))
+    if not pair.keys.size:
+        return 0.0, 0.0
+    sides = [Marginal.of(side, d) for side, d in zip(marginals(pair, size_b), (d_a, d_b), strict=True)]
+    first, second = map(np.searchsorted, [side.positions for side in sides], np.divmod(pair.keys, size_b))
+    a, b = (side.centred().astype(np.float32) for side in sides)
+    own_a, own_b = ((side.weights / side.rows).astype(np.float32) for side in sides)
+    weights, table = pair.counts / pair.rows, np.zeros((own_a.size, own_b.size), np.float32)
     table[first, second] = weights
-    own_a, own_b = table.sum(axis=1), table.sum(axis=0)
-    a, b = _centred(a, own_a), _centred(b, own_b)
     mixed = (a @ (table @ b))[first, second].astype(np.float64)
     squares = (a**2 @ own_a)[first].astype(np.float64), (b**2 @ own_b)[second].astype(np.float64)
     itself = np.diag(a)[first].astype(np.float64), np.diag(b)[second].astype(np.float64)
@@ -102,28 +108,6 @@ def correlation_null(
     influence = size * (mixed / moments[0] - 0.5 * squares[0] / moments[1] - 0.5 * squares[1] / moments[2])
     deviation = math.sqrt(float(weights @ influence**2) * (1.0 / before + 1.0 / now))
     return abs(_correlation(law + terms / before) - _correlation(law + terms / now)), deviation
-
-
-def _frequent(
-    pair: SparseCounts, d_a: Distance, d_b: Distance
-) -> tuple[NDArray[np.float32], NDArray[np.float32], Int64Array, Int64Array, Float64Array]:
-    """Return the distances between the frequent values of each attribute, and the pairs of these with their shares."""
-    kept = []
-    for side in marginals(pair, len(d_b.taxonomy)):
-        kept.append(side.select(np.sort(np.argsort(-side.counts, kind="stable")[:MOST_VALUES])))
-    keys_a, keys_b = np.divmod(pair.keys, len(d_b.taxonomy))
-    some = np.isin(keys_a, kept[0].keys) & np.isin(keys_b, kept[1].keys)
-    weights = pair.counts[some] / pair.counts[some].sum()
-    a, b = (
-        d.levels[Marginal.of(side, d).distances].astype(np.float32) for side, d in zip(kept, (d_a, d_b), strict=True)
-    )
-    first, second = np.searchsorted(kept[0].keys, keys_a[some]), np.searchsorted(kept[1].keys, keys_b[some])
-    return a, b, first, second, weights
-
-
-def _centred(distances: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    means = distances @ weights
-    return np.asarray(distances - means[:, None] - means + weights @ means, np.float32)
 
 
 def _correlation(moments: Float64Array) -> float:

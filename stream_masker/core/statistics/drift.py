@@ -17,15 +17,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from stream_masker.core.arrays import ranges
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.divergences import (
     by_group,
     correlation_null,
@@ -41,6 +41,8 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 Verdict: TypeAlias = Literal["none", "watch", "act"]
+Band: TypeAlias = tuple[float, float, float]
+"""The usual, the rare and the greatest size of a figure without drift (``Figure``)."""
 
 VERDICTS: tuple[Verdict, ...] = ("none", "watch", "act")
 """All verdicts, from the least serious one on."""
@@ -83,8 +85,8 @@ class Figure:
     verdict: Verdict
 
     @classmethod
-    def of(cls, value: float, band: tuple[float, float, float], acts: float = math.inf) -> Figure:
-        """Return a figure; ``band``: its usual, rare and greatest size. It calls for action from ``acts`` on."""
+    def of(cls, value: float, band: Band, acts: float = math.inf) -> Figure:
+        """Return a figure beside its band. It calls for action from ``acts`` on."""
         verdict: Verdict = "none" if value <= band[2] else "act" if value >= acts else "watch"
         return cls(value, *band, verdict)
 
@@ -179,23 +181,21 @@ def drift_between(
     Raises StatisticsError if the two have different attributes, lack the counts of values, or contain a concept that
     the taxonomy does not hold (of another version of the ontology).
     """
-    check_same_attributes(now, before, distances)
-    names, pairs = now.attributes, {} if counts is None else counts.pairs
-    level = limit_level(comparisons * (len(names) * len(ATTRIBUTE_FIGURES) + len(pairs)))
+    check_comparable(before, now, distances)
+    names, number = now.attributes, 0 if counts is None else len(counts.pairs)
+    level = limit_level(comparisons * (len(names) * len(ATTRIBUTE_FIGURES) + number))
+    windows = [Windows(name, before, now, d) for name, d in zip(names, distances, strict=True)]
+    values, bands = changes(before, now, distances), null_bands(windows, counts, level)
     attributes = {}
-    for name, d in zip(names, distances, strict=True):
-        both = Windows(name, before, now, d)
-        novel = ~unpack_observed(before.observed[name], len(d.taxonomy))[both.positions]
-        values = {
-            "mean": mean_distance(name, now, before, d),
-            "variance": abs(now.variance[name] - before.variance[name]),
-        }
+    for name, both in zip(names, windows, strict=True):
+        novel = ~unpack_observed(before.observed[name], len(both.d.taxonomy))[both.positions]
         found = both.shares(novel, level, shown)
-        found |= {kind: Figure.of(values[kind], band(draws, level)) for kind, draws in both.moments().items()}
+        found |= {kind: Figure.of(values[name,][kind], own) for kind, own in bands.pop((name,)).items()}
         attributes[name] = AttributeDrift({kind: found[kind] for kind in ATTRIBUTE_FIGURES}, tuple(both.moved(shown)))
-    drifts = {} if counts is None else {
-        (names[i], names[j]): _pair_drift(before, now, counts, (i, j), distances, level) for i, j in pairs
-    }  # fmt: skip
+    drifts = {
+        (a, b): Figure.of(values[a, b]["correlation"], own["correlation"], own["correlation"][2] + ACT_BEYOND_BAND)
+        for (a, b), own in bands.items()
+    }
     return Drift(now.version, before.version, attributes, drifts)
 
 
@@ -204,50 +204,91 @@ def limit_level(figures: int) -> float:
     return 1.0 - FALSE_ALARMS / max(1, figures)
 
 
-def _pair_drift(
-    before: Statistics,
-    now: Statistics,
-    counts: Counts,
-    pair: tuple[int, int],
-    distances: Sequence[Distance],
-    level: float,
-) -> Figure:
-    """Return the drift of sdCor: |ΔsdCor|."""
-    null = correlation_band(before, now, counts, pair, distances, level)
-    value = abs(float(now.correlation[pair] - before.correlation[pair]))
-    return Figure.of(value, null, null[2] + ACT_BEYOND_BAND)
+def check_comparable(old: Statistics, new: Statistics, distances: Sequence[Distance]) -> None:
+    """Raise StatisticsError unless both have the same attributes, and concepts of the distances' taxonomies only.
 
-
-def check_same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> None:
-    """Raise StatisticsError unless the attributes are equal, ParameterError unless each attribute has a distance."""
+    Raises ParameterError unless each attribute has a distance.
+    """
     if new.attributes != old.attributes:
         raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
     if len(distances) != len(new.attributes):
         raise ParameterError(f"there are {len(new.attributes)} attributes and {len(distances)} distances")
+    for name, d in zip(new.attributes, distances, strict=True):
+        named = {concept for each in (old, new) for concept in (each.mean[name], *each.values.get(name, ()))}
+        if missing := sum(concept not in d.taxonomy for concept in named):
+            raise StatisticsError(
+                f"the statistics of {name} name {missing} concepts that its taxonomy does not hold: "
+                "they were computed with another ontology or root"
+            )
 
 
-def mean_distance(attribute: str, new: Statistics, old: Statistics, d: Distance) -> float:
-    """sd(sMean, sMean') of an attribute. Raises StatisticsError if the taxonomy does not hold both means."""
-    means = (new.mean[attribute], old.mean[attribute])
-    _check_in_taxonomy(attribute, means, d)
-    return d(*means)
+def changes(
+    old: Statistics, new: Statistics, distances: Sequence[Distance], growth: Mapping[str, float] | None = None
+) -> dict[tuple[str, ...], dict[str, float]]:
+    """Return by how much two statistics differ, by the names of an attribute or of a pair.
+
+    Of an attribute, ``mean``: sd(sMean, sMean′), and ``variance``: |sVar′ − growth·sVar|. Of a pair, ``correlation``:
+    |ΔsdCor|.
+    """
+    names, factors = old.attributes, growth or {}
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    for name, d in zip(names, distances, strict=True):
+        variance = abs(new.variance[name] - factors.get(name, 1.0) * old.variance[name])
+        found[name,] = {"mean": d(new.mean[name], old.mean[name]), "variance": variance}
+    for i, j in combinations(range(len(names)), 2):
+        found[names[i], names[j]] = {"correlation": float(new.correlation_change(old)[i, j])}
+    return found
+
+
+def null_bands(
+    windows: Sequence[Windows], counts: Counts | None, level: float
+) -> dict[tuple[str, ...], dict[str, Band]]:
+    """Return the null bands of ``changes``; ``counts``: those of the newer window, without which no pair has one."""
+    found: dict[tuple[str, ...], dict[str, Band]] = {}
+    for each in windows:
+        found[each.name,] = {kind: band(draws, level) for kind, draws in each.moments().items()}
+    if counts is not None:
+        for (i, j), pair in counts.pairs.items():
+            own = correlation_band(windows[i], windows[j], pair, counts.records, level)
+            found[windows[i].name, windows[j].name] = {"correlation": own}
+    return found
+
+
+def band(draws: Float64Array, level: float) -> Band:
+    """Return the usual, rare and greatest size of a figure from what it is without drift. No limit is below a draw."""
+    usual, rare, most = np.quantile(draws, [0.95, 0.99, 1.0], method="higher").tolist()
+    return usual, rare, max(gamma_quantile(draws, level), most)
+
+
+def correlation_band(a: Windows, b: Windows, pair: SparseCounts, records: int, level: float) -> Band:
+    """Return the band of the difference of sdCor. The elements of an array are not independent: records count."""
+    if not pair.rows:
+        return 1.0, 1.0, 1.0
+    share = min(1.0, pair.rows / max(1, records))
+    bias, deviation = correlation_null(pair, a.d, b.d, *(max(1.0, share * size) for size in a.records))
+    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + part / 2) * deviation for part in (0.95, 0.99, level))
+    return usual, rare, limit
 
 
 class Windows:
     """The values of an attribute in two windows, which is all that its figures depend on.
 
     ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
-    ``draws``: (draws, 2, k), the same of random divisions.
+    ``draws``: (draws, 2, k), the same of random divisions. ``records``: the numbers of events.
     """
 
     def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance) -> None:
-        """Raises StatisticsError if the counts of values are missing, or the taxonomy lacks a concept."""
+        """Raises StatisticsError if the counts of values are missing."""
         both = [statistics.values.get(name, {}) for statistics in (before, now)]
         if not all(both):
             raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
-        ids, means = sorted(both[0].keys() | both[1].keys()), (before.mean[name], now.mean[name])
-        _check_in_taxonomy(name, [*ids, *means], d)
-        self.d, positions, self._means = d, d.taxonomy.encode(ids), d.taxonomy.encode(means)
+        ids, self.name, self.d, self.records = (
+            [*both[0].keys() | both[1].keys()],
+            name,
+            d,
+            (before.records, now.records),
+        )
+        positions, self._means = d.taxonomy.encode(ids), d.taxonomy.encode([before.mean[name], now.mean[name]])
         order = np.argsort(positions)
         self.positions = positions[order]
         self.counts = np.array([[window.get(c, 0) for c in ids] for window in both], np.int64)[:, order]
@@ -287,9 +328,7 @@ class Windows:
         The sMean of a division is an ancestor of a frequent value.
         """
         tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
-        own, offsets = self.positions[often], tau.closure.offsets
-        above = tau.closure.ancestors[ranges(offsets[own], offsets[own + 1] - offsets[own])]
-        candidates = np.unique(np.concatenate([self._means, above])).astype(np.int32)
+        candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
         to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
         shares = shares_of(self.draws)
         mean = np.argmin(shares @ to_values, axis=2)
@@ -307,37 +346,3 @@ class Windows:
             for concept, i in zip(self.d.taxonomy.decode(classes[most]), most, strict=True):
                 label = self.d.taxonomy.label(concept)
                 yield Moved(level, concept, label, float(seen[0, i]), float(seen[1, i]))  # type: ignore[arg-type]
-
-
-def band(draws: Float64Array, level: float) -> tuple[float, float, float]:
-    """Return the usual, rare and greatest size of a figure from what it is without drift. No limit is below a draw."""
-    usual, rare, most = np.quantile(draws, [0.95, 0.99, 1.0], method="higher").tolist()
-    return usual, rare, max(gamma_quantile(draws, level), most)
-
-
-def correlation_band(
-    before: Statistics,
-    now: Statistics,
-    counts: Counts,
-    pair: tuple[int, int],
-    distances: Sequence[Distance],
-    level: float,
-) -> tuple[float, float, float]:
-    """Return the band of the difference of sdCor. The elements of an array are not independent: records count."""
-    rows = counts.pairs[pair]
-    if not rows.rows:
-        return 1.0, 1.0, 1.0
-    share = min(1.0, rows.rows / max(1, counts.records))
-    sizes = [max(1.0, share * statistics.records) for statistics in (before, now)]
-    bias, deviation = correlation_null(rows, distances[pair[0]], distances[pair[1]], *sizes)
-    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + part / 2) * deviation for part in (0.95, 0.99, level))
-    return usual, rare, limit
-
-
-def _check_in_taxonomy(attribute: str, concepts: Sequence[str], d: Distance) -> None:
-    missing = sum(concept not in d.taxonomy for concept in concepts)
-    if missing:
-        raise StatisticsError(
-            f"the statistics of {attribute} name {missing} concepts that its taxonomy does not hold: "
-            "they were computed with another ontology or root"
-        )

@@ -23,7 +23,8 @@ import numpy as np
 
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
-from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, marginals, pair_counts, same_counts
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable, table_of
@@ -87,7 +88,7 @@ def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tup
     first, second = d_a.encode(a), d_b.encode(b)
     if len(first) != len(second):
         raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
-    pair = pair_counts(first, second, len(d_b.taxonomy))
+    pair = count_rows([first, second], len(d_b.taxonomy))
     of_a, of_b = marginals(pair, len(d_b.taxonomy))
     return covariance_and_correlation(pair, Marginal.of(of_a, d_a), Marginal.of(of_b, d_b))
 
@@ -166,6 +167,10 @@ class Marginal:
         """(k,) float64: the mean distance of each value to those of all rows, minus the grand mean."""
         return np.asarray(self.sums / self.rows - self.grand_mean)
 
+    def centred(self) -> Float64Array:
+        """Return (k, k) float64: the double-centred distances between the values (2017: equation 17)."""
+        return np.asarray(self.levels.take(self.distances) - self.offsets[:, None] - self.offsets - self.grand_mean)
+
     @cached_property
     def distance_variance(self) -> float:
         """sdVar (2017: equation 20): the root of the mean of the squared double-centred distances."""
@@ -242,51 +247,63 @@ def compute_statistics(
     other attributes or taxonomies, and ParameterError if the arguments have different lengths.
     """
     names = tuple(attributes)
-    _check(counts, names, distances)
-    parts = list(zip(counts.values, distances, strict=True))
-    keys = {d: [column.keys for column, other in parts if other == d] for d in distances}
-    tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}
-    columns = [Marginal(column, tables[d]) for column, d in parts]
-    of = dict(zip(names, columns, strict=True))
-    covariance, correlation = _matrices(counts, columns)
+    if not len(names) == len(distances) == len(counts.values):
+        raise ParameterError(
+            f"there are counts of {len(counts.values)} attributes, {len(names)} names and {len(distances)} distances"
+        )
+    if without := [name for name, column in zip(names, counts.values, strict=True) if not column.keys.size]:
+        raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
+    columns = dict(zip(names, _marginals(counts.values, distances), strict=True))
+    covariance, correlation = _matrices(counts, list(columns.values()))
     covariance, projection = nearest_psd(covariance)
-    observed = {name: np.isin(np.arange(len(m.d.taxonomy)), m.positions) for name, m in of.items()}
-    before = {name: _observed_before(previous, name, mask) for name, mask in observed.items()}
+    before = {name: _observed_before(previous, name, len(m.d.taxonomy)) for name, m in columns.items()}
     shares = zip(names, counts.unknown, counts.given, strict=True)
     return Statistics(
         version=version,
         records=counts.records,
         attributes=names,
-        mean={name: m.d.taxonomy.ids[m.mean] for name, m in of.items()},
-        variance={name: m.variance for name, m in of.items()},
+        mean={name: m.d.taxonomy.ids[m.mean] for name, m in columns.items()},
+        variance={name: m.variance for name, m in columns.items()},
         covariance=covariance,
         correlation=correlation,
         projection=projection,
         unknown={name: min(1.0, unknown / max(given, 1)) for name, unknown, given in shares},
-        observed={name: pack_observed(mask | before[name]) for name, mask in observed.items()},
-        novel={name: 0.0 if previous is None else _novel_share(m.counts, before[name]) for name, m in of.items()},
-        values={name: _by_concept(counts, j, m.d) for j, (name, m) in enumerate(of.items())},
+        observed={name: _with_values(m, before[name]) for name, m in columns.items()},
+        novel={name: 0.0 if previous is None else _novel_share(m, before[name]) for name, m in columns.items()},
+        values={name: _by_concept(counts, j, m.d.taxonomy) for j, (name, m) in enumerate(columns.items())},
     )
 
 
-def _by_concept(counts: Counts, j: int, d: Distance) -> dict[str, int]:
+def _marginals(columns: Sequence[SparseCounts], distances: Sequence[Distance]) -> list[Marginal]:
+    """Return the marginals of attributes; those of one distance share a table of all of their values."""
+    keys = {d: [column.keys for column, other in zip(columns, distances, strict=True) if other == d] for d in distances}
+    tables = {d: table_of(d, np.concatenate(own)) for d, own in keys.items()}
+    return [Marginal(column, tables[d]) for column, d in zip(columns, distances, strict=True)]
+
+
+def _by_concept(counts: Counts, j: int, tau: Taxonomy) -> dict[str, int]:
     """Return ``Statistics.values`` of attribute j."""
     column = counts.events.get((j,), counts.values[j])
-    return dict(zip(d.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
+    return dict(zip(tau.decode(column.keys), column.counts.tolist(), strict=True))
 
 
-def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance]) -> None:
-    if not len(names) == len(distances) == len(counts.values):
-        raise ParameterError(
-            f"there are counts of {len(counts.values)} attributes, {len(names)} names and {len(distances)} distances"
-        )
-    _require_values(names, [column.keys.size for column in counts.values])
+def _observed_before(previous: Statistics | None, name: str, size: int) -> BoolArray:
+    if previous is None:
+        return np.zeros(size, np.bool_)
+    if name not in previous.observed:
+        raise StatisticsError(f"the previous statistics do not have the attribute {name}")
+    return unpack_observed(previous.observed[name], size)
 
 
-def _require_values(names: Sequence[str], numbers: Sequence[int]) -> None:
-    without = [name for name, number in zip(names, numbers, strict=True) if not number]
-    if without:
-        raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
+def _with_values(values: Marginal, observed: BoolArray) -> str:
+    now = observed.copy()
+    now[values.positions] = True
+    return pack_observed(now)
+
+
+def _novel_share(values: Marginal, observed: BoolArray) -> float:
+    """Return the share, in [0, 1], of the values whose concept had not been observed before."""
+    return int(values.counts.counts[~observed[values.positions]].sum()) / values.counts.rows
 
 
 def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array, Float64Array]:
@@ -302,26 +319,8 @@ def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array
     return covariance, correlation
 
 
-def _observed_before(previous: Statistics | None, name: str, now: BoolArray) -> BoolArray:
-    if previous is None:
-        return np.zeros_like(now)
-    if name not in previous.observed:
-        raise StatisticsError(f"the previous statistics do not have the attribute {name}")
-    return unpack_observed(previous.observed[name], now.size)
-
-
-def _novel_share(counts: SparseCounts, observed: BoolArray) -> float:
-    """Return the share, in [0, 1], of the values whose concept had not been observed before."""
-    return int(counts.counts[~observed[counts.keys]].sum()) / counts.rows
-
-
 EIGENVALUE_ROUNDING = 1e-12
 """Negative eigenvalues down to this, relative to the largest one, are rounding errors and need no projection."""
-
-MIN_EIGENVALUE_SHARE = -1e-9
-"""The most negative eigenvalue, relative to the largest one, that rounding can leave in a positive semidefinite
-matrix.
-"""
 
 
 def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
@@ -340,13 +339,3 @@ def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
     product = (vectors * np.maximum(values, 0.0)) @ vectors.T
     nearest = (product + product.T) / 2.0
     return nearest, float(np.linalg.norm(nearest - matrix))
-
-
-def is_positive_semidefinite(matrix: Float64Array) -> bool:
-    """Return whether a matrix is symmetric and positive semidefinite, up to rounding."""
-    if not matrix.size:
-        return True
-    if not np.array_equal(matrix, matrix.T):
-        return False
-    values = np.linalg.eigvalsh(matrix)
-    return bool(values[0] >= MIN_EIGENVALUE_SHARE * max(float(values[-1]), 0.0))

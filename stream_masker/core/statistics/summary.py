@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -64,26 +64,17 @@ class Statistics:
         """Return the same statistics with a mechanism's model."""
         return replace(self, model=model)
 
+    def correlation_change(self, other: Statistics) -> Float64Array:
+        """Return (p, p) float64: |ΔsdCor| of each pair, from other statistics of the same attributes."""
+        return np.abs(self.correlation - other.correlation)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form. ``from_dict`` restores equal statistics, every float to the last bit.
 
-        The key of ``observed`` is ``seen``.
+        ``values`` and ``model`` are left out if they are empty.
         """
-        return {
-            "version": self.version,
-            "records": self.records,
-            "attributes": list(self.attributes),
-            "mean": dict(self.mean),
-            "variance": dict(self.variance),
-            "covariance": self.covariance.tolist(),
-            "correlation": self.correlation.tolist(),
-            "projection": self.projection,
-            "unknown": dict(self.unknown),
-            "seen": dict(self.observed),
-            "novel": dict(self.novel),
-            **({"values": {a: dict(counts) for a, counts in self.values.items()}} if self.values else {}),
-            **({"model": dict(self.model)} if self.model else {}),
-        }
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: _plain(value) for name, value in held.items() if name not in ("values", "model") or value}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Statistics:
@@ -95,23 +86,24 @@ class Statistics:
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> Statistics:
-        attributes = tuple(str(a) for a in data["attributes"])
-        p = len(attributes)
-        return cls(
-            version=int(data["version"]),
-            records=int(data["records"]),
-            attributes=attributes,
-            mean={a: str(data["mean"][a]) for a in attributes},
-            variance={a: float(data["variance"][a]) for a in attributes},
-            covariance=np.array(data["covariance"], dtype=np.float64).reshape(p, p),
-            correlation=np.array(data["correlation"], dtype=np.float64).reshape(p, p),
-            projection=float(data["projection"]),
-            unknown={a: float(data["unknown"][a]) for a in attributes},
-            observed={a: str(data["seen"][a]) for a in attributes},
-            novel={a: float(data["novel"][a]) for a in attributes},
-            values={a: _counts(data["values"][a]) for a in attributes} if "values" in data else {},
-            model=dict(data.get("model", {})),
-        )
+        attributes = tuple(map(str, data["attributes"]))
+        shape = len(attributes), len(attributes)
+        held: dict[str, Any] = {
+            name: {a: read(data[name][a]) for a in attributes}
+            for name, read in _READERS.items()
+            if name != "values" or name in data
+        }
+        for name in ("covariance", "correlation"):
+            held[name] = np.array(data[name], dtype=np.float64).reshape(shape)
+        version, records, projection = int(data["version"]), int(data["records"]), float(data["projection"])
+        model = dict(data.get("model", {}))
+        return cls(version, records, attributes, projection=projection, model=model, **held)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(own) for name, own in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
 
 
 def _counts(given: Mapping[str, Any]) -> dict[str, int]:
@@ -119,3 +111,14 @@ def _counts(given: Mapping[str, Any]) -> dict[str, int]:
     if min(counts.values(), default=1) < 1:
         raise ValueError("a count is not positive")
     return counts
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "mean": str,
+    "variance": float,
+    "unknown": float,
+    "observed": str,
+    "novel": float,
+    "values": _counts,
+}
+"""What reads the value that a field has for an attribute."""

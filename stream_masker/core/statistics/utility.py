@@ -8,7 +8,7 @@ the masks of the window are worse than its statistics explain.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
@@ -18,14 +18,14 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import (
     ACT_BEYOND_BAND,
+    Band,
     Figure,
     Verdict,
     Windows,
-    band,
-    check_same_attributes,
-    correlation_band,
+    changes,
+    check_comparable,
     limit_level,
-    mean_distance,
+    null_bands,
     worst,
 )
 from stream_masker.core.statistics.summary import Statistics
@@ -115,7 +115,7 @@ def utility(
     Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a distortion, a
     distance or a noise level.
     """
-    check_same_attributes(masked, original, distances)
+    check_comparable(original, masked, distances)
     names = original.attributes
     if len(distortions) != len(names):
         raise ParameterError(f"there are {len(names)} attributes and {len(distortions)} distortions")
@@ -123,74 +123,39 @@ def utility(
     if missing := [name for name in names if name not in levels]:
         raise ParameterError(f"alpha gives no level for {', '.join(missing)}")
     growth = {name: 1.0 + levels[name] for name in names}
-    pairs = {
-        (names[i], names[j]): PairUtility(
-            covariance=float(masked.covariance[i, j]),
-            covariance_error=abs(
-                float(masked.covariance[i, j])
-                - math.sqrt(growth[names[i]] * growth[names[j]]) * float(original.covariance[i, j])
-            ),
-            correlation=float(masked.correlation[i, j]),
-            correlation_error=_correlation_error((i, j), original, masked),
-        )
-        for i, j in combinations(range(len(names)), 2)
-    }
+    found = changes(original, masked, distances, growth)
     attributes = {
         name: AttributeUtility(
-            mean_distance=mean_distance(name, masked, original, d),
+            mean_distance=found[name,]["mean"],
             variance=masked.variance[name],
-            variance_error=_variance_error(name, original, masked, growth[name]),
+            variance_error=found[name,]["variance"],
             rmse_actual=_root_mean(distortion.squared_distance, distortion.values),
             rmse_target=_root_mean(distortion.squared_noise, distortion.values),
         )
-        for name, distortion, d in zip(names, distortions, distances, strict=True)
+        for name, distortion in zip(names, distortions, strict=True)
     }
-    figures: dict[str, dict[str, Figure]] = {}
+    pairs = {}
+    for (i, a), (j, b) in combinations(enumerate(names), 2):
+        before, after = float(original.covariance[i, j]), float(masked.covariance[i, j])
+        error = abs(after - math.sqrt(growth[a] * growth[b]) * before)
+        pairs[a, b] = PairUtility(after, error, float(masked.correlation[i, j]), found[a, b]["correlation"])
+    figures = {}
     if expected is not None and counts is not None:
-        figures.update(_figures(original, masked, expected, counts, growth, distances, comparisons))
+        level = limit_level(comparisons * (2 * len(names) + len(pairs)))
+        windows = [Windows(name, expected, masked, d) for name, d in zip(names, distances, strict=True)]
+        usual, bands = changes(original, expected, distances, growth), null_bands(windows, counts, level)
+        figures = {", ".join(which): _figures(found[which], usual[which], own) for which, own in bands.items()}
     return Utility(attributes, pairs, figures)
 
 
-def _figures(
-    original: Statistics,
-    masked: Statistics,
-    expected: Statistics,
-    counts: Counts,
-    growth: Mapping[str, float],
-    distances: Sequence[Distance],
-    comparisons: int,
-) -> Iterator[tuple[str, dict[str, Figure]]]:
-    """Yield the figures by attribute, and by pair.
-
-    A metric is expected to be at most that of the expected masks and their distance from the masks, whose band is that
-    of two random samples.
-    """
-    names, pairs = original.attributes, list(combinations(range(len(original.attributes)), 2))
-    level = limit_level(comparisons * (2 * len(names) + len(pairs)))
-    for name, d in zip(names, distances, strict=True):
-        draws = Windows(name, expected, masked, d).moments()
-        mean = [mean_distance(name, each, original, d) for each in (masked, expected)]
-        variance = [_variance_error(name, original, each, growth[name]) for each in (masked, expected)]
-        figures = {"mean": _figure(mean, band(draws["mean"], level))}
-        yield name, figures | {"variance": _figure(variance, band(draws["variance"], level))}
-    for pair in pairs:
-        null = correlation_band(expected, masked, counts, pair, distances, level)
-        metric = [_correlation_error(pair, original, each) for each in (masked, expected)]
-        yield ", ".join(names[i] for i in pair), {"correlation": _figure(metric, null)}
-
-
-def _figure(metric: Sequence[float], null: tuple[float, float, float]) -> Figure:
-    """Return the figure of a metric of the masks; ``metric``: theirs, and that of the expected masks."""
-    usual, rare, limit = (metric[1] + part for part in null)
-    return Figure.of(metric[0], (usual, rare, limit), limit + ACT_BEYOND_BAND)
-
-
-def _variance_error(name: str, original: Statistics, masked: Statistics, growth: float) -> float:
-    return abs(masked.variance[name] - growth * original.variance[name])
-
-
-def _correlation_error(pair: tuple[int, int], original: Statistics, masked: Statistics) -> float:
-    return abs(float(masked.correlation[pair] - original.correlation[pair]))
+def _figures(found: Mapping[str, float], usual: Mapping[str, float], bands: Mapping[str, Band]) -> dict[str, Figure]:
+    """Return the figures of metrics by name: they are expected to be at most those of the expected masks, ``usual``,
+    and the distance of these from the masks, whose band is that of two random samples."""
+    figures = {}
+    for kind, null in bands.items():
+        often, rare, limit = (usual[kind] + part for part in null)
+        figures[kind] = Figure.of(found[kind], (often, rare, limit), limit + ACT_BEYOND_BAND)
+    return figures
 
 
 def _root_mean(total: float, n: int) -> float:

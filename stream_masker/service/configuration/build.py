@@ -148,7 +148,7 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
         )
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
-        concepts = ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
+        concepts = ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping)
     (path, label, copies), *also = code_places(configuration, attribute)
     return AttributePlan(
         name=name,

@@ -32,7 +32,7 @@ def codes_of(configuration: Configuration, name: str) -> ConceptMap:
 
 @cache
 def _codes(ontology: Ontology) -> ConceptMap:
-    return ConceptMap(ontology.taxonomy(), unknown="suppress", ontology=ontology)
+    return ConceptMap(ontology.taxonomy(), unknown="suppress")
 
 
 @cache

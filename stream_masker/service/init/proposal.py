@@ -104,7 +104,7 @@ def _objects(events: Iterable[bytes]) -> tuple[bool, list[tuple[bytes, dict[str,
 
 def _concepts(source: str) -> ConceptMap:
     ontology = Ontology.load(source)
-    return ConceptMap(ontology.taxonomy(), ontology=ontology, unknown="ancestor")
+    return ConceptMap(ontology.taxonomy(), unknown="ancestor")
 
 
 def _no_codes(reasons: Mapping[str, str], events: int, ontologies: Mapping[str, str]) -> str:

@@ -125,7 +125,7 @@ def test_every_parameter_changes_the_result():
         lambda s: s.update(covariance=[[0.1, 0.3], [0.3, 0.1]]),
         lambda s: s["mean"].update(a="a concept of another taxonomy"),
         lambda s: s.update(attributes=["b", "a"]),
-        lambda s: s.pop("seen"),
+        lambda s: s.pop("observed"),
         lambda s: s["model"].update(version=None),
         lambda s: s["model"].update(variance=[0.1]),
         lambda s: s["model"].update(covariance=[[1]]),

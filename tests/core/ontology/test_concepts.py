@@ -24,7 +24,7 @@ ICD = Ontology.from_edges(
 
 
 def concept(value, **options):
-    concepts = ConceptMap(ICD.taxonomy(), ontology=ICD, **options)
+    concepts = ConceptMap(ICD.taxonomy(), **options)
     match = concepts.find(value)
     assert concepts.find(value) == match
     return (None if match.position == UNKNOWN else concepts.taxonomy.ids[match.position]), match.how
@@ -92,7 +92,7 @@ def test_an_unknown_code_is_replaced_by_its_longest_known_prefix(value, expected
 def test_the_root_is_no_ancestor_of_an_unknown_code():
     onto = Ontology.from_edges([("A00", "ICD"), ("A00.0", "A00"), ("A00.1", "A00")])
     for tau in (onto.taxonomy(), onto.taxonomy(root="A00")):
-        concepts = ConceptMap(tau, unknown="ancestor", ontology=onto)
+        concepts = ConceptMap(tau, unknown="ancestor")
         for value in ("ICDX", "A00.2"):
             found = "A00" if value == "A00.2" and tau.root == "ICD" else None
             position = concepts.find(value).position

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.data import icd9cm
-from support.graphs import edges
+from support.graphs import edges, taxonomies
 
 from stream_masker import Ontology
 from stream_masker.errors import OntologyError, ParameterError, UnknownConceptError
@@ -131,3 +131,11 @@ def test_every_leaf_of_icd10cm_is_a_code():
     assert len(headings) == 12
     assert leaves == codes - headings
     assert not headings & set(tau.ids)
+
+
+@given(tau=taxonomies(), depth=st.integers(1, 5))
+def test_ancestors_at_a_depth_are_those_that_have_it(tau, depth):
+    found = [set() for _ in tau.ids]
+    for owner, concept in zip(*tau.ancestors_at(np.arange(len(tau)), depth), strict=True):
+        found[owner].add(tau.ids[concept])
+    assert found == [{s for s in tau.ancestors_of(c) if tau.depth_of(s) == depth} or {c} for c in tau.ids]

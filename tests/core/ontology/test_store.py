@@ -37,7 +37,7 @@ def assert_equal(one, other):
         assert one.synonyms_of(concept) == other.synonyms_of(concept)
         assert one.taxonomy().ancestors_of(concept) == other.taxonomy().ancestors_of(concept)
         label = one.label(concept).upper()
-        assert ConceptMap(other.taxonomy(), ontology=other).find(label) == ConceptMap(one.taxonomy()).find(label)
+        assert ConceptMap(other.taxonomy()).find(label) == ConceptMap(one.taxonomy()).find(label)
 
 
 @pytest.mark.parametrize("name", SOURCES)

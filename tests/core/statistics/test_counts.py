@@ -1,8 +1,8 @@
-"""Counts of batches against literal counting row by row; merging and subtracting counts."""
+"""Counts of batches and of merged batches against literal counting, event by event."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,265 +10,137 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.statistics.counts import (
-    KEY_SLOTS,
-    NO_SLOT,
-    Counts,
-    count_batch,
-    merge,
-)
+from stream_masker.core.statistics.counts import KEY_SLOTS, NO_SLOT, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
 
 SIZES = (4, 6, 5)
-
-
-def scalar(*codes):
-    return Column(np.array(codes, dtype=np.int32))
-
-
-def array(*records):
-    lengths = [len(record) for record in records]
-    codes = np.array([code for record in records for code in record], dtype=np.int32)
-    return Column(codes, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
-
-
 SHAPES = st.lists(st.booleans(), min_size=1, max_size=3)
 
 
+def column_of(records, is_array):
+    codes = np.array([code for record in records for code in record], dtype=np.int32)
+    return Column(codes, np.cumsum([0, *map(len, records)]) if is_array else None)
+
+
 @st.composite
-def batches(draw, shapes=SHAPES, most=12):
-    """Batches of one to three attributes with some absent values; ``shapes`` selects the arrays."""
-    arrays = draw(shapes)
-    n = draw(st.integers(0, most))
-    columns = []
-    for is_array, size in zip(arrays, SIZES, strict=False):
-        if is_array:
-            elements = st.lists(st.integers(ABSENT, size - 1), max_size=4)
-            columns.append(array(*(draw(elements) for _ in range(n))))
-        else:
-            columns.append(scalar(*(draw(st.integers(ABSENT, size - 1)) for _ in range(n))))
-    return Batch(n, tuple(columns))
+def batches(draw, shapes=SHAPES, context=True):
+    """Batches of one to three attributes with some absent values, of some patients; ``shapes`` selects the arrays."""
+    n, columns = draw(st.integers(0, 12)), []
+    for is_array, size in zip(draw(shapes), SIZES, strict=False):
+        code = st.integers(ABSENT, size - 1)
+        columns.append(
+            column_of([draw(st.lists(code, max_size=4)) if is_array else [draw(code)] for _ in range(n)], is_array)
+        )
+    slots, contexts = (draw(st.lists(st.integers(0, most), min_size=n, max_size=n)) for most in (NO_SLOT, 2))
+    numbers = 7 * np.array(contexts, np.int64) if context and draw(st.booleans()) else None
+    keyed = np.array(slots, np.int64) if draw(st.booleans()) else None
+    return Batch(n, tuple(columns), slots=keyed, context=numbers)
 
 
-def literal_rows(batch):
-    """The rows of each event, as ``Counts`` defines them: one per element of any array, or one of the scalars alone."""
-    for i in range(batch.size):
-        scalars = [None if c.is_array else c.codes[i] for c in batch.columns]
-        elements = [
-            (j, code)
-            for j, c in enumerate(batch.columns)
-            if c.is_array
-            for code in c.codes[c.offsets[i] : c.offsets[i + 1]]
-        ]
-        for j, code in elements or [(None, None)]:
-            row = [code if k == j else value for k, value in enumerate(scalars)]
-            yield [None if value is None or value < 0 else int(value) for value in row]
-
-
-def literal_counts(batch):
-    rows = list(literal_rows(batch))
-    p = len(batch.columns)
-    values = [Counter(row[j] for row in rows if row[j] is not None) for j in range(p)]
-    pairs = {
-        (i, j): Counter((r[i], r[j]) for r in rows if r[i] is not None and r[j] is not None)
-        for i, j in combinations(range(p), 2)
-    }
-    return values, pairs
-
-
-def as_dict(sparse):
-    return dict(zip(sparse.keys.tolist(), sparse.counts.tolist(), strict=True))
-
-
-def plain(counts: Counts):
-    return (
-        counts.records,
-        [as_dict(column) for column in counts.values],
-        {key: as_dict(column) for key, column in counts.pairs.items()},
-        counts.unknown,
-        {j: as_dict(column) for j, column in counts.lengths.items()},
+def literal(batch, only=None):
+    """The slots of the rows of each key, by the kind of counts and the attributes; ``only``: of some records."""
+    p, arrays = len(batch.columns), [j for j, c in enumerate(batch.columns) if c.is_array]
+    found, which = defaultdict(lambda: defaultdict(list)), [*((j,) for j in range(p)), *combinations(range(p), 2)]
+    for i in range(batch.size) if only is None else only:
+        parts = [c.codes[slice(*c.offsets[i : i + 2])] if c.is_array else c.codes[i : i + 1] for c in batch.columns]
+        event = [part.tolist() for part in parts]
+        scalar = {j: event[j][0] for j in range(p) if j not in arrays}
+        elements = [{j: code} for j in arrays for code in event[j]]
+        pattern = sum(1 << j for j in range(p) if all(code < 0 for code in event[j]))
+        slot = [] if batch.slots is None else [int(batch.slots[i])]
+        for number, row in enumerate(scalar | element for element in elements or [{}]):
+            for js in which:
+                if min(row.get(j, ABSENT) for j in js) < 0:
+                    continue
+                key = row[js[0]] if len(js) == 1 else row[js[0]] * SIZES[js[1]] + row[js[1]]
+                found["rows", js][key].append(slot)
+                if arrays and number == 0 and not {*js} & {*arrays}:
+                    found["events", js][key].append([])
+                if pattern and (number == 0 or len(js) == 2 or js[0] in arrays):
+                    found["lacking", js][key << p | pattern].append(slot)
+        for j in arrays:
+            found["lengths", (j,)][sum(code >= 0 for code in event[j])].append([])
+    return plain(
+        {
+            kind: {k: (len(v), [slot for own in v for slot in own]) for k, v in keys.items()}
+            for kind, keys in found.items()
+        }
     )
 
 
-def literal_lengths(batch):
+def plain(found):
+    """The number of rows of each key, and the slots of known patients; without kinds that have no key."""
     return {
-        j: Counter(
-            sum(code >= 0 for code in column.codes[start:end]) for start, end in pairwise(column.offsets.tolist())
-        )
-        for j, column in enumerate(batch.columns)
-        if column.is_array
+        kind: {key: (n, set(slots) - {NO_SLOT}) for key, (n, slots) in keys.items()}
+        for kind, keys in found.items()
+        if keys
     }
 
 
-def literal_events(batch):
-    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
-    events = {}
-    if len(scalars) < len(batch.columns):
-        for js in [*((j,) for j in scalars), *combinations(scalars, 2)]:
-            rows = zip(*(batch.columns[j].codes.tolist() for j in js), strict=True)
-            events[js] = Counter(row for row in rows if min(row) >= 0)
-    return events
+def entries(counts):
+    """What ``literal`` returns, of counts."""
+    found = {("rows", (j,)): column for j, column in enumerate(counts.values)}
+    found |= {("rows", pair): column for pair, column in counts.pairs.items()}
+    found |= {("lengths", (j,)): column for j, column in counts.lengths.items()}
+    found |= {(kind, js): c for kind in ("events", "lacking") for js, c in getattr(counts, kind).items()}
+    for column in found.values():
+        assert (np.diff(column.keys) > 0).all()
+        assert (column.units <= column.counts).all()
+        assert (column.units >= 1).all()
+    return plain({kind: dict(of_keys(column)) for kind, column in found.items()})
 
 
-def events_of(counts):
-    return {
-        js: {(key,) if len(js) == 1 else divmod(key, SIZES[js[1]]): n for key, n in as_dict(column).items()}
-        for js, column in counts.events.items()
-    }
-
-
-def check_form(sparse):
-    assert sparse.keys.dtype == sparse.counts.dtype == np.int64
-    assert (np.diff(sparse.keys) > 0).all()
-    assert (sparse.counts > 0).all()
+def of_keys(column):
+    words = [0] * column.keys.size if column.key_bits is None else column.key_bits.tolist()
+    for key, n, word in zip(column.keys.tolist(), column.counts.tolist(), words, strict=True):
+        yield key, (n, [slot for slot in range(KEY_SLOTS) if word >> slot & 1])
 
 
 @given(batch=batches())
 def test_counts_equal_those_of_the_literal_rows(batch):
     counts = count_batch(batch, SIZES[: len(batch.columns)])
-    values, pairs = literal_counts(batch)
-    assert counts.records == batch.size
-    assert [as_dict(column) for column in counts.values] == values
-    for (i, j), pair in counts.pairs.items():
-        assert {divmod(key, SIZES[j]): n for key, n in as_dict(pair).items()} == pairs[i, j]
-    assert {j: as_dict(column) for j, column in counts.lengths.items()} == literal_lengths(batch)
-    assert events_of(counts) == literal_events(batch)
-    for sparse in (*counts.values, *counts.pairs.values(), *counts.lengths.values(), *counts.events.values()):
-        check_form(sparse)
-        assert sparse.rows == sum(as_dict(sparse).values())
+    assert (counts.records, entries(counts)) == (batch.size, literal(batch))
+    assert counts.given == tuple(int((column.codes >= 0).sum()) for column in batch.columns)
+    numbers = [] if batch.context is None else batch.context.tolist()
+    assert {c: entries(part) for c, part in counts.contexts.items()} == {
+        c: literal(batch, [i for i, number in enumerate(numbers) if number == c]) for c in set(numbers)
+    }
 
 
 @given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))
 def test_merged_parts_equal_the_whole(parts):
-    counts = [count_batch(part, SIZES, unknown=[1, 0, 2]) for part in parts]
-    values = [sum((literal_counts(part)[0][j] for part in parts), Counter()) for j in range(3)]
-    merged = merge(counts)
-    assert [as_dict(column) for column in merged.values] == values
-    assert merged.records == sum(part.size for part in parts)
-    assert merged.unknown == (len(parts), 0, 2 * len(parts))
-    assert as_dict(merged.lengths[1]) == sum((literal_lengths(part)[1] for part in parts), Counter())
-    every = [literal_events(part) for part in parts]
-    assert events_of(merged) == {js: sum((events[js] for events in every), Counter()) for js in ((0,), (2,), (0, 2))}
-    for sparse in (*merged.values, *merged.pairs.values(), *merged.lengths.values()):
-        check_form(sparse)
+    counts = [count_batch(part, SIZES, unknown=[1, 0, 2], lost=[0, 3, 0]) for part in parts]
+    merged, found = merge(counts), defaultdict(lambda: defaultdict(lambda: (0, [])))
+    for kind, keys in ((kind, keys) for part in parts for kind, keys in literal(part).items()):
+        for key, (n, slots) in keys.items():
+            found[kind][key] = found[kind][key][0] + n, [*found[kind][key][1], *slots]
+    assert entries(merged) == plain(found)
+    assert (merged.records, merged.unknown) == (sum(p.size for p in parts), (len(parts), 0, 2 * len(parts)))
+    assert merged.given[1] == 3 * len(parts) + sum(int((part.columns[1].codes >= 0).sum()) for part in parts)
+    twice = merge([merged, merged])
+    assert [{k: 2 * n for k, (n, _) in of_keys(c)} for c in merged.values] == [
+        {k: n for k, (n, _) in of_keys(c)} for c in twice.values
+    ]
+    for once, again in zip(merged.values, twice.values, strict=True):
+        assert np.array_equal(once.key_bits, again.key_bits)
+    assert merged.contexts.keys() == {c for part in counts for c in part.contexts}
 
 
 def test_merging_rejects_no_counts_and_other_attributes():
+    one, two = (Batch(1, (column_of([[0]], False),) * n) for n in (1, 2))
     with pytest.raises(StatisticsError, match="no counts"):
         merge([])
     with pytest.raises(StatisticsError, match="same attributes"):
-        merge([count_batch(Batch(1, (scalar(0),)), [4]), count_batch(Batch(1, (scalar(0), scalar(1))), [4, 4])])
-
-
-@pytest.mark.parametrize("given", [{"sizes": [4, 4]}, {"sizes": [4], "unknown": []}])
-def test_every_attribute_needs_its_size_and_unknown_count(given):
-    with pytest.raises(ParameterError, match="entries"):
-        count_batch(Batch(1, (scalar(0),)), **given)
-
-
-def with_patients(batches_of, shapes, **options):
-    """A batch with one slot for each record, which stands for its patient."""
-
-    @st.composite
-    def drawn(draw):
-        batch = draw(batches_of(shapes=shapes, **options))
-        return batch, np.array([draw(st.integers(0, NO_SLOT)) for _ in range(batch.size)], np.int64)
-
-    return drawn()
-
-
-def literal_slots(batch, slots):
-    """The slots of each value's rows, and of each pair's, without those of unknown noise keys."""
-    p = len(batch.columns)
-    values, pairs = [defaultdict(set) for _ in range(p)], defaultdict(lambda: defaultdict(set))
-    for i in range(batch.size):
-        columns = []
-        for c in batch.columns:
-            codes = c.codes[c.offsets[i] : c.offsets[i + 1]] if c.is_array else c.codes[i : i + 1]
-            columns.append(Column(codes, np.array([0, len(codes)]) if c.is_array else None))
-        for row in literal_rows(Batch(1, tuple(columns))):
-            for j, value in enumerate(row):
-                if value is not None:
-                    values[j][value] |= {int(slots[i])} - {NO_SLOT}
-            for j, k in combinations(range(p), 2):
-                if row[j] is not None and row[k] is not None:
-                    pairs[j, k][row[j] * SIZES[k] + row[k]] |= {int(slots[i])} - {NO_SLOT}
-    return values, pairs
-
-
-def slots_of(sparse):
-    bits = [{slot for slot in range(KEY_SLOTS) if int(word) >> slot & 1} for word in sparse.key_bits]
-    return dict(zip(sparse.keys.tolist(), bits, strict=True))
-
-
-SCALARS_AND_ARRAYS = with_patients(batches, SHAPES)
-ONE_SHAPE = with_patients(batches, st.just([False, True, False]))
-
-
-@given(drawn=SCALARS_AND_ARRAYS)
-def test_bits_are_those_of_the_patients_of_the_rows(drawn):
-    batch, slots = drawn
-    counts = count_batch(replace(batch, slots=slots), SIZES[: len(batch.columns)])
-    values, pairs = literal_slots(batch, slots)
-    assert [slots_of(column) for column in counts.values] == values
-    assert {pair: slots_of(column) for pair, column in counts.pairs.items()} == {
-        pair: pairs[pair] for pair in counts.pairs
-    }
-    assert plain(counts) == plain(count_batch(batch, SIZES[: len(batch.columns)]))
-
-
-@given(parts=st.lists(ONE_SHAPE, min_size=1, max_size=4))
-def test_merged_bits_are_those_of_all_parts(parts):
-    counts = [count_batch(replace(batch, slots=slots), SIZES) for batch, slots in parts]
-    merged, literal = merge(counts), [literal_slots(*part)[0] for part in parts]
-    for j, column in enumerate(merged.values):
-        slots = slots_of(column)
-        assert slots == {key: set().union(*(values[j].get(key, set()) for values in literal)) for key in slots}
-    twice = merge([*counts, *counts])
-    for once, again in zip(merged.values, twice.values, strict=True):
-        assert np.array_equal(once.key_bits, again.key_bits)
-
-
-@given(drawn=SCALARS_AND_ARRAYS)
-def test_units_lie_between_the_slots_and_the_rows(drawn):
-    batch, slots = drawn
-    counts = count_batch(replace(batch, slots=slots), SIZES[: len(batch.columns)])
-    for column in (*counts.values, *counts.pairs.values()):
-        assert (column.units <= column.counts).all()
-        assert (column.units >= [max(1, len(keys)) for keys in slots_of(column).values()]).all()
+        merge([count_batch(one, [4]), count_batch(two, [4, 4])])
+    for given_sizes in ({"sizes": [4, 4]}, {"sizes": [4], "unknown": []}):
+        with pytest.raises(ParameterError, match="entries"):
+            count_batch(one, **given_sizes)
 
 
 def test_rows_without_a_noise_key_add_nothing_beside_others():
-    rows = Batch(3, (scalar(1, 1, 2),))
+    rows = Batch(3, (column_of([[1], [1], [2]], False),))
     known = count_batch(replace(rows, slots=np.array([5, 6, 5])), [4])
     column = merge([known, count_batch(rows, [4])]).values[0]
-    assert column.counts.tolist() == [4, 2]
-    assert column.units.tolist() == [2, 1]
+    assert (column.counts.tolist(), column.units.tolist()) == ([4, 2], [2, 1])
     unknown = count_batch(replace(rows, slots=np.full(3, NO_SLOT)), [4])
     assert unknown.values[0].units.tolist() == [1, 1]
-
-
-@given(batch=batches(), seed=st.integers(0, 9), keyed=st.booleans())
-def test_each_context_is_counted_as_its_records_alone(batch, seed, keyed):
-    generator = np.random.default_rng(seed)
-    context, slots = generator.integers(0, 3, batch.size) * 7, generator.integers(0, 65, batch.size)
-    whole = replace(batch, slots=slots if keyed else None)
-    sizes = SIZES[: len(batch.columns)]
-    counts = count_batch(replace(whole, context=context), sizes)
-    assert counts.contexts.keys() == set(context.tolist())
-    for number, part in counts.contexts.items():
-        assert entries_of(part) == entries_of(count_batch(whole.take(np.flatnonzero(context == number)), sizes))
-    assert entries_of(replace(counts, contexts={})) == entries_of(count_batch(whole, sizes))
-
-
-def entries_of(counts):
-    def entries(column):
-        return (
-            column.keys.tolist(),
-            column.counts.tolist(),
-            None if column.key_bits is None else column.key_bits.tolist(),
-        )
-
-    columns = [list(map(entries, counts.values)), {pair: entries(c) for pair, c in counts.pairs.items()}]
-    lengths, events = ({key: entries(c) for key, c in kind.items()} for kind in (counts.lengths, counts.events))
-    return counts.records, counts.given, counts.unknown, columns, lengths, events, dict(counts.contexts)

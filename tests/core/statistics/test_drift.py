@@ -111,11 +111,6 @@ def test_measures_of_shares():
     assert stability_index(np.array([[20, 80], [40, 60]])) == pytest.approx(0.2 * math.log(2) - 0.2 * math.log(0.75))
 
 
-def test_a_concept_above_a_depth_is_its_own_ancestor():
-    owner, above = TAU.ancestors_at(TAU.encode(["r", "a", "a1", "a11", "b21"]), 3)
-    assert (owner.tolist(), TAU.decode(above)) == ([0, 1, 2, 3, 4], ["r", "a", "a1", "a1", "b2"])
-
-
 def test_what_cannot_be_compared_is_refused():
     other = compute_statistics(counted(*SHIFTED), ["p", "x"], [D, D], version=1)
     with pytest.raises(StatisticsError, match="of the same attributes"):

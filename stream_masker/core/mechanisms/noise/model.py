@@ -22,7 +22,7 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import EXPONENTIALS, Keys, draw_words, key_words, normals
-from stream_masker.core.statistics import is_positive_semidefinite
+from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.packing import pack_counts, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
@@ -40,6 +40,9 @@ MIN_PIVOT = 1e-12
 
 A smaller one means that the attribute depends linearly on those before it.
 """
+
+PSD_ROUNDING = 1e-9
+"""The change to the nearest positive semidefinite matrix that rounding explains, relative to the norm of the matrix."""
 
 MOST_FACTORS = 256
 """The number of triangular factors that are kept: one for each combination of attributes that a record has."""
@@ -129,7 +132,8 @@ def check_moments(names: Sequence[str], covariance: Float64Array, variances: Flo
     """Raise StatisticsError unless noise can be drawn from the moments, and every attribute has variance."""
     if not np.isfinite(np.append(covariance, variances)).all() or variances.min(initial=0.0) < 0:
         raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
-    if not is_positive_semidefinite(covariance):
+    change = nearest_psd(covariance)[1]
+    if not np.array_equal(covariance, covariance.T) or change > PSD_ROUNDING * np.linalg.norm(covariance):
         raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
     least = np.minimum(np.diag(covariance), variances)
     if constant := [name for name, variance in zip(names, least, strict=True) if not variance > 0]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import ratio
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
-from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
@@ -90,7 +89,7 @@ class Values:
         """Return (k,) int64: the ancestor of each value at a depth of its line of first parents, or the value itself
         above that."""
         tau, at = self.distance.taxonomy, self.positions.astype(np.int64)
-        parent, line = first_parents_of(tau.parent_offsets, tau.parents), [at]
+        parent, line = tau.first_parents, [at]
         while (at > 0).any():
             at = np.where(at > 0, parent[at], 0).astype(np.int64)
             line.append(at)

@@ -139,7 +139,7 @@ def _literal(value: Any) -> str:
 
 
 def _described(given: Schema) -> str:
-    return str(given.get("description", ""))
+    return " ".join(str(given.get("description", "")).split())
 
 
 def _resolved(given: Schema, schema: Schema) -> Schema:

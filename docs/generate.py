@@ -139,7 +139,7 @@ def _literal(value: Any) -> str:
 
 
 def _described(given: Schema) -> str:
-    return str(given.get("description", ""))
+    return " ".join(str(given.get("description", "")).split())
 
 
 def _resolved(given: Schema, schema: Schema) -> Schema:
@@ -288,6 +288,15 @@ def alert_table() -> str:
     return table(("alert", "severity", "after", "expression"), rows)
 
 
+def metrics() -> str:
+    """Every metric of the service."""
+    rows = [
+        (f"`{d.full_name}`", d.kind, ", ".join(f"`{one}`" for one in d.labels), ", ".join(d.processes), d.help)
+        for d in code.ALL_METRICS
+    ]
+    return table(("metric", "kind", "labels", "of", "meaning"), rows)
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "alerts": alert_table,
     "calibration-block": message("calibration-block"),
@@ -304,7 +313,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "masked-event-headers": masked_event_headers,
     "mechanism-parameters": mechanism_parameters,
     "methods": methods,
-    "metrics": code.metrics_table,
+    "metrics": metrics,
     "notebook": executed,
     "reasons": reasons,
     "rejection": message("rejection"),

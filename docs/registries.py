@@ -50,9 +50,10 @@ from stream_masker.core.statistics.drift import jensen_shannon
 from stream_masker.core.statistics.utility import AttributeUtility, PairUtility
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
-from stream_masker.service.observability.metrics import metrics_table
+from stream_masker.service.observability.metrics import ALL_METRICS
 
 __all__ = [
+    "ALL_METRICS",
     "COMMANDS",
     "EXIT_CODES",
     "MECHANISMS",
@@ -92,7 +93,6 @@ __all__ = [
     "marginality_mean",
     "marginality_variance",
     "mdav",
-    "metrics_table",
     "nearest_psd",
     "record_linkage",
     "semantic_mean",

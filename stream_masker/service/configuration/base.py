@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    ModelWrapValidatorHandler,
-    StringConstraints,
-    ValidationError,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
-
-from stream_masker.service.configuration.errors import PROBLEM, did_you_mean, join_options
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
@@ -46,19 +31,6 @@ def matching(pattern: str, meaning: str, max_length: int = 1000) -> tuple[Before
 
     schema = {"type": "string", "pattern": pattern, "maxLength": max_length}
     return BeforeValidator(check), WithJsonSchema(schema)
-
-
-def by_key(tags: Mapping[str, str], otherwise: str) -> Discriminator:
-    """Return the choice between alternatives by their keys, so that errors are those of the alternative that is meant.
-
-    ``tags``: the tag of a mapping that has a key. No tag may be a key of the configuration.
-    """
-
-    def tag(value: Any) -> str:
-        has = value.__contains__ if isinstance(value, Mapping) else lambda key: hasattr(value, key)
-        return next((tags[key] for key in tags if has(key)), otherwise)
-
-    return Discriminator(tag)
 
 
 Duration: TypeAlias = Annotated[
@@ -92,33 +64,3 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _explain(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Say which keys there are where one is unknown, and the meaning of one that is missing."""
-        try:
-            return handler(data)
-        except ValidationError as error:
-            explained = [cls._explained(one) for one in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(cls.__name__, explained) from None
-
-    @classmethod
-    def _explained(cls, error: ErrorDetails) -> InitErrorDetails:
-        kind, location = error["type"], error["loc"]
-        details: InitErrorDetails = {"type": kind, "loc": location, "input": error["input"]}
-        if "ctx" in error:
-            details["ctx"] = error["ctx"]
-        if kind == PROBLEM:
-            details["type"] = PydanticCustomError(PROBLEM, error["msg"])
-        elif len(location) == 1 and kind == "extra_forbidden":
-            known, key = list(cls.model_fields), str(location[0])
-            details["type"] = PydanticCustomError(
-                PROBLEM, f"unknown key: use {join_options(known)}{did_you_mean(key, known)}"
-            )
-        elif len(location) == 1 and kind == "missing":
-            text = " ".join(str(cls.model_fields[str(location[0])].description).split())
-            meaning, _, _ = text.partition(". ")
-            text = f"required: {meaning[:1].lower()}{meaning[1:].removesuffix('.')}"
-            details["type"] = PydanticCustomError(PROBLEM, text)
-        return details

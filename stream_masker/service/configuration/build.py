@@ -3,31 +3,79 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
-from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
-from stream_masker.errors import ConfigurationError, UnknownConceptError
-from stream_masker.pipeline.plan import (
-    AttributePlan,
-    ContextField,
-    FieldPolicy,
-    MessagePolicy,
-    Plan,
-    context_field,
+from stream_masker.core.ontology.sources import NAMED
+from stream_masker.errors import ConfigurationError, StreamMaskerError, UnknownConceptError
+from stream_masker.pipeline.fhir import ReferencePseudonym
+from stream_masker.pipeline.hl7v2 import CONTROL_ID
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
+from stream_masker.pipeline.transforms import (
+    NAMED_LEVELS,
+    Constant,
+    DateShift,
+    DateUnit,
+    FieldTransform,
+    LeadingCharacters,
+    LevelAncestor,
+    NumberBands,
+    ShortPseudonym,
 )
-from stream_masker.service.configuration.masking import AttributeSection
+from stream_masker.service.configuration.masking import (
+    AttributeSection,
+    BandSection,
+    DateUnitSection,
+    GeneralizeSection,
+    LevelSection,
+)
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
-from stream_masker.service.configuration.paths import POSITION, code_places, fhir_types, key_path
-from stream_masker.service.configuration.transforms import field_policy
+from stream_masker.service.configuration.paths import ConfiguredPaths, field_path
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.base import Mechanism
     from stream_masker.pipeline.risk import RiskLimits
+
+
+CONTROL_ID_DIGITS = 20
+"""The length of the pseudonym of a control id, which HL7 v2 limits to 20 characters."""
+
+
+def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
+    """Load every configured ontology, each source once per process.
+
+    Raises ConfigurationError, which names the key, if one cannot be read.
+    """
+    loaded = {}
+    for name, section in configuration.ontologies.items():
+        source = section.source if section.source in NAMED else str(configuration.resolve(section.source).absolute())
+        with errors_at(f"ontologies.{name}.source"):
+            loaded[name] = _loaded(source)
+    return loaded
+
+
+_loaded = cache(Ontology.load)
+
+
+@cache
+def _codes(ontology: Ontology) -> ConceptMap:
+    """Return the map of codes to the concepts of a whole ontology."""
+    return ConceptMap(ontology.taxonomy(), unknown="suppress")
+
+
+@contextmanager
+def errors_at(key: str) -> Iterator[None]:
+    """Prefix errors with the configuration key that causes them."""
+    try:
+        yield
+    except StreamMaskerError as error:
+        raise ConfigurationError(f"{key}: {error}") from None
 
 
 def build_plan(configuration: Configuration) -> Plan:
@@ -36,23 +84,96 @@ def build_plan(configuration: Configuration) -> Plan:
     Raises ConfigurationError, which names the key, for an ontology or mapping that cannot be read, a root that is not
     a concept, and a label if the ontology has no labels.
     """
+    paths = ConfiguredPaths(configuration)
     ontologies, taxonomies = load_ontologies(configuration), build_taxonomies(configuration)
-    policy, message = field_policy(configuration), configuration.message
-    unit, noise_key = configuration.groups.unit, configuration.noise_key
+    attributes = tuple(
+        _attribute_plan(configuration, name, paths.places[name], ontologies[section.ontology], taxonomies[name])
+        for name, section in configuration.attributes.items()
+    )
+    policy, message = _field_policy(configuration, paths, ontologies), configuration.message
+    masked = [path for attribute in attributes for path in attribute.written]
+    with errors_at("mechanism.context"):
+        context = tuple(
+            context_field(paths.keys["mechanism", "context", each.name], each, policy, masked)
+            for each in Context.of(getattr(configuration.mechanism, "context", None) or {}).attributes
+        )
     return Plan(
-        attributes=tuple(
-            _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
-            for name, a in configuration.attributes.items()
-        ),
+        attributes=attributes,
         fields=policy,
         configuration=configuration.hash,
         message=MessagePolicy(key=message.key, headers=message.headers),
-        noise_key=None if noise_key == POSITION else key_path(configuration, noise_key),
-        unit=None if unit is None else key_path(configuration, unit),
-        fhir=fhir_types(configuration),
-        context=_context_fields(configuration, policy),
+        noise_key=paths.keys.get(("noise_key",)),
+        unit=paths.keys.get(("groups", "unit")),
+        fhir=paths.fhir_types(keeps_others=configuration.fields.unlisted == "keep"),
+        context=context,
         record_bytes=configuration.limits.record_bytes,
     )
+
+
+def _attribute_plan(
+    configuration: Configuration, name: str, places: list[Place], ontology: Ontology, taxonomy: Taxonomy
+) -> AttributePlan:
+    section = configuration.attributes[name]
+    if section.label is not None and not any(taxonomy.labels):
+        raise ConfigurationError(
+            f"attributes.{name}.label: the ontology {section.ontology} has no labels: "
+            "use an ontology with labels, or remove label and drop the field"
+        )
+    with errors_at(f"attributes.{name}.mapping"):
+        mapping = None if section.mapping is None else read_mapping(configuration.resolve(section.mapping))
+        concepts = ConceptMap(taxonomy, unknown=section.unknown, mapping=mapping  )
+    (path, label, copies), *also = places
+    return AttributePlan(
+        name=name,
+        path=path,
+        concepts=concepts,
+        label=label,
+        copies=copies,
+        also=tuple(also),
+        missing=section.missing,
+    )
+
+
+def _field_policy(
+    configuration: Configuration, paths: ConfiguredPaths, ontologies: Mapping[str, Ontology]
+) -> FieldPolicy:
+    """Return the treatment of fields that are not attributes."""
+    fields = configuration.fields
+    rules: dict[str, Mapping[str, FieldTransform]] = {
+        "references": dict.fromkeys(fields.references, ReferencePseudonym()),
+        "generalize": {text: _generalization(rule, ontologies) for text, rule in fields.generalize.items()},
+        "shift": {
+            text: DateShift(
+                rule.days,
+                paths.keys.get(("fields", "shift", text, "key")) or paths.keys["noise_key",],
+                rule.formats or (),
+            )
+            for text, rule in fields.shift.items()
+        },
+        "constant": {text: Constant(value) for text, value in fields.constant.items()},
+    }
+    transforms = {key: {paths.fields[key][text]: rule for text, rule in own.items()} for key, own in rules.items()}
+    named = (text for key in ("keep", "pseudonymize", "constant") for text in paths.fields[key])
+    if configuration.records == "hl7v2" and not any(text.replace("[*]", "").startswith(CONTROL_ID) for text in named):
+        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): ShortPseudonym(CONTROL_ID_DIGITS)}
+    return FieldPolicy(
+        unlisted=fields.unlisted,
+        keep=(*paths.always_kept, *paths.fields["keep"].values()),
+        drop=tuple(paths.fields["drop"].values()),
+        pseudonymize=tuple(paths.fields["pseudonymize"].values()),
+        transforms={key: own for key, own in transforms.items() if own},
+    )
+
+
+def _generalization(rule: GeneralizeSection, ontologies: Mapping[str, Ontology]) -> FieldTransform:
+    if isinstance(rule, LevelSection):
+        depth = NAMED_LEVELS[rule.level] if isinstance(rule.level, str) else rule.level
+        return LevelAncestor(rule.ontology, depth, partial(_codes, ontologies[rule.ontology]))
+    if isinstance(rule, BandSection):
+        return NumberBands(rule.width, rule.top)
+    if isinstance(rule, DateUnitSection):
+        return DateUnit(rule.date, rule.formats or ())
+    return LeadingCharacters(rule.characters)
 
 
 def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> Mechanism:
@@ -66,7 +187,7 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     if section.kind.needs_group:
         arguments["group_records"] = configuration.groups.records
     with errors_at("mechanism"):
-        built = mechanism_type(section.name)(
+        built = section.kind(
             taxonomies,
             **arguments,
             window=window.window_records,
@@ -137,44 +258,6 @@ def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Tax
     except UnknownConceptError:
         where = f"attributes.{name}.root: {attribute.root!r} is not a concept of the ontology {attribute.ontology}"
     raise ConfigurationError(f"{where}: use one of its concepts, such as {ontology.root!r}")
-
-
-def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
-    attribute = configuration.attributes[name]
-    if attribute.label is not None and not any(taxonomy.labels):
-        raise ConfigurationError(
-            f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
-            "use an ontology with labels, or remove label and drop the field"
-        )
-    with errors_at(f"attributes.{name}.mapping"):
-        mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
-        concepts = ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping)
-    (path, label, copies), *also = code_places(configuration, attribute)
-    return AttributePlan(
-        name=name,
-        path=path,
-        concepts=concepts,
-        label=label,
-        copies=copies,
-        also=tuple(also),
-        missing=attribute.missing,
-    )
-
-
-def _context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:
-    """Return the fields of the context, in order. Raises ConfigurationError."""
-    given = getattr(configuration.mechanism, "context", None)
-    masked = [
-        path
-        for attribute in configuration.attributes.values()
-        for place in code_places(configuration, attribute)
-        for path in place.written
-    ]
-    with errors_at("mechanism.context"):
-        return tuple(
-            context_field(key_path(configuration, attribute.name), attribute, policy, masked)
-            for attribute in Context.of(given or {}).attributes
-        )
 
 
 def build_risk_limits(configuration: Configuration) -> RiskLimits:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.pipeline.transforms import date_pattern_problem
 from stream_masker.service.configuration.errors import Location, Problem, did_you_mean, join_options
 from stream_masker.service.configuration.masking import LevelSection
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.paths import path_problems
-from stream_masker.service.configuration.transforms import transform_problems
+from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 
 RESERVED_PROPERTIES = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
@@ -31,8 +31,8 @@ def consistency_problems(configuration: Configuration) -> list[Problem]:
         _ontology_problems(configuration),
         _mechanism_problems(configuration),
         _format_problems(configuration),
-        path_problems(configuration),
-        transform_problems(configuration),
+        ConfiguredPaths(configuration).problems,
+        _transform_problems(configuration),
     )
     return list(chain.from_iterable(checks))
 
@@ -87,3 +87,20 @@ def _format_problems(configuration: Configuration) -> Iterator[Problem]:
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
     if configuration.records == "hl7v2" and section.value != "json":
         yield ("format", "value"), "HL7 v2 messages have no schema: leave it out with records: hl7v2"
+
+
+def _transform_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Shifts have a key, and the formats of dates can be read."""
+    fields = configuration.fields
+    for kind, rules in (("generalize", fields.generalize), ("shift", fields.shift)):
+        for path, rule in rules.items():
+            for pattern in getattr(rule, "formats", None) or ():
+                if (problem := date_pattern_problem(pattern, partial=kind == "generalize")) is not None:
+                    yield ("fields", kind, path, "formats"), problem
+    for path, shift in fields.shift.items():
+        if shift.key is None and configuration.noise_key == POSITION:
+            remedy = "use key, with a path such as patient.id"
+            yield (
+                ("fields", "shift", path),
+                f"noise_key is position, so the dates of a person would move apart: {remedy}",
+            )

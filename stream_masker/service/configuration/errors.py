@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 Location: TypeAlias = tuple[str | int, ...]
@@ -16,14 +16,11 @@ Location: TypeAlias = tuple[str | int, ...]
 Problem: TypeAlias = tuple[Location, str]
 """A location, and what is wrong with its value."""
 
-PROBLEM: Final = "problem"
+SHOWS_NOTHING: Final = "secret"
 """The type of errors whose message says all."""
 
-SECRET_SOURCES: Final = frozenset({"secret", "previous_secrets", "token", "credentials"})
-"""Keys below which no key is shown that is unknown: it may be a secret in the wrong place."""
-
-SECRET_KEYS: Final = SECRET_SOURCES | {"kafka"}
-"""Keys at and below which no value is shown."""
+HIDDEN: Final = frozenset({"kafka", "properties", "previous_secrets"})
+"""Keys at and below which no value is shown: it may be a secret."""
 
 KEY_ITSELF: Final = ("[key]",)
 """The end of pydantic's location of an error of a key, not of its value."""
@@ -46,7 +43,7 @@ WORDS: Final = (
 """Patterns in pydantic's messages, and what takes their place so that ``use`` can stand before them."""
 
 
-def model_problems(error: ValidationError, data: Any) -> list[Problem]:
+def model_problems(error: ValidationError, data: Any, model: type[BaseModel]) -> list[Problem]:
     """Return all problems that the model finds in the data.
 
     Where alternatives are tried, those of one value are one problem, and problems inside a value leave out that the
@@ -56,46 +53,69 @@ def model_problems(error: ValidationError, data: Any) -> list[Problem]:
     for one in error.errors(include_url=False):
         found.setdefault(_location(one, data), []).append(one)
     outer = {at[:depth] for at in found for depth in range(len(at))}
-    return [
-        (location, text)
-        for location, errors in found.items()
-        if location not in outer or any(map(_says_all, errors))
-        for text in _texts(location, errors)
-    ]
-
-
-def _says_all(error: ErrorDetails) -> bool:
-    return error["type"] == PROBLEM or error["loc"][-1:] == KEY_ITSELF
+    problems = []
+    for location, errors in found.items():
+        of_value = [one for one in errors if _own_text(one, model) is None]
+        problems += [(location, text) for one in errors if (text := _own_text(one, model)) is not None]
+        if of_value and location not in outer:
+            problems.append((location, _value_text(location, of_value)))
+    return problems
 
 
 def _location(error: ErrorDetails, data: Any) -> Location:
     """Return the location of an error: pydantic's, without the names of the alternatives that it has tried."""
     location: list[str | int] = []
-    for key in error["loc"]:
+    for depth, key in enumerate(error["loc"], start=1):
         if isinstance(data, Mapping) and key in data:
             data = data[key]
         elif isinstance(data, list | tuple) and isinstance(key, int):
             data = data[key] if key < len(data) else None
-        elif key != error["loc"][-1] or error["type"] != PROBLEM:
+        elif error["type"] != "missing" or depth < len(error["loc"]):
             continue
         location.append(key)
-    if error["type"] == PROBLEM and SECRET_SOURCES.intersection(map(str, location[:-1])):
-        del location[-1]
     return (*location, "name") if error["type"] == "union_tag_invalid" else tuple(location)
 
 
-def _texts(location: Location, errors: Sequence[ErrorDetails]) -> Iterable[str]:
-    """Yield the texts of the errors of one value: those of alternatives as one."""
-    yield from (one["msg"] for one in errors if one["type"] == PROBLEM)
-    of_keys = [one for one in errors if one["loc"][-1:] == KEY_ITSELF]
-    yield from (f"the key is not allowed: use {_allowed(one)}" for one in of_keys)
-    of_values = [one for one in errors if one["type"] != PROBLEM and one not in of_keys]
-    if of_values:
-        given = of_values[0]["input"]
-        if location[-1:] == ("name",) and isinstance(given, Mapping):
-            given = given.get("name")
-        options = dict.fromkeys(map(_allowed, of_values))
-        yield f"{_shown(given, location)} is not allowed: use {' or '.join(options)}{_advice(given, of_values)}"
+def _own_text(error: ErrorDetails, model: type[BaseModel]) -> str | None:
+    """Return the text of an error that is not about the form of a value, otherwise None."""
+    *above, key = error["loc"] or ("",)
+    fields = _section(model, above).model_fields
+    if error["type"] == SHOWS_NOTHING:
+        return error["msg"]
+    if error["loc"][-1:] == KEY_ITSELF:
+        return f"the key is not allowed: use {_allowed(error)}"
+    if error["type"] == "extra_forbidden":
+        return f"unknown key: use {join_options(fields)}{did_you_mean(str(key), fields)}"
+    if error["type"] == "missing":
+        meaning, _, _ = " ".join(str(fields[str(key)].description).split()).partition(". ")
+        return f"required: {meaning[:1].lower()}{meaning[1:].removesuffix('.')}"
+    return None
+
+
+def _section(model: type[BaseModel], location: Iterable[str | int]) -> type[BaseModel]:
+    """Return the section at pydantic's location of an error, which has the name of each alternative."""
+    sections = [model]
+    for key in location:
+        fields = [one.model_fields[key] for one in sections if isinstance(key, str) and key in one.model_fields]
+        below = [one for field in fields for one in _sections(field.annotation)]
+        sections = [one for one in sections if one.__name__ == key] or below or sections
+    return sections[0]
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """Return the sections in a type of a value."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections(part)]
+
+
+def _value_text(location: Location, errors: Sequence[ErrorDetails]) -> str:
+    """Return the text of the errors of one value, which is none of its alternatives."""
+    given = errors[0]["input"]
+    if location[-1:] == ("name",) and isinstance(given, Mapping):
+        given = given.get("name")
+    options = dict.fromkeys(map(_allowed, errors))
+    return f"{_shown(given, location)} is not allowed: use {' or '.join(options)}{_advice(given, errors)}"
 
 
 def _allowed(error: ErrorDetails) -> str:
@@ -121,7 +141,7 @@ def _shown(value: Any, location: Location) -> str:
         return f"a {'mapping' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     if value is None:
         return "nothing"
-    if SECRET_KEYS.intersection(map(str, location)):
+    if HIDDEN.intersection(map(str, location)):
         return "what is given"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

@@ -62,7 +62,7 @@ def parse_configuration(
         configuration = Configuration.model_validate(merged)
         problems = consistency_problems(configuration)
     except ValidationError as error:
-        problems = model_problems(error, merged)
+        problems = model_problems(error, merged, Configuration)
     if problems:
         raise ConfigurationError(problem_report(name, problems, variables))
     return configuration.in_folder(folder or Path())

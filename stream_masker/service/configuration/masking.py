@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag
+from pydantic import Discriminator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag
 
 from stream_masker.service.configuration.base import (
     Alpha,
@@ -13,7 +13,6 @@ from stream_masker.service.configuration.base import (
     NonEmptyText,
     PositiveInt,
     Section,
-    by_key,
 )
 
 
@@ -104,14 +103,19 @@ class LevelSection(Section):
     stays."""
 
 
+def _generalized(given: Any) -> str:
+    """Return the section that is meant by its keys, so that errors are those of this one: bands without another key."""
+    keys = {"date": "DateUnitSection", "characters": "CharactersSection", "ontology": "LevelSection"}
+    names = type(given).model_fields if isinstance(given, Section) else given if isinstance(given, dict) else ()
+    return next((section for key, section in keys.items() if key in names), "BandSection")
+
+
 GeneralizeSection: TypeAlias = Annotated[
-    Annotated[BandSection, Tag("a band")]
-    | Annotated[DateUnitSection, Tag("a date unit")]
-    | Annotated[CharactersSection, Tag("first characters")]
-    | Annotated[LevelSection, Tag("an ontology level")],
-    by_key(
-        {"date": "a date unit", "characters": "first characters", "ontology": "an ontology level"}, otherwise="a band"
-    ),
+    Annotated[BandSection, Tag("BandSection")]
+    | Annotated[DateUnitSection, Tag("DateUnitSection")]
+    | Annotated[CharactersSection, Tag("CharactersSection")]
+    | Annotated[LevelSection, Tag("LevelSection")],
+    Discriminator(_generalized),
 ]
 
 

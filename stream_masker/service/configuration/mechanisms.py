@@ -87,7 +87,7 @@ def section_of(kind: type[Mechanism]) -> type[MechanismSection]:
             allowed = Union[allowed, None]  # noqa: UP007 - computed
         definitions[each.name] = allowed, Field(each.default, description=each.metadata["description"])
     first_line = (kind.__doc__ or "").partition("\n")[0]
-    return create_model(f"{kind.__name__}Section", __base__=MechanismSection, __doc__=first_line, **definitions)
+    return create_model(kind.name, __base__=MechanismSection, __doc__=first_line, **definitions)
 
 
 SECTIONS = {name: section_of(kind) for name, kind in MECHANISMS.items()}

@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, PrivateAttr
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from stream_masker.pipeline.paths import alternatives, compile_path
 from stream_masker.service.configuration.base import FieldPath, NameText, Section
@@ -136,41 +137,36 @@ class Configuration(Section):
         return yaml.safe_dump(self.shown(), sort_keys=False, allow_unicode=True)
 
 
-Schema: TypeAlias = dict[str, Any]
+class _Schema(GenerateJsonSchema):
+    """Pydantic's schema without titles, and without null where it only stands for a key that is left out."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
+        return {key: value for key, value in super().model_schema(schema).items() if key != "title"}
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
+        value = schema["schema"]
+        if schema.get("default", value) is None:
+            return self.generate_inner(value["schema"] if value["type"] == "nullable" else value)
+        return super().default_schema(schema)
+
+    def tagged_union_schema(self, schema: Any) -> JsonSchemaValue:
+        return {"anyOf": super().tagged_union_schema(schema)["oneOf"]}
+
+    def dict_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().dict_schema(schema)
+        for pattern, values in made.pop("patternProperties", {}).items():
+            made |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
+        return made
 
 
-def configuration_schema() -> Schema:
+def configuration_schema() -> dict[str, Any]:
     """Return the configuration's JSON Schema (2020-12), generated from the model, for editors and Helm."""
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:stream-masker:schema:configuration",
         "title": "Configuration of stream-masker",
     }
-    return {**head, **_simplified(Configuration.model_json_schema())}
-
-
-def _simplified(schema: Any, *, names: bool = False) -> Any:
-    """Remove the titles, null defaults and null alternatives that pydantic adds.
-
-    ``names``: the keys are names, not schema keywords.
-    """
-    if isinstance(schema, list):
-        return [_simplified(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = schema if names else _simplified_keywords(schema)
-    return {k: _simplified(v, names=not names and k in {"properties", "$defs"}) for k, v in kept.items()}
-
-
-def _simplified_keywords(schema: Schema) -> Schema:
-    left_out = {"title", "discriminator", "oneOf"}
-    kept = {k: v for k, v in schema.items() if k not in left_out and (k, v) != ("default", None)}
-    if isinstance(text := kept.get("description"), str):
-        kept["description"] = " ".join(text.split())
-    options = [*schema.get("oneOf", []), *kept.pop("anyOf", [])]
-    if "default" in schema and schema["default"] is None:
-        options = [option for option in options if option != {"type": "null"}]
-    kept |= {"anyOf": options} if len(options) > 1 else options[0] if options else {}
-    for pattern, values in kept.pop("patternProperties", {}).items():
-        kept |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
-    return kept
+    return {**head, **Configuration.model_json_schema(schema_generator=_Schema)}

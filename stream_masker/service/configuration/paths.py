@@ -24,149 +24,144 @@ WHOLE = ("keep", "drop")
 """The treatments of whole segments and fields of HL7 v2 messages."""
 
 
-def field_path(configuration: Configuration, text: str, *, whole: bool = False) -> Path:
+class ConfiguredPaths:
+    """All paths of a configuration, each read once, and what is wrong with them.
+
+    places: those of each attribute's codes, which are its ``path``, and then ``also``. fields: the path of each text,
+    by treatment. keys: the paths that have one value in a record, by their location. problems: of paths that cannot be
+    read; if all can, of fields that contain what is masked. The plan of the pipeline checks the rest when it is built.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.problems: list[Problem] = []
+        self._form = configuration.records
+        self._located: list[tuple[Location, Path]] = []
+        attributes, fields = configuration.attributes, configuration.fields
+        self.places = {name: self._places(("attributes", name), each) for name, each in attributes.items()}
+        self.fields = {key: self._treated(("fields", key), getattr(fields, key)) for key in FIELD_TREATMENTS}
+        treated = [*self._located]
+        self.keys = self._keys(configuration)
+        if not self.problems:
+            self.problems += [*_masked_fields(treated), *_within_references(treated)]
+
+    def _read(self, at: Location, text: str, read: Callable[[str, str], Path]) -> Path | None:
+        """Return a path; None if there is a problem."""
+        try:
+            path = read(self._form, text)
+        except ConfigurationError as error:
+            self.problems.append((at, str(error)))
+            return None
+        self._located.append((at, path))
+        return path
+
+    def _places(self, at: Location, attribute: AttributeSection) -> list[Place]:
+        first, *others = [self._read((*at, "path"), text, field_path) for text in alternatives(attribute.path)]
+        also, copies = (
+            [self._read((*at, key, i), text, field_path) for i, text in enumerate(getattr(attribute, key))]
+            for key in ("also", "copies")
+        )
+        if others and first is not None and first.arrays:
+            self.problems.append(((*at, "path"), f"{attribute.path!r} has a [*]: list its further paths in also"))
+        if also and first is not None and not first.arrays:
+            self.problems.append(((*at, "also"), f"needs a path with [*]; of one code, write {attribute.path} | …"))
+        places = list[Place]()
+        codes = [path for path in (first, *others, *also) if path is not None]
+        for code in codes or [compile_path("code")]:
+            of_code = partial(label_path, code=code, is_one=not (others or also))
+            label = None if attribute.label is None else self._read((*at, "label"), attribute.label, of_code)
+            places.append(Place(code, label, () if places else tuple(filter(None, copies))))
+        return places
+
+    def _treated(self, at: Location, given: tuple[str, ...] | Mapping[str, object]) -> dict[str, Path]:
+        read, paths = partial(field_path, whole=at[-1] in WHOLE), dict[str, Path]()
+        for i, text in enumerate(given):
+            if path := self._read((*at, text if isinstance(given, Mapping) else i), text, read):
+                paths[text] = path
+        return paths
+
+    def _keys(self, configuration: Configuration) -> dict[Location, Path]:
+        texts: dict[Location, str | None] = {("noise_key",): configuration.noise_key}
+        texts[("groups", "unit")] = configuration.groups.unit
+        texts |= {("fields", "shift", path, "key"): rule.key for path, rule in configuration.fields.shift.items()}
+        context = getattr(configuration.mechanism, "context", None) or ()
+        texts |= {("mechanism", "context", text): text for text in context}
+        given = {at: text for at, text in texts.items() if text is not None and text != POSITION}
+        paths = {at: self._read(at, text, key_path) for at, text in given.items()}
+        return {at: path for at, path in paths.items() if path is not None}
+
+    @property
+    def _types(self) -> list[str]:
+        """The types of FHIR resources, or the segments of HL7 v2, of everything that a masked message has."""
+        codes = (path for places in self.places.values() for place in places for path in (place.path, *place.copies))
+        listed = (path for paths in self.fields.values() for path in paths.values())
+        read = type_of_path if self._form == "fhir" else lambda path: path.text[:3]
+        return [read(compile_path(path.text)) for path in (*codes, *listed)]
+
+    def fhir_types(self, *, keeps_others: bool) -> FhirTypes | None:
+        """Return the types of resources that the paths name; None if messages are not FHIR."""
+        return FhirTypes(frozenset(self._types) - {BUNDLE}, keeps_others) if self._form == "fhir" else None
+
+    @property
+    def always_kept(self) -> tuple[Path, ...]:
+        """The paths that make a message valid: the types of FHIR resources, the order and the header of HL7 v2."""
+        if self._form == "hl7v2":
+            return tuple(kept_paths(self._types))
+        kinds = sorted({*self._types} - {BUNDLE}) if self._form == "fhir" else []
+        types = [fhir_path(compile_path(f"{kind}.resourceType")) for kind in kinds]
+        return (TYPE_PATH, *types) if self._form == "fhir" else ()
+
+
+def field_path(form: str, text: str, *, whole: bool = False, first: bool = False) -> Path:
     """Return the path of a field or an attribute. Raises ConfigurationError.
 
-    ``whole``: whether it may be that of a whole segment or field of an HL7 v2 message, which is kept or dropped.
+    form: what records are. whole: whether it may be that of a whole segment or field of an HL7 v2 message. first:
+    whether it selects the first value only.
     """
     path = compile_path(text)
-    if configuration.records == "hl7v2":
-        return hl7_path(path, whole=whole)
-    return fhir_path(path) if configuration.records == "fhir" else path
+    if form == "hl7v2":
+        return hl7_path(path, first=first, whole=whole)
+    return fhir_path(path, first=first) if form == "fhir" else path
 
 
-def key_path(configuration: Configuration, text: str) -> Path:
+def key_path(form: str, text: str) -> Path:
     """Return the path of a key, such as ``noise_key``, which has one value in a record: that of the first of several
     paths, as in ``after.id | before.id``, which has one. Raises ConfigurationError."""
     first, *others = alternatives(text)
-    path = compile_path(first)
-    if configuration.records == "hl7v2":
-        path = hl7_path(path, first=True)
-    elif configuration.records == "fhir":
-        path = fhir_path(path, first=True)
-    return Path(text, path.steps, key_path(configuration, " | ".join(others))) if others else path
+    path = field_path(form, first, first=True)
+    return Path(text, path.steps, key_path(form, " | ".join(others))) if others else path
 
 
-def code_places(configuration: Configuration, attribute: AttributeSection) -> list[Place]:
-    """Return the places of an attribute's codes. Raises ConfigurationError."""
-    copies = tuple(field_path(configuration, text) for text in attribute.copies)
-    first, *others = [field_path(configuration, text) for text in alternatives(attribute.path)]
-    if others and first.arrays:
-        raise ConfigurationError(f"path {attribute.path!r} has a [*]: list its further paths in also")
-    if attribute.also and not first.arrays:
-        raise ConfigurationError(f"also needs a path with [*]; of one code, write path: {attribute.path} | …")
-    codes = [first, *others, *(field_path(configuration, text) for text in attribute.also)]
-    return [
-        Place(code, label_path(configuration, attribute, code), () if k else copies) for k, code in enumerate(codes)
-    ]
+def label_path(form: str, label: str, *, code: Path, is_one: bool) -> Path:
+    """Return the path of the labels of the codes at a path. Raises ConfigurationError.
 
-
-def label_path(configuration: Configuration, attribute: AttributeSection, code: Path) -> Path | None:
-    """Return the path of the labels of the codes at a path; None for no labels. Raises ConfigurationError."""
-    if attribute.label is None:
-        return None
-    if not attribute.label.startswith(".") or configuration.records == "hl7v2":
-        if attribute.also or alternatives(attribute.path)[1:]:
-            raise ConfigurationError(
-                f"{attribute.label!r} is the label of one path: use a name beside each code, as .text"
-            )
-        return field_path(configuration, attribute.label)
-    beside = compile_path(f"code{attribute.label}").steps[1:]
-    if any(not isinstance(step, NameStep) for step in beside):
-        raise ConfigurationError(f"{attribute.label!r} is not allowed: use names, as in .display")
-    return Path(f"{attribute.label} beside {code.text}", (*code.steps[:-1], *beside))
-
-
-def fhir_types(configuration: Configuration) -> FhirTypes | None:
-    """Return the types of resources that the paths of a configuration name; None if messages are not FHIR."""
-    if configuration.records != "fhir":
-        return None
-    listed = {type_of_path(compile_path(text)) for text in _written_texts(configuration)} - {BUNDLE}
-    return FhirTypes(frozenset(listed), configuration.fields.unlisted == "keep")
-
-
-def type_paths(configuration: Configuration) -> tuple[Path, ...]:
-    """Return the paths that are kept so that a message is valid: the types of FHIR resources, the header of HL7 v2."""
-    if configuration.records == "hl7v2":
-        return tuple(kept_paths([text[:3] for text in _written_texts(configuration)]))
-    types = fhir_types(configuration)
-    if types is None:
-        return ()
-    return TYPE_PATH, *(fhir_path(compile_path(f"{kind}.resourceType")) for kind in sorted(types.listed))
-
-
-def _written_texts(configuration: Configuration) -> Iterator[str]:
-    """Yield the paths of everything that a masked message has."""
-    for attribute in configuration.attributes.values():
-        yield from (*alternatives(attribute.path), *attribute.also, *attribute.copies)
-    for treatment in FIELD_TREATMENTS:
-        yield from getattr(configuration.fields, treatment)
-
-
-def path_problems(configuration: Configuration) -> list[Problem]:
-    """Return the problems of all paths: syntax errors if there are any, otherwise fields that contain what is masked.
-
-    The plan of the pipeline checks the rest when it is built.
+    is_one: whether the attribute has one path; with several, labels stand beside each code.
     """
-    paths: dict[Location, Path] = {}
-    problems: list[Problem] = []
-    for location, read in _readers(configuration):
-        try:
-            if (path := read()) is not None:
-                paths[location] = path
-        except ConfigurationError as error:
-            problems.append((location, str(error)))
-    return problems or [*_masked_fields(paths), *_fields_in_references(paths)]
+    if not label.startswith(".") or form == "hl7v2":
+        if not is_one:
+            raise ConfigurationError(f"{label!r} is the label of one path: use a name beside each code, as .text")
+        return field_path(form, label)
+    beside = compile_path(f"code{label}").steps[1:]
+    if any(not isinstance(step, NameStep) for step in beside):
+        raise ConfigurationError(f"{label!r} is not allowed: use names, as in .display")
+    return Path(f"{label} beside {code.text}", (*code.steps[:-1], *beside))
 
 
-def _readers(configuration: Configuration) -> Iterator[tuple[Location, Callable[[], Path | None]]]:
-    """Yield the location of every configured path, with a function that reads it."""
-    for name, attribute in configuration.attributes.items():
-        first, *others = alternatives(attribute.path)
-        lists = {"also": attribute.also, "copies": attribute.copies, "path": others}
-        yield ("attributes", name, "path"), partial(field_path, configuration, first)
-        for key, texts in lists.items():
-            for i, text in enumerate(texts):
-                yield ("attributes", name, key, i), partial(field_path, configuration, text)
-        yield ("attributes", name, "label"), partial(_label, configuration, attribute, first)
-    for treatment in FIELD_TREATMENTS:
-        given = getattr(configuration.fields, treatment)
-        for i, text in enumerate(given):
-            place = text if isinstance(given, Mapping) else i
-            yield (
-                ("fields", treatment, place),
-                partial(field_path, configuration, text, whole=treatment in WHOLE),
-            )
-    context = getattr(configuration.mechanism, "context", None) or ()
-    keys: dict[Location, str | None] = {("mechanism", "context", text): text for text in context}
-    keys |= {("noise_key",): configuration.noise_key, ("groups", "unit"): configuration.groups.unit}
-    for location, path in keys.items():
-        if path is not None and path != POSITION:
-            yield location, partial(key_path, configuration, path)
-
-
-def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path | None:
-    return label_path(configuration, attribute, field_path(configuration, code))
-
-
-def _masked_fields(paths: Mapping[Location, Path]) -> Iterator[Problem]:
-    masked = {location: path for location, path in paths.items() if location[0] == "attributes"}
-    for location, path in paths.items():
+def _masked_fields(paths: list[tuple[Location, Path]]) -> Iterator[Problem]:
+    masked = [(location, path) for location, path in paths if location[0] == "attributes"]
+    for location, path in paths:
         if location[0] != "fields":
             continue
         meets = path.may_meet if location[1] == "keep" else path.__eq__
-        owner = next((at for at, other in masked.items() if meets(other)), None)
+        owner = next((at for at, other in masked if meets(other)), None)
         if owner is not None:
-            yield (
-                location,
-                f"{path.text!r} contains {format_location(owner)}, which is masked: list only the fields beside it",
-            )
+            said = f"contains {format_location(owner)}, which is masked: list only the fields beside it"
+            yield location, f"{path.text!r} {said}"
 
 
-def _fields_in_references(paths: Mapping[Location, Path]) -> Iterator[Problem]:
+def _within_references(paths: list[tuple[Location, Path]]) -> Iterator[Problem]:
     """Yield the fields inside a Reference, which would be left empty: longer paths decide what becomes of its parts."""
-    references = [(location, path) for location, path in paths.items() if location[:2] == ("fields", "references")]
-    for location, path in paths.items():
+    references = [(location, path) for location, path in paths if location[:2] == ("fields", "references")]
+    for location, path in paths:
         for reference, outer in references:
             if location[0] == "fields" and len(path.steps) > len(outer.steps) and path.may_meet(outer):
                 yield (

@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import threading
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -31,10 +29,8 @@ BLAKE2b by a pseudonym whose original is known, so the id must be slower than th
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
 
-_taking = threading.Lock()
 
-
-def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
+def read_secret(configuration: Configuration) -> bytes:
     """Read the secret from the configured file or environment variable, without a final line break.
 
     The variable is removed from the environment of the process. Raises ConfigurationError if there is no secret, if it
@@ -42,7 +38,7 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     """
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
-    return read_source(configuration, configuration.secret, "secret", environ)
+    return read_source(configuration, configuration.secret, "secret")
 
 
 def masking_secret(configuration: Configuration, topic: str) -> bytes:
@@ -65,30 +61,30 @@ def secret_id(secret: bytes) -> str:
     return hashlib.scrypt(secret, salt=salt, n=SECRET_ID_COST, r=8, p=1, maxmem=memory, dklen=SECRET_ID_BYTES).hex()
 
 
-def own_secret_id(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> str:
+def own_secret_id(configuration: Configuration) -> str:
     """Return the id of the masking secret of this process.
 
     Raises ConfigurationError like ``read_secret``, and if ``secret_id`` is another one.
     """
-    identity, expected = secret_id(read_secret(configuration, environ)), configuration.secret_id
+    identity, expected = secret_id(read_secret(configuration)), configuration.secret_id
     if expected not in (None, identity):
         raise ConfigurationError(f"secret_id: is {expected}, but the secret has the id {identity}")
     return identity
 
 
-def required_secret_id(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> str | None:
+def required_secret_id(configuration: Configuration) -> str | None:
     """Return the id of the masking secret that workers must have; None if a process without it does not know the id.
 
     Raises ConfigurationError if this process has a secret that ``secret_id`` does not name.
     """
     try:
-        read_secret(configuration, environ)
+        read_secret(configuration)
     except ConfigurationError:
         return configuration.secret_id
-    return own_secret_id(configuration, environ)
+    return own_secret_id(configuration)
 
 
-def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
+def topic_seal(configuration: Configuration, topic: str) -> TopicSeal:
     """Return the seal of an internal topic, with its current secret and those that are accepted for reading.
 
     Raises ConfigurationError like ``read_secret``.
@@ -99,26 +95,19 @@ def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, s
         raise ConfigurationError(
             "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file or env"
         )
-    previous = [
-        read_source(configuration, other, f"internal_topics.previous_secrets[{i}]", environ)
-        for i, other in enumerate(section.previous_secrets)
-    ]
-    return TopicSeal(topic, [read_source(configuration, source, key, environ), *previous])
+    sources = {key: source}
+    sources |= {f"internal_topics.previous_secrets[{i}]": each for i, each in enumerate(section.previous_secrets)}
+    return TopicSeal(topic, [read_source(configuration, each, key) for key, each in sources.items()])
 
 
 def read_source(
-    configuration: Configuration,
-    source: SecretSource,
-    key: str,
-    environ: Mapping[str, str] = os.environ,
-    *,
-    least: int = MIN_SECRET_BYTES,
+    configuration: Configuration, source: SecretSource, key: str, *, least: int = MIN_SECRET_BYTES
 ) -> bytes:
     """Return a secret without a final line break; ``key``: where it is configured; ``least``: its least length in
     bytes. Raises ConfigurationError like ``read_secret``."""
     if source.file is not None:
         key, raw = f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
-    elif (value := _take_variable(str(source.env), environ)) is not None:
+    elif (value := _take_variable(str(source.env))) is not None:
         key, raw = f"{key}.env", value
     else:
         raise ConfigurationError(f"{key}.env: the environment variable {source.env} is not set")
@@ -147,16 +136,9 @@ def _from_file(key: str, path: Path) -> bytes:
     return raw
 
 
-def _take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
-    """Return the value of a variable, None if it is not set. A variable of the process's own environment is removed
-    from it.
-
-    Later calls give the removed value again.
-    """
-    if environ is not os.environ:
-        return os.fsencode(environ[name]) if name in environ else None
-    with _taking:
-        if name in os.environ:
-            _taken[name] = os.environb[os.fsencode(name)]
-            del os.environ[name]
-        return _taken.get(name)
+def _take_variable(name: str) -> bytes | None:
+    """Remove a variable from the environment of the process; return its value, also later. None if it was never set."""
+    value = os.environb.pop(os.fsencode(name), None)
+    if value is not None:
+        _taken[name] = value
+    return _taken.get(name)

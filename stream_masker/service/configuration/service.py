@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from stream_masker.service.configuration.base import (
     Duration,
@@ -14,6 +15,7 @@ from stream_masker.service.configuration.base import (
     Section,
     matching,
 )
+from stream_masker.service.configuration.errors import SHOWS_NOTHING
 
 URL_PATTERN = r"^https?://[^@\s]+$"
 
@@ -123,11 +125,15 @@ class SecretSource(Section):
     env: NonEmptyText | None = None
     """The name of an environment variable with at least 16 bytes."""
 
-    @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
-        if (self.file is None) == (self.env is None):
-            raise ValueError("exactly one of file and env")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _has_one_source(cls, given: Any) -> Any:
+        """Refuse all else without showing it: a key or a value may be a secret in the wrong place."""
+        if isinstance(given, dict) and len(given) == 1:
+            ((key, name),) = given.items()
+            if key in cls.model_fields and isinstance(name, str) and name:
+                return given
+        raise PydanticCustomError(SHOWS_NOTHING, "is no source of a secret: use exactly one of file and env")
 
 
 Url: TypeAlias = Annotated[

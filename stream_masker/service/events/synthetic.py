@@ -13,7 +13,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Document, EachStep, NameStep, Path, alternatives, compile_path
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.paths import POSITION, label_path
+from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 from stream_masker.service.events.codes import CompanionCodes, Popularity
 
 NESTED_EVENTS: Mapping[str, Any] = {
@@ -77,9 +77,8 @@ class SyntheticDischarges:
                 f"records: synthetic events are JSON, not {configuration.records}: publish events of your own with "
                 "stream-masker produce FILE"
             )
-        paths = {
-            name: compile_path(alternatives(section.path)[0]) for name, section in configuration.attributes.items()
-        }
+        places = {name: first for name, (first, *_) in ConfiguredPaths(configuration).places.items()}
+        paths = {name: place.path for name, place in places.items()}
         names = sorted(paths, key=lambda name: paths[name].arrays > 0)
         if not names or paths[names[0]].arrays:
             raise ConfigurationError("synthetic events need an attribute with one value, as the principal diagnosis")
@@ -97,9 +96,8 @@ class SyntheticDischarges:
             for name in names
         ]
         self._columns: list[Column] = []
-        for name, section in configuration.attributes.items():
-            copies, label = map(compile_path, section.copies), label_path(configuration, section, paths[name])
-            self._columns += [Column(path, names.index(name)) for path in (paths[name], *copies)]
+        for name, (path, label, copies) in places.items():
+            self._columns += [Column(each, names.index(name)) for each in (path, *copies)]
             self._columns += [] if label is None else [Column(label, names.index(name), labels=True)]
         key = configuration.noise_key
         self._patient_path = None if key == POSITION else compile_path(alternatives(key)[0])

@@ -11,14 +11,13 @@ from typing import Final
 
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.pipeline.paths import NameStep, compile_path
-from stream_masker.service.files.coverage import REVISIONS, mixed_text
 from stream_masker.service.init.sample import SampledField
 
 LEAST_SHARE: Final = 0.8
 """The least share of a field's values that are concepts, for it to be an attribute."""
 
-LEAST_TELLING: Final = 0.1
-"""The least share of a field's values that can only be codes of ICD-9, for the others to be, too."""
+LEAST_ICD9: Final = 0.1
+"""The least share of a field's values that look like codes of ICD-9, for the others to be, too."""
 
 TESTED_VALUES: Final = 300
 """The number of a field's most frequent values that are looked up."""
@@ -37,7 +36,7 @@ _PERSON: Final = re.compile(
 )
 _ID: Final = re.compile(r".*(ids?|nr|nbr|no|num|number|nummer|numero|key|identifier|reference|mrn|kvnr)$")
 
-_TELLING_ICD9: Final = re.compile(r"\d{3}\.\d{1,2}|V\d\d.*|E\d{3}.*")
+_ICD9: Final = re.compile(r"\d{3}\.\d{1,2}|V\d\d.*|E\d{3}.*")
 """The codes of ICD-9 that are no mere numbers."""
 
 ICD9_TEXT: Final = (
@@ -51,44 +50,43 @@ class Coding:
     """How many of a field's values are codes of an ontology, in [0, 1].
 
     share: of whole values; exact: of ids as they stand in the ontology; prefixed: of values of which only the beginning
-    is a code. is_icd9: whether they look like codes of ICD-9 that the ontology does not have.
+    is a code; icd9: of values that are none, and look like codes of ICD-9.
     """
 
     field: SampledField
     ontology: str
-    is_icd9: bool
     share: float
     exact: float
     prefixed: float
-
-    @property
-    def is_coded(self) -> bool:
-        """Whether enough values are concepts."""
-        return self.share >= LEAST_SHARE
+    icd9: float
 
     @property
     def why(self) -> str:
-        """The shares as text, and those of two revisions of ICD."""
+        """The shares as text."""
         more = f", and {self.prefixed:.0%} begin with one" if self.prefixed >= 0.01 else ""
-        mixed = mixed_text(without_marks(self.field.texts))
-        return f"{self.share:.0%} of the values are concepts of {self.ontology}{more}" + (f"; {mixed}" if mixed else "")
+        return f"{self.share:.0%} of the values are concepts of {self.ontology}{more}"
 
     @property
     def problem(self) -> str | None:
         """Why the field is no attribute; None if it is one."""
         texts, others = self.field.texts, self.field.others
-        is_number, is_short = others.total() > texts.total(), all(map(_is_short, texts + others))
+        is_number, is_coded, is_icd9 = (
+            others.total() > texts.total(),
+            self.share >= LEAST_SHARE,
+            self.icd9 >= LEAST_ICD9,
+        )
         reasons = (
-            (is_short, "letters or short numbers, which are no codes"),
-            (is_number and self.is_coded, "numbers, which are codes: quote them, or read the column as text"),
-            (is_number and self.is_icd9, f"numbers, which look like {ICD9_TEXT}, and quote them"),
+            (all(map(_is_short, texts + others)), "letters or short numbers, which are no codes"),
+            (is_number and is_coded, "numbers, which are codes: quote them, or read the column as text"),
+            (is_number and is_icd9, f"numbers, which look like {ICD9_TEXT}, and quote them"),
             (is_number, "numbers"),
             (len(texts) == 1, "a single value, which cannot be masked"),
             (MOST_UNIQUE < len(texts) == texts.total(), f"{len(texts):,} values, no two of which are equal"),
-            (not self.is_coded, mixed_text(without_marks(texts)) or (ICD9_TEXT if self.is_icd9 else self.why)),
+            (not is_coded and is_icd9, f"it looks like {ICD9_TEXT}"),
+            (not is_coded, self.why),
             (
                 self.exact < LEAST_SHARE and _is_id(self.field),
-                "the name is that of an id, and the values are not exact codes",
+                "it has the name of an id, and its values are no exact codes",
             ),
         )
         return next((reason for holds, reason in reasons if holds), None)
@@ -103,16 +101,13 @@ def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Codi
     tested = dict(without_marks(field.values).most_common(TESTED_VALUES))
     total, codings = max(1, sum(tested.values())), []
     for name, known in concepts.items():
-        how, strange = Counter[str](), Counter[str]()
+        how = Counter[str]()
         for value, count in tested.items():
             match = known.find(value).how
             how[match] += count
-            if match in ("unknown", "ancestor") and REVISIONS["ICD-9"].fullmatch(text := value.strip().upper()):
-                strange[text] += count
-        telling = sum(count for text, count in strange.items() if _TELLING_ICD9.fullmatch(text))
-        is_icd9 = strange.total() >= LEAST_SHARE * total and telling >= LEAST_TELLING * total
-        shares = (number / total for number in (how["exact"] + how["normalised"], how["exact"], how["ancestor"]))
-        codings.append(Coding(field, name, is_icd9, *shares))
+            how["icd9"] += count * (match in ("unknown", "ancestor") and _ICD9.fullmatch(value.strip()) is not None)
+        shares = (how["exact"] + how["normalised"], how["exact"], how["ancestor"], how["icd9"])
+        codings.append(Coding(field, name, *(number / total for number in shares)))
     return max(codings, key=lambda coding: coding.share)
 
 

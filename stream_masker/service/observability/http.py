@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from http import HTTPStatus
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -35,6 +34,7 @@ log = logging.getLogger(__name__)
 CONNECTION_SECONDS = 10.0
 """The longest time of a connection, which has one request: a client cannot keep a thread."""
 
+TEXT = "text/plain; charset=utf-8"
 PATHS = ("/", "/metrics", "/healthz", "/readyz")
 PROBES = ("/healthz", "/readyz")
 """The paths that need no token: Kubernetes sends none with its probes."""
@@ -80,39 +80,43 @@ class HttpServer:
         log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", self._scheme, host, self.port)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], str(environ.get("PATH_INFO", "/"))
+        content: dict[str, Any] | bytes
         if method not in ("GET", "HEAD"):
-            status, kind, body = _json(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"})
+            status, content = HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"}
         elif path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
-            status, kind, body = _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token as Bearer"})
+            status, content = HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token as Bearer"}
         else:
-            status, kind, body = self._resource(path)
+            status, content = self._resource(path)
+        body = content if isinstance(content, bytes) else orjson.dumps(content)
+        kind = "application/json" if isinstance(content, dict) else CONTENT_TYPE_LATEST if path == "/metrics" else TEXT
         headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
         start_response(f"{status.value} {status.phrase}", [*headers, ("X-Content-Type-Options", "nosniff")])
         return [b"" if method == "HEAD" else body]
 
-    def _resource(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """Return the status, content type and body of a path."""
-        health = self._health
-        if path == "/metrics":
-            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
-        if path == "/healthz":
-            seconds = round(health.seconds_since_beat, 3)
-            return _json(_status(health.alive), {"alive": health.alive, "seconds_since_last_turn": seconds})
-        if path == "/readyz":
-            reasons = health.reasons
-            return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
-        if path == "/":
-            return HTTPStatus.OK, "text/plain; charset=utf-8", health.page().encode()
-        return _json(HTTPStatus.NOT_FOUND, {"paths": PATHS})
+    def _resource(self, path: str) -> tuple[HTTPStatus, dict[str, Any] | bytes]:
+        """Return the status and the content of a path: an object, or a text."""
+        health, content = self._health, dict[str, Any]()
+        match path:
+            case "/metrics":
+                return HTTPStatus.OK, generate_latest(self._registry)
+            case "/":
+                return HTTPStatus.OK, health.page().encode()
+            case "/healthz":
+                is_good = health.alive
+                content = {"alive": is_good, "seconds_since_last_turn": round(health.seconds_since_beat, 3)}
+            case "/readyz":
+                is_good = not (reasons := health.reasons)
+                content = {"ready": is_good, "reasons": reasons, "notes": health.notes}
+            case _:
+                return HTTPStatus.NOT_FOUND, {"paths": PATHS}
+        return HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, content
 
     def _allows(self, authorization: str) -> bool:
         """Return whether a request has the token. The comparison takes the same time for all tokens of one length."""
@@ -159,14 +163,6 @@ class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""
         log.debug("http " + format, *args)
-
-
-def _status(ok: bool) -> HTTPStatus:
-    return HTTPStatus.OK if ok else HTTPStatus.SERVICE_UNAVAILABLE
-
-
-def _json(status: HTTPStatus, body: dict[str, Any]) -> tuple[HTTPStatus, str, bytes]:
-    return status, "application/json", orjson.dumps(body)
 
 
 def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:

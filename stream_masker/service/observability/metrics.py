@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from prometheus_client import (
     CollectorRegistry,
@@ -34,7 +34,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 ProcessName: TypeAlias = Literal["worker", "calibrator"]
 MetricObject: TypeAlias = Counter | Gauge | Histogram
-M = TypeVar("M", Counter, Gauge, Histogram)
 
 METRIC_PREFIX = "stream_masker_"
 SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -143,7 +142,7 @@ class Metrics:
     All are exported from the start; after ``forget_gauges``, a gauge is exported again as soon as it is set.
 
     Labels are passed by name and match the declaration exactly. Raises KeyError for a name that is not declared for the
-    process or is of another class, ValueError for other labels.
+    process, AttributeError for one of another class, ValueError for other labels.
     """
 
     def __init__(self, registry: CollectorRegistry, process: ProcessName) -> None:
@@ -153,35 +152,30 @@ class Metrics:
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter; adding 0 creates the series, so that rates are correct from its first event on."""
-        self._series(Counter, name, labels).inc(amount)
+        self._series(name, labels).inc(amount)
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
-        self._series(Gauge, name, labels).set(value)
+        self._series(name, labels).set(value)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add an observation to a histogram."""
-        self._series(Histogram, name, labels).observe(value)
+        self._series(name, labels).observe(value)
 
     def forget(self, name: str) -> None:
         """Remove all series of a labelled metric."""
-        self._metric(name).clear()
+        self._series(name, {}).clear()
 
     def forget_gauges(self) -> None:
         """Remove all gauges, also those without labels."""
         for name in [name for name, metric in self._metrics.items() if isinstance(metric, Gauge)]:
             self.registry.unregister(self._metrics.pop(name))
 
-    def _series(self, kind: type[M], name: str, labels: dict[str, str]) -> M:
-        metric = self._metric(name)
-        if not isinstance(metric, kind):
-            raise KeyError(f"{name} is not a {kind.__name__.lower()}")
-        return metric.labels(**labels) if labels else metric
-
-    def _metric(self, name: str) -> MetricObject:
+    def _series(self, name: str, labels: dict[str, str]) -> Any:
         if name not in self._metrics:
             self._metrics[name] = self._declarations[name].create(self.registry)
-        return self._metrics[name]
+        metric = self._metrics[name]
+        return metric.labels(**labels) if labels else metric
 
 
 class HealthCollector(Collector):
@@ -211,15 +205,3 @@ def process_registry(process: ProcessName, health: Health) -> CollectorRegistry:
     registry.register(HealthCollector(process, health))
     ProcessCollector(registry=registry)
     return registry
-
-
-def metrics_table() -> str:
-    """Return the metrics as a Markdown table: name, kind, labels, process, meaning."""
-    head = "| metric | kind | labels | of | meaning |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(_row(declaration) for declaration in ALL_METRICS)
-
-
-def _row(declaration: Declaration) -> str:
-    labels = ", ".join(f"`{label}`" for label in declaration.labels)
-    processes = ", ".join(declaration.processes)
-    return f"| `{declaration.full_name}` | {declaration.kind} | {labels} | {processes} | {declaration.help} |\n"

@@ -123,7 +123,7 @@ class TestMechanism:
     ("changed", "problem"),
     [
         ({"path": "after.codes[*] | before.codes[*]"}, "list its further paths in also"),
-        ({"path": "after.code", "also": ["before.code"]}, "also needs a path with"),
+        ({"path": "after.code", "also": ["before.code"]}, "also: needs a path with"),
     ],
 )
 def test_several_paths_are_of_one_code_or_of_an_array(build, changed, problem):

@@ -70,10 +70,10 @@ GROUPING = {"name": "microaggregation"}
                 "mechanism.reference: unknown key: use name, k, multivariate, intervals or distance",
             ],
         ),
-        ({"http": {"token": {}}}, ["http.token: a mapping of 0 is not allowed: use exactly one of file and env"]),
+        ({"http": {"token": {}}}, ["http.token: is no source of a secret: use exactly one of file and env"]),
         (
             {"secret": {"file": "a", "env": "B"}},
-            ["secret: a mapping of 2 is not allowed: use exactly one of file and env"],
+            ["secret: is no source of a secret: use exactly one of file and env"],
         ),
         (
             {"topics": {"output": "discharges"}},
@@ -205,6 +205,7 @@ def test_the_plan_refuses_paths_that_it_cannot_mask_by(parse, sections, said):
         {"secret": {"file": {SECRET: SECRET}}},
         {"http": {"token": SECRET}},
         {"internal_topics": {"previous_secrets": [SECRET]}},
+        {"internal_topics": {"previous_secrets": SECRET}},
         {"kafka": SECRET},
         {"kafka": {"properties": f"sasl.password={SECRET}"}},
         {"kafka": {"properties": {"sasl.password": [SECRET]}}},

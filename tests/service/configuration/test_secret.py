@@ -37,11 +37,6 @@ def test_line_break_at_the_end_is_removed(from_file, end):
     assert read_secret(from_file(SECRET + end)) == SECRET
 
 
-def test_secret_from_the_environment(parse):
-    configuration = parse(secret={"env": "NAME"})
-    assert read_secret(configuration, {"NAME": SECRET.decode() + "\n"}) == SECRET
-
-
 def test_a_process_with_another_secret_than_its_configuration_names_does_not_start(data, tmp_path):
     written_files(tmp_path, secret=SECRET)
     source = {"secret": {"file": "secret"}}
@@ -92,7 +87,7 @@ def test_group_of_a_file_of_another_owner_may_read_it(from_file, monkeypatch):
 
 
 def test_a_variable_disappears_from_the_environment_once_it_is_read(parse, monkeypatch):
-    monkeypatch.setenv("MASKER_SECRET", SECRET.decode())
+    monkeypatch.setenv("MASKER_SECRET", SECRET.decode() + "\n")
     configuration = parse(secret={"env": "MASKER_SECRET"})
     assert [read_secret(configuration), read_secret(configuration)] == [SECRET, SECRET]
     assert "MASKER_SECRET" not in os.environ

@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.formats import EncodeRecord
+from stream_masker.pipeline.formats import Write
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
@@ -95,7 +95,7 @@ def _header(number: int) -> bytes:
 class Serde(Protocol):
     """The serde of one schema. Its functions raise RecordRejectedError."""
 
-    def decode(self, value: bytes) -> tuple[bytes | JsonValue, EncodeRecord]:
+    def decode(self, value: bytes) -> tuple[bytes | JsonValue, Write]:
         """Return a record as JSON or as a document, and the function that encodes another one like it."""
 
     def encode(self, document: JsonValue) -> bytes:
@@ -112,7 +112,7 @@ class AvroSerde:
         self._number, self._schema = number, _parse_avro(client, schema, {})
         self._read, self._write = _read_py.schemaless_reader, _write_py.schemaless_writer
 
-    def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
+    def decode(self, value: bytes) -> tuple[JsonValue, Write]:
         with _rejecting(Reason.NOT_IN_FORMAT):
             return self._read(io.BytesIO(value[HEADER_BYTES:]), self._schema), self.encode
 
@@ -147,7 +147,7 @@ class JsonSchemaSerde:
         dumps: Callable[[Any], str] = lambda value: orjson.dumps(value).decode()  # noqa: E731
         self._write = JSONSerializer(schema, client, conf=conf, json_encode=dumps)
 
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+    def decode(self, value: bytes) -> tuple[bytes, Write]:
         return value[HEADER_BYTES:], self.encode
 
     def encode(self, document: JsonValue) -> bytes:
@@ -166,7 +166,7 @@ class ProtobufSerde:
         _add_file(pool, client, name, client.get_schema(number, None, "serialized"))
         self._file = pool.FindFileByName(name)
 
-    def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
+    def decode(self, value: bytes) -> tuple[JsonValue, Write]:
         from confluent_kafka.schema_registry.serde import SchemaId
         from google.protobuf.json_format import MessageToDict
 

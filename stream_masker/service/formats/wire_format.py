@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.errors import ConfigurationError, ParameterError, installation_of
-from stream_masker.pipeline.formats import EncodeRecord, FormatUnavailableError, RecordFormat
+from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat, Write
 from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
@@ -186,8 +186,6 @@ class ConfluentFormat(RecordFormat):
     limit: the maximum size of a record in bytes (≥ 1).
     """
 
-    records: ClassVar[str] = "records in the Confluent wire format"
-
     def __init__(
         self,
         schemas: SchemaLookup,
@@ -208,15 +206,15 @@ class ConfluentFormat(RecordFormat):
                 numbers.add(schema_id(message))
         self._schemas.look_up(numbers)
 
-    def decode(self, value: bytes) -> tuple[Any, EncodeRecord]:
+    def decode(self, value: bytes) -> tuple[Any, Write]:
         """Return a record, and the function that encodes it once it is masked."""
         return self._decode(value, "value")
 
-    def decode_key(self, key: bytes) -> tuple[Any, EncodeRecord]:
+    def decode_key(self, key: bytes) -> tuple[Any, Write]:
         """Return a key, and the function that encodes it once it is masked."""
         return self._decode(key, "key")
 
-    def _decode(self, data: bytes, part: MessagePart) -> tuple[Any, EncodeRecord]:
+    def _decode(self, data: bytes, part: MessagePart) -> tuple[Any, Write]:
         serde = self._schemas.by_id(schema_id(data))
         if len(data) > self._limit:
             raise RecordRejectedError(Reason.TOO_LARGE)

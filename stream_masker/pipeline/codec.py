@@ -24,7 +24,6 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
-from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -313,8 +312,6 @@ class Codec:
 
 def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
     """Return what opens the records of a plan."""
-    if isinstance(record_format, Hl7Format):
-        record_format = Hl7Format(plan)
     form = record_form(record_format, plan.record_bytes)
     return form if plan.fhir is None else fhir_form(plan, form)
 

@@ -140,7 +140,6 @@ PATIENT_KEY: Final = "patient"
 """The path of the id of the patient that a message is about. It selects nothing if there are several patients."""
 
 TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
-_ENTRIES: Final = "Bundle.entry"
 _SUBJECTS: Final = ("subject", "patient", "beneficiary")
 _PATIENT_PREFIXES: Final = ("Patient/", UUID_PREFIX, OID_PREFIX)
 
@@ -184,7 +183,7 @@ def type_of_path(path: Path) -> str:
 
 
 def fhir_form(plan: Plan, form: Form) -> Form:
-    """Return what opens FHIR messages; ``form``: opens their JSON.
+    """Return what opens FHIR messages as Bundles; ``form``: opens their JSON.
 
     It raises RecordRejectedError for an object that is not a resource of a listed type, for a Bundle whose entries are
     not a list of objects, and, if the patient keys the noise, for a Bundle that is about several patients.
@@ -195,41 +194,49 @@ def fhir_form(plan: Plan, form: Form) -> Form:
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         document, write = form(value)
-        bundle, written = _opened(document, types)
+        bundle = _as_bundle(document, types)
         patients = patients_of(bundle) if reads_patient else set()
         if one_patient and len(patients) > 1:
             raise RecordRejectedError(Reason.SEVERAL_PATIENTS)
+        _admit(bundle, types)
         if len(patients) == 1:
             (bundle[PATIENT_KEY],) = patients
-        if "entry" in bundle:
-            bundle["entry"] = _admitted(bundle, types)
-        return bundle, lambda treated: write(written(treated))
+        if bundle is not document:
+            return bundle, lambda treated: write(treated["entry"][0]["resource"])
+        return bundle, lambda treated: write(
+            {k: v for k, v in treated.items() if k != PATIENT_KEY and (v or k != "entry")}
+        )
 
     return open_record
 
 
 def bundle_of(document: Document, types: FhirTypes) -> Document:
-    """Return a resource as a Bundle with the resources to mask. Raises RecordRejectedError like ``fhir_form``."""
-    bundle, _ = _opened(document, types)
-    bundle["entry"] = _admitted(bundle, types)
+    """Return a message as a Bundle with the resources to mask. Raises RecordRejectedError like ``fhir_form``."""
+    bundle = _as_bundle(document, types)
+    _admit(bundle, types)
     return bundle
 
 
-def _opened(document: Document, types: FhirTypes) -> tuple[Document, Callable[[Document], Document]]:
-    """Return the Bundle of a message, and what returns the document to write of the treated Bundle."""
+def _as_bundle(document: Document, types: FhirTypes) -> Document:
     if _type_of(document) == BUNDLE:
         document.pop(PATIENT_KEY, None)
-        return document, _bundle_to_write
+        return document
     if not (_type_of(document) in R4_TYPES and types.admit(document)):
         raise RecordRejectedError(Reason.UNLISTED_TYPE)
-    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}, lambda treated: treated["entry"][0]["resource"]
+    return {"resourceType": BUNDLE, "entry": [{"resource": document}]}
 
 
-def _bundle_to_write(treated: Document) -> Document:
-    treated.pop(PATIENT_KEY, None)
-    if not treated.get("entry", True):
-        del treated["entry"]
-    return treated
+def _admit(bundle: Document, types: FhirTypes) -> None:
+    """Leave out the entries with resources that are not kept."""
+    if "entry" in bundle:
+        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or types.admit(e["resource"])]
+
+
+def _entries(bundle: Document) -> list[Document]:
+    entries = bundle.get("entry", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise RecordRejectedError(Reason.WRONG_SHAPE, "Bundle.entry")
+    return entries
 
 
 def _type_of(resource: JsonValue) -> str:
@@ -242,19 +249,7 @@ def _text(value: JsonValue, member: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _entries(bundle: dict[str, Any]) -> list[dict[str, Any]]:
-    entries = bundle.get("entry", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise RecordRejectedError(Reason.WRONG_SHAPE, _ENTRIES)
-    return entries
-
-
-def _admitted(bundle: dict[str, Any], types: FhirTypes) -> list[dict[str, Any]]:
-    """Return the entries that are kept: those whose resource is, and those that have none."""
-    return [entry for entry in _entries(bundle) if "resource" not in entry or types.admit(entry["resource"])]
-
-
-def patients_of(bundle: dict[str, Any]) -> set[str]:
+def patients_of(bundle: Document) -> set[str]:
     """Return the ids of the patients that a Bundle's resources are about."""
     ids: dict[str, str] = {}
     others = set()
@@ -269,7 +264,7 @@ def patients_of(bundle: dict[str, Any]) -> set[str]:
     return {*ids.values(), *(ids.get(key, key) for key in _subjects(bundle) if key in ids or key not in others)}
 
 
-def _conditions(resource: dict[str, Any]) -> Iterator[str]:
+def _conditions(resource: Document) -> Iterator[str]:
     """Yield the conditions by which a reference may name a resource, one for each of its identifiers."""
     identifiers = resource.get("identifier")
     for identifier in identifiers if isinstance(identifiers, list) else ():
@@ -278,7 +273,7 @@ def _conditions(resource: dict[str, Any]) -> Iterator[str]:
             yield f"identifier={value}" if system is None else f"identifier={system}|{value}"
 
 
-def _subjects(bundle: dict[str, Any]) -> Iterator[str]:
+def _subjects(bundle: Document) -> Iterator[str]:
     """Yield the ids of the patients that the resources of a Bundle refer to."""
     for entry in _entries(bundle):
         resource = entry.get("resource")

@@ -12,24 +12,20 @@ component without subcomponents is its first subcomponent, and a field without c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from operator import itemgetter
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.formats import RecordFormat
+from stream_masker.pipeline.formats import RecordFormat, Write
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step
-from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 HEADER: Final = "MSH"
 PLACE: Final = "#"
 """The member of a segment that holds its place in the message."""
-
-LINE: Final = "line"
-"""The member of a segment that no path names: the segment as it came."""
 
 CONTROL_ID: Final = "MSH.10"
 HEADER_FIELDS: Final = ("9", "11", "12", "18")
@@ -39,6 +35,16 @@ _SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
 _FORM: Final = re.compile(r"S\[?(?:N\[?N{0,2})?")
 """The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector."""
+
+_DELETED: Final = '""'
+_CHARSET_FIELD: Final = 18
+_CHARACTER_SETS: Final = {
+    "8859/1": "latin-1",
+    "8859/15": "iso8859-15",
+    "8859/2": "iso8859-2",
+    "WINDOWS-1252": "cp1252",
+}
+"""The character sets of MSH-18 that are not UTF-8 or a part of it."""
 
 
 def hl7_path(path: Path, *, first: bool = False, whole: bool = False) -> Path:
@@ -81,67 +87,44 @@ def kept_paths(segments: Sequence[str]) -> Iterator[Path]:
         yield Path(f"{HEADER}.{field}", (NameStep(HEADER), EachStep(), NameStep(field)))
 
 
-_DELETED: Final = '""'
-_CHARACTER_SETS: Final = {
-    "8859/1": "latin-1",
-    "8859/15": "iso8859-15",
-    "8859/2": "iso8859-2",
-    "WINDOWS-1252": "cp1252",
-}
-"""The character sets of MSH-18 that are not UTF-8 or a part of it."""
-_CHARSET_FIELD: Final = 18
-
-
 class Delimiters:
     """The characters that separate the parts of a message: field, component, repetition, escape, subcomponent."""
 
     def __init__(self, marks: str) -> None:
-        self.field, self.component, self.repetition, self.escape, self.subcomponent = tuple(marks)
-        self.header = marks[1:]
-        escape = re.escape(self.escape)
-        self._characters = dict(zip("FSRET", marks, strict=True))
-        self._escapes = {mark: f"{self.escape}{letter}{self.escape}" for letter, mark in self._characters.items()}
-        self._escaped = re.compile(f"{escape}([FSRET]){escape}")
+        self.field, component, self.repetition, escape, subcomponent = tuple(marks)
+        self.header, self._levels = marks[1:], (component, subcomponent)
+        self._characters = {f"{escape}{letter}{escape}": mark for letter, mark in zip("FSRET", marks, strict=True)}
+        self._sequences = {mark: sequence for sequence, mark in self._characters.items()}
+        self._escaped = re.compile("|".join(map(re.escape, self._characters)))
+        escape = re.escape(escape)
         others = rf"(?:\.[A-Za-z]{{2}}[^{escape}]*|[HN]|[CMZX][^{escape}]*)"
         self._special = re.compile(f"{escape}{others}{escape}|[\r\n]+|[{re.escape(marks)}]")
 
-    def unescaped(self, text: str) -> str:
-        """Return a text with the delimiters that its escape sequences stand for; other sequences stay."""
-        if self.escape not in text:
-            return text
-        return self._escaped.sub(lambda match: self._characters[match[1]], text)
-
-    def written(self, text: str) -> str:
-        """Return a text with escape sequences for delimiters; line breaks become spaces."""
-        return self._special.sub(self._replacement, text)
-
-    def _replacement(self, match: re.Match[str]) -> str:
-        return " " if match[0][0] in "\r\n" else self._escapes.get(match[0], match[0])
-
     def parsed(self, field: str) -> list[Document]:
         """Return the components of each repetition of a field; those without a value are left out."""
-        return [
-            {str(k): self._subcomponents(part) for k, part in enumerate(repetition.split(self.component), 1) if part}
-            for repetition in field.split(self.repetition)
-        ]
+        return [self._split(repetition, *self._levels) for repetition in field.split(self.repetition)]
 
-    def _subcomponents(self, component: str) -> Document:
-        parts = enumerate(component.split(self.subcomponent), start=1)
-        return {str(k): None if part == _DELETED else self.unescaped(part) for k, part in parts if part}
+    def _split(self, text: str, mark: str = "", *below: str) -> Any:
+        if not mark:
+            return None if text == _DELETED else self.unescaped(text)
+        return {str(k): self._split(part, *below) for k, part in enumerate(text.split(mark), start=1) if part}
+
+    def unescaped(self, text: str) -> str:
+        """Return a text with the delimiters that its escape sequences stand for; other sequences stay."""
+        return self._escaped.sub(lambda match: self._characters[match[0]], text)
 
     def joined(self, field: Any) -> str:
         """Return the text of a field that ``parsed`` returned."""
-        texts = (_numbered(self.component, map(self._component, (repetition or {}).items())) for repetition in field)
-        return self.repetition.join(filter(None, texts))
+        return self.repetition.join(filter(None, (self._join(part or {}, *self._levels) for part in field)))
 
-    def _component(self, numbered: tuple[str, Any]) -> tuple[str, str]:
-        number, component = numbered
-        if not isinstance(component, dict):
-            return number, self._text(component)
-        return number, _numbered(self.subcomponent, ((key, self._text(value)) for key, value in component.items()))
+    def _join(self, value: Any, mark: str = "", *below: str) -> str:
+        if isinstance(value, dict):
+            return _numbered(mark, ((number, self._join(part, *below)) for number, part in value.items()))
+        return _DELETED if value is None else self._special.sub(self._written, str(value))
 
-    def _text(self, value: Any) -> str:
-        return _DELETED if value is None else self.written(value if isinstance(value, str) else str(value))
+    def _written(self, match: re.Match[str]) -> str:
+        """Return the escape sequence of a delimiter, and a space for line breaks. Other sequences stay."""
+        return " " if match[0].isspace() else self._sequences.get(match[0], match[0])
 
 
 def _numbered(separator: str, texts: Iterable[tuple[str, str]]) -> str:
@@ -154,59 +137,42 @@ def _numbered(separator: str, texts: Iterable[tuple[str, str]]) -> str:
     return separator.join(parts)
 
 
-@cache
-def _delimiters(marks: str) -> Delimiters | None:
-    """Return delimiters; None if characters cannot be delimiters."""
-    is_valid = len(set(marks)) == 5 and not any(mark.isalnum() or mark.isspace() for mark in marks)
-    return Delimiters(marks) if is_valid else None
+@lru_cache(maxsize=64)
+def _delimiters(header: str) -> Delimiters:
+    """Return the delimiters that a message begins with."""
+    name, marks = header[:3], header[3:]
+    if name != HEADER or len(set(marks)) < 5 or any(mark.isalnum() or mark.isspace() for mark in marks):
+        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+    return Delimiters(marks)
 
 
 class Hl7Format(RecordFormat):
-    """The format of records that are HL7 v2 messages. Keys are bytes.
+    """The format of records that are HL7 v2 messages. Keys are bytes."""
 
-    Only the segments that the paths of a plan name are parsed. All others stay texts, and are left out if the plan
-    drops what is not listed. Without a plan, everything is parsed.
-    """
-
-    records: ClassVar[str] = "HL7 v2 messages"
-    is_bounded: ClassVar[bool] = True
-
-    def __init__(self, plan: Plan | None = None) -> None:
-        self._drops_others = plan is not None and plan.fields.unlisted == "drop"
-        self._named = None if plan is None else {NameStep(HEADER), *(path.steps[0] for path in plan.paths)}
-
-    def decode(self, value: bytes) -> tuple[Document, Callable[[Document], bytes]]:
+    def decode(self, value: bytes) -> tuple[Document, Write]:
         """Return the document of a message, and what writes a document as a message like it."""
         text, charset = _decoded(value.strip(b"\x0b\x1c\r\n"))
-        by = _delimiters(text[3:8]) if text.startswith(HEADER) else None
-        if by is None:
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+        by = _delimiters(text[:8])
         line_end = next((end for end in ("\r\n", "\r", "\n") if end in text), "\r")
         last = line_end if value.rstrip(b"\x1c").endswith((b"\r", b"\n")) else ""
 
         def encode(document: Document) -> bytes:
             return (line_end.join(_lines(document, by)) + last).encode(charset, errors="replace")
 
-        return self._document(text, by), encode
+        return _document(text, by), encode
 
-    def _document(self, text: str, by: Delimiters) -> Document:
-        document: Document = {}
-        lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
-        for place, line in enumerate(lines):
-            name, *fields = line.split(by.field)
-            if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
-                raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-            is_parsed = self._named is None or NameStep(name) in self._named
-            if not is_parsed and self._drops_others:
-                continue
-            segment: Document = {PLACE: place}
-            if is_parsed:
-                numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
-                segment |= {str(number): by.parsed(field) for number, field in numbered if field}
-            else:
-                segment[LINE] = line
-            document.setdefault(name, []).append(segment)
-        return document
+
+def _document(text: str, by: Delimiters) -> Document:
+    document: Document = {}
+    lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
+    for place, line in enumerate(lines):
+        name, *fields = line.split(by.field)
+        if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
+            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+        numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
+        segment = {PLACE: place, **{str(number): by.parsed(field) for number, field in numbered if field}}
+        document.setdefault(name, []).append(segment)
+    return document
 
 
 def _decoded(value: bytes) -> tuple[str, str]:
@@ -227,11 +193,8 @@ def _lines(document: Document, by: Delimiters) -> Iterator[str]:
     """Yield the segments of a masked message in their order; those of which nothing is left are left out."""
     placed = [(segment[PLACE], name, segment) for name, segments in document.items() for segment in segments]
     for place, name, segment in sorted(placed, key=itemgetter(0)):
-        if LINE in segment:
-            yield segment[LINE]
-            continue
-        texts = [(key, by.joined(field)) for key, field in segment.items() if key != PLACE]
+        texts = [(number, by.joined(field)) for number, field in segment.items() if number != PLACE]
         if place == 0:
-            texts = [("1", by.header), *((str(int(key) - 1), text) for key, text in texts)]
+            texts = [("1", by.header), *((str(int(number) - 1), text) for number, text in texts)]
         if text := _numbered(by.field, texts):
             yield f"{name}{by.field}{text}"

@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fhir import FhirTypes, fhir_form, fhir_path
-from stream_masker.pipeline.formats import json_form
+from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 
@@ -35,7 +35,7 @@ def opened(bench):
     plan = bench({"code": {"path": "code"}}).plan
 
     def opened(document, types=TYPES, **keys):
-        form = fhir_form(replace(plan, fhir=types, **(keys or {"unit": PATIENT})), json_form(plan.record_bytes))
+        form = fhir_form(replace(plan, fhir=types, **(keys or {"unit": PATIENT})), record_form(None, plan.record_bytes))
         return form(orjson.dumps(document))
 
     return opened

@@ -24,8 +24,6 @@ class MarkedFormat(RecordFormat):
     available: whether records can be decoded; keys: whether keys are in the format too.
     """
 
-    records = "marked records"
-
     def __init__(self, unfit: str = "", *, keys: bool = False) -> None:
         self.unfit = unfit
         self.decodes_keys = keys

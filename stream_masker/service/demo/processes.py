@@ -1,10 +1,18 @@
-"""The broker of the demonstration in this process, and the commands of stream-masker in others."""
+"""The broker of the demonstration in this process, and the commands of stream-masker in others.
+
+``python -m stream_masker.service.demo.processes COMMAND ARGUMENTS…`` is a command that ends with the process that
+started it, which holds the other end of its standard input. The system closes that end when the process ends, in any
+way, on Linux and macOS.
+"""
 
 from __future__ import annotations
 
 import os
+import runpy
+import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +26,7 @@ from stream_masker.errors import ServiceError
 PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
 """The folder that contains this package. Children import it from there, even if another copy is installed."""
 
-CHILD = "stream_masker.service.demo.child"
-
+STANDARD_INPUT = 0
 START_SECONDS = 10.0
 SHOWN_LINES = 5
 
@@ -45,7 +52,7 @@ def embedded_broker() -> Iterator[str]:
 def running(folder: Path, commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Run ``stream-masker NAME ARGUMENTS…`` for each name while the block runs, each with its log in a folder.
 
-    They end also if this process is killed (``child``). Nothing of the demonstration outlives it, so they are killed.
+    They end also if this process is killed. Nothing of the demonstration outlives it, so they are killed.
     """
     path = os.pathsep.join(filter(None, (str(PACKAGE_PARENT), os.environ.get("PYTHONPATH"))))
     processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -53,7 +60,7 @@ def running(folder: Path, commands: Mapping[str, Sequence[str]]) -> Iterator[dic
         for name, arguments in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
                 processes[name] = subprocess.Popen(  # noqa: S603 - our own command line
-                    [sys.executable, "-P", "-m", CHILD, name, *arguments],
+                    [sys.executable, "-P", "-m", __name__, name, *arguments],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
@@ -77,3 +84,14 @@ def last_lines(folder: Path, name: str) -> str:
     """Return the end of the log of a process."""
     with (folder / f"{name}.log").open(errors="replace") as lines:
         return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "no output"
+
+
+def end_with_parent() -> None:
+    """Wait for the end of standard input, to which nothing is written, and kill this process."""
+    os.read(STANDARD_INPUT, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+    runpy.run_module("stream_masker", run_name="__main__")

@@ -1,7 +1,7 @@
 """The demonstration from start to end.
 
 Statistics of earlier events are published first, as ``stream-masker calibrate --publish`` does. The worker masks with
-them at once, and the calibrator measures the drift from them.
+them at once. Halfway through, an outbreak begins, and the calibrator measures the drift from the earlier events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -69,10 +68,10 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         stack.callback(stream.close)
         view.update(stream.progress, "computing the statistics of earlier events")
         snapshot = FileMasking(configuration).snapshot(stream.earlier())
-        publish_snapshot(configuration, snapshot.snapshot, styles=snapshot.styles)
+        version = publish_snapshot(configuration, snapshot.snapshot, styles=snapshot.styles)
         # A calibrator that finds no version would take a sample of its own.
         processes |= stack.enter_context(running(folder, {"calibrator": config}))
-        while not stream.is_complete():
+        while stream.progress.outcomes < records or (stream.drift_since(version) is None and stream.is_active):
             stream.turn()
             check(folder, processes)
             view.update(stream.progress, stream.phase)
@@ -80,7 +79,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
                 said = "; ".join(f"{name}: {last_lines(folder, name)}" for name in processes)
                 raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {said}")
         sentences, seconds = sentences_of(calibrator), time.monotonic() - start
-    lines = summary_lines(stream.progress, stream.drift, seconds, sentences)
+    lines = summary_lines(stream.progress, stream.drift_since(version), seconds, sentences)
     counts = {"masked": stream.progress.masked, "rejected": stream.progress.rejected}
     return "\n".join(lines), {**counts, "seconds": round(seconds, 1), "lines": lines}
 
@@ -88,9 +87,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
 def free_ports(count: int) -> list[int]:
     """Return ports at which nothing listens."""
     with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [probe.getsockname()[1] for probe in probes]
 
 
@@ -108,7 +105,7 @@ def prepare_demo(folder: Path, servers: str, records: int, mechanism: str, port:
 
 
 def demo_configuration(servers: str, records: int, mechanism: str, port: int) -> dict[str, Any]:
-    """Return a configuration of nested events, whose window is two fifths of them: at the end, all of the outbreak.
+    """Return a configuration of nested events, with one statistics version of masked ones, all of the outbreak.
 
     With the newer protocol of groups, the worker is assigned its partitions at once.
     """
@@ -118,11 +115,11 @@ def demo_configuration(servers: str, records: int, mechanism: str, port: int) ->
         "topics": {topic: f"stream-masker-demo.{topic}" for topic in TOPICS},
         "mechanism": {"name": mechanism},
         "calibration": {
-            "window_records": 2 * records // 5,
-            "every_records": records // 2,
-            "every_seconds": 2,
-            "core_share": 1.0,
+            "window_records": records // 5,
             "min_records": records // 20,
+            "every_records": 7 * records // 10,
+            "every_seconds": 3_600,
+            "core_share": 1.0,
         },
         "worker": {"batch_records": records // 40, "batch_delay": 0.1},
         "secret": {"file": "secret"},
@@ -130,27 +127,23 @@ def demo_configuration(servers: str, records: int, mechanism: str, port: int) ->
     }
 
 
-@dataclass
 class EventStream:
     """Sends the events, in step with the worker, and reads what becomes of them."""
 
-    configuration: Configuration
-    records: int
-    progress: Progress = field(default_factory=Progress)
-    drift: DriftReport | None = None
-
-    def __post_init__(self) -> None:
-        topics, sample = self.configuration.topics, self.records // 4
-        properties = {"bootstrap.servers": self.configuration.kafka.bootstrap_servers, "log_level": SILENT}
-        discharges = SyntheticDischarges(self.configuration, outbreak_after=sample + self.records // 2, seed=SEED)
-        self._sample, self._events = sample, discharges.events(sample + self.records)
+    def __init__(self, configuration: Configuration, records: int) -> None:
+        self.progress = Progress()
+        self._topics, self._records, self._earlier = configuration.topics, records, records // 5
+        discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2, seed=SEED)
+        self._events = discharges.events(self._earlier + records)
         self._before: dict[str, DemoEvent] = {}
-        self._progressed, self._finished = time.monotonic(), 0.0
+        self._drift: DriftReport | None = None
+        self._progressed = time.monotonic()
         self._handlers = {
-            topics.output: self._on_output,
-            topics.rejected: self._on_rejected,
-            topics.drift: self._on_drift,
+            self._topics.output: self._on_output,
+            self._topics.rejected: self._on_rejected,
+            self._topics.drift: self._on_drift,
         }
+        properties = {"bootstrap.servers": configuration.kafka.bootstrap_servers, "log_level": SILENT}
         self._producer = Producer(properties)
         self._consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
         found = self._consumer.list_topics(timeout=START_SECONDS).topics
@@ -158,9 +151,8 @@ class EventStream:
 
     def earlier(self) -> Iterator[FileEvent]:
         """Yield the events before those that are sent, with their numbers."""
-        return (
-            FileEvent(k, orjson.dumps(event)) for k, event in enumerate(islice(self._events, self._sample), start=1)
-        )
+        events = islice(self._events, self._earlier)
+        return (FileEvent(number, orjson.dumps(event)) for number, event in enumerate(events, start=1))
 
     def turn(self) -> None:
         """Send the next events, and read what has come."""
@@ -169,7 +161,7 @@ class EventStream:
             self.progress.sent += 1
             if self.progress.pair is None:
                 self._before[event["encounter_id"]] = event
-            self._producer.produce(self.configuration.topics.input, orjson.dumps(event), event["patient"]["id"])
+            self._producer.produce(self._topics.input, orjson.dumps(event), event["patient"]["id"])
         self._producer.poll(0)
         for message in self._consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
             if (error := message.error()) is None:
@@ -177,32 +169,28 @@ class EventStream:
                 self._progressed = time.monotonic()
             elif error.fatal():
                 raise KafkaException(error)
-        if not self._finished and self.progress.outcomes >= self.records:
-            self._finished = time.time()
 
-    def is_complete(self) -> bool:
-        """Return whether every event is masked or rejected, and the last ones have been compared with the earlier ones.
+    def drift_since(self, version: int) -> DriftReport | None:
+        """Return the drift of a version after this one; None if none has been measured."""
+        return None if self._drift is None or self._drift.version <= version else self._drift
 
-        A comparison that does not come within ``SETTLE_SECONDS`` is not waited for.
-        """
-        if not self._finished:
-            return False
-        is_compared = self.drift is not None and self.drift.published / 1000 > self._finished - 1
-        return is_compared or self.quiet_seconds > SETTLE_SECONDS
+    @property
+    def phase(self) -> str:
+        """What is going on now."""
+        if self.progress.outcomes >= self._records:
+            return "comparing the last events with the earlier ones"
+        has_begun = self.progress.outcomes >= self._records // 2
+        return "masking; an outbreak of influenza has begun" if has_begun else "masking"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a message has come within ``SETTLE_SECONDS``."""
+        return self.quiet_seconds < SETTLE_SECONDS
 
     @property
     def quiet_seconds(self) -> float:
         """The seconds since the last message."""
         return time.monotonic() - self._progressed
-
-    @property
-    def phase(self) -> str:
-        """What is going on now."""
-        if self._finished:
-            return "comparing the last events with the earlier ones"
-        return (
-            "masking" if self.progress.outcomes < self.records // 2 else "masking; an outbreak of influenza has begun"
-        )
 
     def close(self) -> None:
         """Close the consumer."""
@@ -220,7 +208,7 @@ class EventStream:
         self.progress.rejected += 1
 
     def _on_drift(self, message: Message) -> None:
-        self.drift = decode_drift(message.value() or b"")
+        self._drift = decode_drift(message.value() or b"")
 
 
 def sentences_of(port: int) -> list[str]:

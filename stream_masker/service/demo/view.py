@@ -46,7 +46,8 @@ class DemoView:
 
     def __init__(self, console: Console, records: int) -> None:
         self._console, self._records, self._printed, self._shown = console, records, 0.0, False
-        self._start: float | None = None
+        self._first: tuple[int, float] | None = None
+        self._outcomes, self._rate = 0, 0.0
         columns = (bars.BarColumn(), bars.TextColumn("{task.description}"))
         self._bar = bars.Progress(*columns, console=console, disable=not console.is_terminal)
         self._task = self._bar.add_task("", total=records)
@@ -61,12 +62,14 @@ class DemoView:
         self._bar.stop()
 
     def update(self, seen: Progress, phase: str) -> None:
-        """Show the progress. ``phase``: what is going on now. The rate is that since the first masked events."""
+        """Show the progress. ``phase``: what is going on now. The rate is that from the first masked events to the
+        last."""
         now = time.monotonic()
-        if self._start is None and seen.outcomes:
-            self._start = now
-        rate = seen.outcomes / (now - self._start) if self._start is not None and now > self._start else 0.0
-        text = f"{seen.outcomes:,} of {self._records:,} events masked, {rate:,.0f}/s; {phase}"
+        if seen.outcomes > self._outcomes:
+            self._outcomes, (count, start) = seen.outcomes, self._first or (seen.outcomes, now)
+            self._first = count, start
+            self._rate = (seen.outcomes - count) / (now - start) if now > start else 0.0
+        text = f"{seen.outcomes:,} of {self._records:,} events masked, {self._rate:,.0f}/s; {phase}"
         self._bar.update(self._task, completed=seen.outcomes, description=text)
         if not self._console.is_terminal and now - self._printed >= PLAIN_SECONDS:
             self._printed = now

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import pathlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
-from pathlib import Path
-from typing import Final, NamedTuple, TextIO, TypeAlias
+from typing import Final, NamedTuple, TextIO
 
 import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline import paths
+from stream_masker.pipeline.formats import document_of
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
-from stream_masker.pipeline.paths import JsonValue, compile_path
+from stream_masker.pipeline.paths import JsonValue, Path, compile_path, first_values
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.synthetic import PATIENT_PATH, SyntheticDischarges
@@ -55,62 +55,41 @@ class Event(NamedTuple):
     problem: str = ""
 
 
-GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
-
-
 def file_events(events: Iterable[FileEvent], key: str | None, *, hl7: bool = False) -> Iterator[Event]:
     """Yield the events of a file with their message keys.
 
-    key: the path of the message key, None for no key; hl7: whether they are HL7 v2 messages. Raises
-    ConfigurationError for a path that selects several values.
+    key: the path of the message key, whose first value counts; None for no key; hl7: whether they are HL7 v2 messages.
     """
     path = None if key is None else compile_path(key)
-    get = key_getter(hl7_path(path, first=True) if hl7 and path is not None else path)
+    if hl7 and path is not None:
+        path = hl7_path(path, first=True)
     for number, line, problem in events:
         if problem is not None:
             yield Event(number, line, problem=" at ".join(filter(None, problem)))
+            continue
+        text = line if hl7 else line.strip()
+        try:
+            event = document_of(Hl7Format() if hl7 else None, text)
+        except orjson.JSONDecodeError:
+            yield Event(number, line, problem="not JSON")
+        except RecordRejectedError as error:
+            yield Event(number, line, problem=error.reason.value)
         else:
-            yield Event(number, line, _hl7_key(line, get)) if hl7 else _json_event(number, line, get)
+            is_object = isinstance(event, dict)
+            yield Event(number, text, message_key(event, path), "" if is_object else "not a JSON object")
 
 
-def _json_event(number: int, line: bytes, get: GetKey) -> Event:
-    try:
-        event = orjson.loads(text := line.strip())
-    except orjson.JSONDecodeError:
-        return Event(number, line, problem="not JSON")
-    is_object = isinstance(event, dict)
-    return Event(number, text, get(event)) if is_object else Event(number, text, problem="not a JSON object")
-
-
-def _hl7_key(message: bytes, get: GetKey) -> bytes | None:
-    try:
-        return get(Hl7Format().decode(message)[0])
-    except RecordRejectedError:
-        return None
-
-
-def key_getter(path: paths.Path | None) -> GetKey:
-    """Return a function that reads an event's message key; None if the event has no value there, or without a path.
-
-    Raises ConfigurationError if the path selects several values.
-    """
-    if path is None:
-        return lambda _: None
-    if not all(isinstance(step, paths.NameStep | paths.IndexStep) for step in path.steps):
-        raise ConfigurationError(f"produce.key: {path.text!r} selects several values: use only names and indices")
-
-    def get(event: JsonValue) -> bytes | None:
-        value = next(paths.selected(event, path.steps), None)
-        return value.encode() if isinstance(value, str) else None if value is None else orjson.dumps(value)
-
-    return get
+def message_key(event: JsonValue, path: Path | None) -> bytes | None:
+    """Return the key of an event's message, its first value at a path: a text in UTF-8, of other values their JSON."""
+    value = None if path is None else first_values([event], path)[0]
+    return value.encode() if isinstance(value, str) else None if value is None else orjson.dumps(value)
 
 
 def synthetic_events(discharges: SyntheticDischarges, records: int, key: str | None = None) -> Iterator[Event]:
     """Yield synthetic events, keyed by the path ``key``, by default the patient's id."""
-    get = key_getter(compile_path(key or PATIENT_PATH))
+    path = compile_path(key or PATIENT_PATH)
     for number, event in enumerate(discharges.events(records), start=1):
-        yield Event(number, orjson.dumps(event), get(event))
+        yield Event(number, orjson.dumps(event), message_key(event, path))
 
 
 @dataclass(slots=True)
@@ -186,21 +165,25 @@ def publish(
 
 def _send(producer: Producer, event: Event, summary: PublishingSummary) -> None:
     """Send an event; waits while the producer's queue is full."""
-    try:
-        while True:
-            try:
-                producer.produce(summary.topic, event.value, event.key, on_delivery=summary.count)
-            except BufferError:
-                producer.poll(DELIVERY_WAIT_SECONDS)
-            else:
-                break
-    except KafkaException as failure:
-        summary.count(failure.args[0])
-    producer.poll(0)
+    while True:
+        try:
+            producer.produce(summary.topic, event.value, event.key, on_delivery=summary.count)
+        except BufferError:
+            producer.poll(DELIVERY_WAIT_SECONDS)
+            continue
+        except KafkaException as failure:
+            summary.count(failure.args[0])
+        producer.poll(0)
+        return
 
 
 def produce(
-    configuration: Configuration, file: Path, *, stream: TextIO, rate: float | None = None, limit: int | None = None
+    configuration: Configuration,
+    file: pathlib.Path,
+    *,
+    stream: TextIO,
+    rate: float | None = None,
+    limit: int | None = None,
 ) -> PublishingSummary:
     """Publish the events of a file, at most ``limit``; writes progress and the first malformed lines to ``stream``.
 

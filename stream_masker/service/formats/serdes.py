@@ -14,16 +14,15 @@ import io
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.formats import EncodeRecord
-from stream_masker.pipeline.paths import JsonValue
+from stream_masker.pipeline.formats import Write
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 HEADER_BYTES: Final = 5
@@ -80,48 +79,44 @@ def _rejecting(reason: Reason) -> Iterator[None]:
         raise RecordRejectedError(reason) from None
 
 
-def schema_id(value: bytes) -> int:
-    """Return the schema id of a record. Raises RecordRejectedError if it has none."""
+def schema_id(value: bytes) -> int | None:
+    """Return the schema id of a record; None if it has none."""
     number = int.from_bytes(value[1:HEADER_BYTES], "big")
-    if len(value) <= HEADER_BYTES or value[0] or number > LARGEST_ID:
-        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-    return number
+    return None if len(value) <= HEADER_BYTES or value[0] or number > LARGEST_ID else number
 
 
 def _header(number: int) -> bytes:
     return b"\x00" + number.to_bytes(4, "big")
 
 
-class Serde(Protocol):
-    """The serde of one schema. Its functions raise RecordRejectedError."""
+class Serde(NamedTuple):
+    """The serde of one schema. Its functions raise RecordRejectedError.
 
-    def decode(self, value: bytes) -> tuple[bytes | JsonValue, EncodeRecord]:
-        """Return a record as JSON or as a document, and the function that encodes another one like it."""
+    decode: returns a record as JSON or as a document, and what encodes another one like it; encode: encodes a document.
+    """
 
-    def encode(self, document: JsonValue) -> bytes:
-        """Encode a document."""
+    decode: Callable[[bytes], tuple[Any, Write]]
+    encode: Write
 
 
-class AvroSerde:
-    """The serde of an Avro schema, by fastavro's Python code: it heeds the time limit, and does not overflow the stack
-    by a record that contains itself."""
+def avro_serde(client: Any, number: int, schema: Any) -> Serde:
+    """Return the serde of an Avro schema, by fastavro's Python code: it heeds the time limit, and does not overflow the
+    stack by a record that contains itself."""
+    from fastavro import _read_py, _write_py
 
-    def __init__(self, client: Any, number: int, schema: Any) -> None:
-        from fastavro import _read_py, _write_py
+    parsed = _parse_avro(client, schema, {})
 
-        self._number, self._schema = number, _parse_avro(client, schema, {})
-        self._read, self._write = _read_py.schemaless_reader, _write_py.schemaless_writer
-
-    def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
-        with _rejecting(Reason.NOT_IN_FORMAT):
-            return self._read(io.BytesIO(value[HEADER_BYTES:]), self._schema), self.encode
-
-    def encode(self, document: JsonValue) -> bytes:
-        written = io.BytesIO(_header(self._number))
-        written.seek(0, io.SEEK_END)
+    def encode(document: Any) -> bytes:
+        written = io.BytesIO()
         with _rejecting(Reason.SCHEMA_MISMATCH):
-            self._write(written, self._schema, document)
-        return written.getvalue()
+            _write_py.schemaless_writer(written, parsed, document)
+        return _header(number) + written.getvalue()
+
+    def decode(value: bytes) -> tuple[Any, Write]:
+        with _rejecting(Reason.NOT_IN_FORMAT):
+            return _read_py.schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), parsed), encode
+
+    return Serde(decode, encode)
 
 
 def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
@@ -133,101 +128,68 @@ def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
     return parse_schema(json.loads(schema.schema_str), named)
 
 
-class JsonSchemaSerde:
-    """The serde of a JSON Schema, by confluent-kafka. What is written is validated; what is read is only parsed."""
+def json_serde(client: Any, number: int, schema: Any) -> Serde:
+    """Return the serde of a JSON Schema, by confluent-kafka. It validates what it writes, and parses what it reads."""
+    from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-    def __init__(self, client: Any, number: int, schema: Any) -> None:
-        from confluent_kafka.schema_registry.json_schema import JSONSerializer
+    conf = {
+        "subject.name.strategy": lambda *_: None,
+        "auto.register.schemas": False,
+        "schema.id.serializer": lambda payload, *_: _header(number) + payload,
+    }
+    write = JSONSerializer(schema, client, conf=conf, json_encode=lambda value: orjson.dumps(value).decode())
 
-        conf = {
-            "subject.name.strategy": lambda *_: None,
-            "auto.register.schemas": False,
-            "schema.id.serializer": lambda payload, *_: _header(number) + payload,
-        }
-        dumps: Callable[[Any], str] = lambda value: orjson.dumps(value).decode()  # noqa: E731
-        self._write = JSONSerializer(schema, client, conf=conf, json_encode=dumps)
-
-    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        return value[HEADER_BYTES:], self.encode
-
-    def encode(self, document: JsonValue) -> bytes:
+    def encode(document: Any) -> bytes:
         with _rejecting(Reason.SCHEMA_MISMATCH):
-            return bytes(self._write(document))
+            return bytes(write(document))
+
+    return Serde(lambda value: (value[HEADER_BYTES:], encode), encode)
 
 
-class ProtobufSerde:
-    """The serde of a Protobuf schema, which may have several message types; a record names its own by an index."""
+def protobuf_serde(client: Any, number: int, schema: Any) -> Serde:
+    """Return the serde of a Protobuf schema, which may have several message types.
 
-    def __init__(self, client: Any, number: int, schema: Any) -> None:
-        from google.protobuf.descriptor_pool import DescriptorPool
+    A record names its own type by indexes; ``Serde.encode`` writes the first one. Documents are the canonical JSON of
+    messages. Names that the schema does not have are not written.
+    """
+    from confluent_kafka.schema_registry.serde import SchemaId
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.json_format import MessageToDict, ParseDict
 
-        self._number = number
-        pool, name = DescriptorPool(), f"schema-{number}.proto"
-        _add_file(pool, client, name, client.get_schema(number, None, "serialized"))
-        self._file = pool.FindFileByName(name)
+    pool, name = DescriptorPool(), f"schema-{number}.proto"
+    _add_file(pool, client, name, schema)
+    file = pool.FindFileByName(name)
 
-    def decode(self, value: bytes) -> tuple[JsonValue, EncodeRecord]:
-        from confluent_kafka.schema_registry.serde import SchemaId
-        from google.protobuf.json_format import MessageToDict
-
-        with _rejecting(Reason.NOT_IN_FORMAT):
-            header, rest = SchemaId(PROTOBUF), io.BytesIO(value)
-            payload = header.from_bytes(rest)
-            indexes = tuple(header.message_indexes)
-            message = self._type(indexes).FromString(payload.read())
-            return MessageToDict(message, preserving_proto_field_name=True), partial(self._encode, indexes)
-
-    def encode(self, document: JsonValue) -> bytes:
-        """Encode a message of the schema's first type."""
-        return self._encode((0,), document)
-
-    def _encode(self, indexes: tuple[int, ...], document: JsonValue) -> bytes:
-        """Encode the canonical JSON of a message. Names that the schema does not have are dropped."""
-        from confluent_kafka.schema_registry.serde import SchemaId
-        from google.protobuf.json_format import ParseDict
-
-        kind = self._type(indexes)
+    def encode(indexes: list[int], document: Any) -> bytes:
         with _rejecting(Reason.SCHEMA_MISMATCH):
-            _check_shapes(kind.DESCRIPTOR, document)
-            message = ParseDict(document, kind(), ignore_unknown_fields=True)
-            header = SchemaId(PROTOBUF, self._number, message_indexes=list(indexes)).id_to_bytes()
+            message = ParseDict(document, _message_type(file, indexes)(), ignore_unknown_fields=True)
+            header = SchemaId(PROTOBUF, number, message_indexes=indexes).id_to_bytes()
             return bytes(header + message.SerializeToString())
 
-    def _type(self, indexes: tuple[int, ...]) -> Any:
-        """Return the message class at indexes: of a type of the file, then of types nested in it."""
-        from google.protobuf.message_factory import GetMessageClass
+    def decode(value: bytes) -> tuple[Any, Write]:
+        with _rejecting(Reason.NOT_IN_FORMAT):
+            header = SchemaId(PROTOBUF)
+            payload = header.from_bytes(io.BytesIO(value))
+            message = _message_type(file, header.message_indexes).FromString(payload.read())
+            return MessageToDict(message, preserving_proto_field_name=True), partial(encode, header.message_indexes)
 
-        types, descriptor = list(self._file.message_types_by_name.values()), None
-        for index in indexes:
-            descriptor = types[index] if index >= 0 else types[len(types)]
-            types = list(descriptor.nested_types)
-        return GetMessageClass(descriptor)
+    return Serde(decode, partial(encode, [0]))
 
 
-def _check_shapes(message: Any, fields: Any) -> None:
-    """Raise TypeError for a text in the place of a list or a message: ``ParseDict`` takes its characters as members."""
-    if not isinstance(fields, dict):
-        raise TypeError
-    for field in message.fields:
-        if (value := fields.get(field.name)) is None:
-            continue
-        nested = field.message_type
-        if isinstance(value, str) and field.is_repeated:
-            raise TypeError
-        if nested is not None and nested.file.package != "google.protobuf" and not nested.GetOptions().map_entry:
-            for members in value if field.is_repeated else [value]:
-                _check_shapes(nested, members)
+def _message_type(file: Any, indexes: Iterable[int]) -> Any:
+    """Return the message class at indexes: of a type of the file, then of types nested in it."""
+    from google.protobuf.message_factory import GetMessageClass
+
+    types, descriptor = list(file.message_types_by_name.values()), None
+    for index in indexes:
+        descriptor = types[index]
+        types = list(descriptor.nested_types)
+    return GetMessageClass(descriptor)
 
 
 def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
     """Add a schema's file to a pool, after the files that it imports: from the registry, or those of the library."""
-    from google.protobuf import (  # noqa: F401 - their files become known to the default pool
-        any_pb2,
-        duration_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
+    import confluent_kafka.schema_registry.protobuf  # noqa: F401 - its imports fill the default pool
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import Default
 
@@ -245,8 +207,8 @@ def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
 
 
 SERDES: Final[Mapping[str, Callable[[Any, int, Any], Serde]]] = {
-    "AVRO": AvroSerde,
-    "JSON": JsonSchemaSerde,
-    PROTOBUF: ProtobufSerde,
+    "AVRO": avro_serde,
+    "JSON": json_serde,
+    PROTOBUF: protobuf_serde,
 }
 """The serdes by the registry's name of a kind of schema."""

@@ -13,10 +13,10 @@ pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 
 
 from schema_registry import avro_values, json_values, mock_client, register
 
-from stream_masker.errors import ParameterError
+from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.formats import serdes
-from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
+from stream_masker.service.formats.wire_format import ConfluentFormat
 
 EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "a_rather_long_name", "type": "null"}]}
 
@@ -49,7 +49,7 @@ def test_an_array_of_nothing_ends_at_the_time_limit(monkeypatch, items):
     monkeypatch.setattr(serdes, "RECORD_SECONDS", 0.2)
     client, schema = mock_client(), record(array(items))
     (value,) = avro_values(client, "in", schema, [{"f0": []}])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"))
+    wire = ConfluentFormat(client, "mock://")
     claim = lambda number: value[:5] + varint(number) + b"\x00"  # noqa: E731
     assert reason(wire.decode, claim(2**61)) == "not_in_format"
     assert len(wire.decode(claim(5_000))[0]["f0"]) == 5_000
@@ -60,18 +60,16 @@ def test_a_record_that_never_ends_is_rejected():
     (value,) = avro_values(client, "in", record("string"), [{"f0": ""}])
     endless = register(client, "endless", record("Event"))
     frame = value[:1] + endless.to_bytes(4, "big")
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"))
+    wire = ConfluentFormat(client, "mock://")
     assert reason(wire.decode, frame + b"\x00") in ("too_deep", "unknown_schema")
 
 
 def test_records_are_bounded_before_they_are_decoded():
     client = mock_client()
     small, large = avro_values(client, "in", record("string"), [{"f0": "x" * number} for number in (10, 2_000)])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), limit=1_000)
-    wire.decode(small)
-    assert reason(wire.decode, large) == "too_large"
-    with pytest.raises(ParameterError, match="at least 1 byte"):
-        ConfluentFormat(SchemaLookup(client, "mock://"), limit=0)
+    open_record = record_form(ConfluentFormat(client, "mock://"), 1_000)
+    open_record(small)
+    assert reason(open_record, large) == "too_large"
 
 
 NESTED = {
@@ -89,7 +87,7 @@ def in_registry(schema: dict[str, object]):
     """The encoder of records of a schema."""
     client = mock_client()
     (value,) = json_values(client, "in", {"title": "Event", "type": "object", **schema}, [{}])
-    return ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)[1]
+    return ConfluentFormat(client, "mock://").decode(value)[1]
 
 
 @pytest.mark.parametrize(

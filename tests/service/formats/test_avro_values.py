@@ -13,7 +13,7 @@ pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 
 from schema_registry import avro_values, mock_client
 
 from stream_masker.pipeline.transforms import DateUnit, NumberBands, Pseudonyms, find_date, key_text
-from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
+from stream_masker.service.formats.wire_format import ConfluentFormat
 
 INSTANT = datetime(2021, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
 PSEUDONYMS = Pseudonyms(b"a secret of the tests")
@@ -50,7 +50,7 @@ def test_a_value_comes_back_as_the_same_bytes(kind, value):
     client = mock_client()
     schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
     (record,) = avro_values(client, "in", schema, [{"a": value}])
-    document, encode = ConfluentFormat(SchemaLookup(client, "mock://")).decode(record)
+    document, encode = ConfluentFormat(client, "mock://").decode(record)
     assert document == {"a": value}
     assert encode(document) == record
 

@@ -34,7 +34,6 @@ from stream_masker.service.formats.wire_format import (
     CONFIRM_SECONDS,
     UNKNOWN_SECONDS,
     ConfluentFormat,
-    SchemaLookup,
 )
 
 EVENT = {"id": 7, "patient": {"id": "canary"}, "first": "C00", "second": "C11", "note": "canary"}
@@ -54,7 +53,7 @@ def written(request):
     client = mock_client()
     write, schema = WRITERS[request.param]
     (value,) = write(client, "in", schema, [EVENT])
-    return SimpleNamespace(client=client, value=value, format=ConfluentFormat(SchemaLookup(client, "mock://")))
+    return SimpleNamespace(client=client, value=value, format=ConfluentFormat(client, "mock://"))
 
 
 def decoded(wire, value):
@@ -83,7 +82,7 @@ def test_a_record_is_decoded_and_written_with_the_schema_that_it_came_with(writt
 def test_a_key_of_a_primitive_type_is_decoded_and_written():
     client = mock_client()
     (key,) = avro_values(client, "in", {"type": "string"}, ["p7"], "key")
-    document, encode = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True).decode_key(key)
+    document, encode = ConfluentFormat(client, "mock://", keys=True).decode_key(key)
     assert (document, encode(document)) == ("p7", key)
 
 
@@ -102,7 +101,7 @@ def test_a_value_without_a_schema_id_is_not_in_the_format(written, value):
 def test_a_malformed_avro_value_is_not_in_the_format():
     client = mock_client()
     (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"))
+    wire = ConfluentFormat(client, "mock://")
     assert rejection(wire.decode, value[:12]) == ("not_in_format", None)
     assert rejection(wire.decode, value[:5] + b"\xff" * 20) == ("not_in_format", None)
 
@@ -115,7 +114,7 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
     clock, pauses = Clock(), []
     with registry_server() as server:
         client = SchemaRegistryClient({"url": server.url})
-        wire = ConfluentFormat(SchemaLookup(client, server.url, clock, pauses.append))
+        wire = ConfluentFormat(client, server.url, clock=clock, sleep=pauses.append)
         assert rejection(wire.decode, UNKNOWN) == ("unknown_schema", None)
         assert rejection(wire.decode, UNKNOWN) == ("unknown_schema", None)
         assert (len(server.requests), pauses) == (2, [CONFIRM_SECONDS])
@@ -132,7 +131,7 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
 def test_the_unknown_schemas_of_a_batch_share_one_pause():
     pauses = []
     with registry_server() as server:
-        wire = ConfluentFormat(SchemaLookup(SchemaRegistryClient({"url": server.url}), server.url, sleep=pauses.append))
+        wire = ConfluentFormat(SchemaRegistryClient({"url": server.url}), server.url, sleep=pauses.append)
         values = [b"\x00" + number.to_bytes(4, "big") + b"canary" for number in range(1, 21)]
         wire.prepare([*values, b"not in the format", b""])
         assert {rejection(wire.decode, value) for value in values} == {("unknown_schema", None)}
@@ -146,11 +145,11 @@ def test_a_404_that_is_not_the_registrys_own_answer_to_an_id_rejects_nothing(cod
     with registry_server() as server:
         (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
         client = SchemaRegistryClient({"url": server.url, "max.retries": 0})
-        wire = ConfluentFormat(SchemaLookup(client, server.url, clock))
+        wire = ConfluentFormat(client, server.url, clock=clock)
         server.status, server.code = 404, code
         reason = unavailable(wire.decode, value)
         assert reason.startswith(f"the schema registry at {server.url} ")
-        assert ("fails (404): check format.registry" in reason) == (code != 40401)
+        assert "fails (404): check format.registry" in reason
         server.status = None
         assert wire.decode(value)[0]["first"] == "C00", "at once, not after a minute"
 
@@ -164,7 +163,7 @@ def unavailable(call, *arguments) -> str:
 
 def over_http(server: RegistryServer, **properties: object) -> ConfluentFormat:
     properties = {"url": server.url, "max.retries": 0, **properties}
-    return ConfluentFormat(SchemaLookup(SchemaRegistryClient(properties), server.url))
+    return ConfluentFormat(SchemaRegistryClient(properties), server.url)
 
 
 def test_a_registry_that_fails_rejects_nothing():
@@ -202,14 +201,14 @@ def test_schemas_with_rules_cannot_be_used():
     client = mock_client()
     encrypt = Rule("e", None, RuleKind.TRANSFORM, RuleMode.WRITEREAD, "ENCRYPT", ["PII"], None, None, None, None, False)
     number = register(client, "in-value", AVRO_EVENT, rule_set=RuleSet([], [encrypt]))
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"))
+    wire = ConfluentFormat(client, "mock://")
     assert rejection(wire.decode, b"\x00" + number.to_bytes(4, "big") + b"canary") == ("unknown_schema", None)
 
 
 def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     client = mock_client()
     (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
-    wire = ConfluentFormat(SchemaLookup(client, "mock://"), output="out")
+    wire = ConfluentFormat(client, "mock://", output="out")
     message = "the schema registry at mock:// has no usable schema of the subject out-value: register it"
     assert unavailable(wire.decode, value) == message
     first = {**AVRO_EVENT, "name": "Masked", "fields": [{"name": "first", "type": "string"}]}
@@ -217,14 +216,14 @@ def test_masked_records_are_written_with_the_latest_schema_of_the_output():
     document, encode = wire.decode(value)
     masked = encode(document)
     assert int.from_bytes(masked[1:5], "big") == number
-    assert ConfluentFormat(SchemaLookup(client, "mock://")).decode(masked)[0] == {"first": "C00"}
+    assert ConfluentFormat(client, "mock://").decode(masked)[0] == {"first": "C00"}
 
 
 def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():
     below = {"name": "below", "type": ["null", "Tree", "string"]}
     client = mock_client()
     (value,) = avro_values(client, "in", {"type": "record", "name": "Tree", "fields": [below]}, [{"below": None}])
-    _, encode = ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)
+    _, encode = ConfluentFormat(client, "mock://").decode(value)
     deep = None
     for _ in range(500):
         deep = {"below": deep}
@@ -237,4 +236,4 @@ def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected():
     schema = {"type": "record", "name": "Tree", "fields": [{"name": "text", "type": "string"}, below]}
     (value,) = avro_values(client, "in", schema, [{"text": "", "below": None}])
     deep = value[:5] + b"\x00\x02" * 100_000 + b"\x00\x00"
-    assert rejection(ConfluentFormat(SchemaLookup(client, "mock://")).decode, deep) == ("too_deep", None)
+    assert rejection(ConfluentFormat(client, "mock://").decode, deep) == ("too_deep", None)

@@ -24,7 +24,6 @@ from stream_masker.cli.options import (
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.build import mechanism_line
 from stream_masker.service.files.events import open_events, open_writer, written_kind
 from stream_masker.service.files.masking import Assessment, FileMasking
 from stream_masker.service.files.outputs import (
@@ -65,8 +64,8 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
     noise depends on the file's name, its content and the line number, so that tomorrow's file of the same name has
     other noise.
 
-    --explain shows value, concept, replacement, distance, candidates and risk of each code of one event. Treat
-    its output like the events themselves.
+    --explain shows value, concept, replacement and distance of each code of one event. Treat its output like the events
+    themselves.
 
     \b
     Examples:
@@ -93,14 +92,13 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
             lines = list(masking.explain(events.events, explain, source=source))
             output("\n".join(lines), {"event": explain, "explanation": lines})
             return
-        every, version = masking.calibrated(events.events, None if snapshot is None else _read_snapshot(snapshot))
+        every = masking.calibrated(events.events, None if snapshot is None else _read_snapshot(snapshot))
         start = time.perf_counter()
         with open_writer(target, events, masking.plan) as write, _rejections(rejected) as reject:
             show("masking")
             totals = masking.mask(
                 every,
                 source=source,
-                version=version,
                 write=write,
                 reject=reject,
                 report=lambda totals: show(f"masking, {totals.records:,} records so far"),
@@ -108,20 +106,17 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
             seconds = time.perf_counter() - start
             show("assessing the risk")
             assessment = masking.assessment(totals)
-    figures = {**totals.to_dict(), "sentences": list(assessment.sentences), "version": version}
-    text = f"{totals}, by statistics version {version}; {totals.records / max(seconds, 1e-9):,.0f} records/s"
+    figures = {**totals.to_dict(), "sentences": assessment.sentences, "version": masking.version}
+    text = f"{totals}, by statistics version {masking.version}; {totals.records / max(seconds, 1e-9):,.0f} records/s"
     summarise(text, {**figures, "seconds": round(seconds, 3)}, beside=target)
-    _tell(assessment, configuration, totals.warnings)
+    _tell(assessment, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
 
-def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
-    """Write the three sentences, the mechanism and all warnings to standard error."""
+def _tell(assessment: Assessment, warnings: Iterable[str] = ()) -> None:
+    """Write what is said of masking and all warnings to standard error."""
     for sentence in assessment.sentences:
         tell(sentence)
-    tell(mechanism_line(configuration))
-    if assessment.guessed:
-        tell(assessment.guessed)
     for warning in (*warnings, *assessment.warnings):
         warn(warning)
 
@@ -184,12 +179,12 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
     records = message.statistics.records
     summarise(
         f"statistics of {records:,} records",
-        {"records": records, "published": version, "sentences": list(assessment.sentences), "drift": drift},
+        {"records": records, "published": version, "sentences": assessment.sentences, "drift": drift},
         beside=target,
     )
     for line in drift_lines(drift) if drift else ():
         tell(line)
-    _tell(assessment, configuration)
+    _tell(assessment)
 
 
 def _publish(configuration: Configuration, message: StatisticsMessage, *, baseline: bool) -> int:

@@ -109,7 +109,6 @@ def test_a_table_with_names_of_columns_is_read_also_if_they_come_again(tmp_path,
 
 
 ICD10 = {"B99": "ICD10CM", "B99.9": "B99", "E11": "ICD10CM", "E11.6": "E11", "E11.65": "E11.6"}
-ICD9 = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01"}
 SUPPRESSED = {
     "none": (0, ""),
     "few": (15, ""),
@@ -172,17 +171,6 @@ def test_numbers_where_codes_are_expected_say_what_to_do(tmp_path):
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
     assert "not_a_code at a 10 (a code is a text: quote numbers, or read the column as text)" in done.stderr
-
-
-def test_a_column_with_two_revisions_is_named_with_its_shares(tmp_path):
-    codes = ["038.9", "V01.9", "E11.9", "I10", "038.9"]
-    config = deployment(tmp_path, {"path": "a"}, ICD9)
-    events = [{"a": codes[k % 5]} for k in range(100)]
-    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
-    told = "a: two revisions are mixed (40% ICD-9, 40% ICD-10): write each revision in a field of its own"
-    for arguments in (("mask", "-c", config, source, tmp_path / "out.jsonl"), ("config", "check", "-c", config)):
-        extra = () if arguments[0] == "mask" else ("--events", source)
-        assert told in run(*arguments, *extra).output
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:-20])
     if "no/such/folder" in arguments:
         write(tmp_path / "few.jsonl", LINES)
-        message = "OUT no/such/folder: the folder "
+        message = "no/such/folder cannot be written: No such file or directory"
     done = run(*arguments, code=code)
     assert message in done.stderr
     assert "Traceback" not in done.output

@@ -63,11 +63,12 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
             raise ServiceError(f"{name} has no HL7 v2 messages, which start with MSH, but records is hl7v2")
         table: CsvTable | ParquetTable | None = None
         with read_errors(file.name):
-            if file.kind in ("csv", "parquet"):
-                table = CsvTable(file, settings) if file.kind == "csv" else ParquetTable(file)
-                events = table.events()
-            else:
-                events = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
+            if file.kind == "csv":
+                table = CsvTable(file, settings)
+            elif file.kind == "parquet":
+                table = ParquetTable(file)
+            text = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
+            events = text if table is None else table.events()
         yield EventFile(file.kind, _to_the_end(events, file.name), table)
 
 
@@ -125,7 +126,7 @@ def hl7_events(stream: BinaryIO) -> Iterator[FileEvent]:
     return map(FileEvent, count(1), messages)
 
 
-def written_kind(name: str) -> FileKind | None:
+def _written_kind(name: str) -> FileKind | None:
     """Return the kind of file that a name says; None for a device or a pipe. Raises ServiceError for another suffix."""
     if name == STANDARD_STREAM or (Path(name).exists() and not Path(name).is_file()):
         return None
@@ -144,21 +145,16 @@ def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]
     written, or if the input is not of this kind.
     """
     is_hl7, table = source.kind == "hl7", source.table
-    kind = written_kind(name) or ("hl7" if is_hl7 else "json")
-    if is_hl7 != (kind == "hl7"):
+    kind = _written_kind(name) or ("hl7" if is_hl7 else "json")
+    if kind != source.kind and (is_hl7 or kind != "json"):
         remedy = "a name that ends in .hl7" if is_hl7 else "a .jsonl file"
-        raise ServiceError(f"{name}: HL7 v2 messages are written from HL7 v2 messages: use {remedy}")
-    if kind in ("csv", "parquet") and (table is None or table.kind != kind):
-        raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
+        raise ServiceError(f"{name}: events of the kind {source.kind} are not written as {kind}: use {remedy}")
     with open_output(name) as stream:
-        if kind == "json" or table is None:
-            yield (lambda line: stream.write(_message(line))) if is_hl7 else stream.write
+        if is_hl7:
+            # A message ends as its segments do, without the line feed of a line.
+            yield lambda line: stream.write(line[:-1] if line.endswith((b"\r\n", b"\n\n")) else line[:-1] + b"\r")
+        elif table is None or kind == "json":
+            yield stream.write
         else:
             with table.writer(stream, written_columns(table.probes, plan)) as write:
                 yield write
-
-
-def _message(line: bytes) -> bytes:
-    """Return an HL7 v2 message as it stands in files; ``line``: the message and a line feed."""
-    message = line[:-1]
-    return message if message.endswith((b"\r", b"\n")) else message + b"\r"

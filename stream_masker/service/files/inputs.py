@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.reasons import RejectionCause
@@ -72,7 +72,10 @@ def open_input(name: str, encoding: str = "") -> Iterator[InputFile]:
     shown = "standard input" if name == STANDARD_STREAM else name
     with _opened(name) as raw:
         with read_errors(shown):
-            stream = _decompressed(raw)
+            stream = raw
+            if raw.peek(len(_GZIP)).startswith(_GZIP):
+                unpacked: Any = gzip.GzipFile(fileobj=raw)
+                stream = io.BufferedReader(unpacked, _HEAD_BYTES)
             head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
         encoding = encoding or next((of for mark, of in _MARKS.items() if head.startswith(mark)), "utf-8")
         try:
@@ -96,37 +99,27 @@ def read_errors(name: str) -> Iterator[None]:
         raise ServiceError(f"{name} cannot be read to its end: {error.strerror}") from None
 
 
-def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+def _opened(name: str) -> AbstractContextManager[Any]:
     if name == STANDARD_STREAM:
         if sys.stdin is None:
             raise ServiceError("standard input is closed: name an input file")
-        return nullcontext(sys.stdin.buffer)
+        raw: Any = sys.stdin.buffer
+        return nullcontext(raw if hasattr(raw, "peek") else io.BufferedReader(raw))
     try:
         return Path(name).open("rb", buffering=_HEAD_BYTES)
     except OSError as error:
         raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _decompressed(raw: Any) -> io.BufferedReader:
-    stream = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
-    if stream.peek(len(_GZIP)).startswith(_GZIP):
-        unpacked: Any = gzip.GzipFile(fileobj=stream)
-        return io.BufferedReader(unpacked, _HEAD_BYTES)
-    return cast(io.BufferedReader, stream)
-
-
 def _kind_of(text: str, name: str) -> FileKind:
     """Return what a file of text is, by its first characters. Raises ServiceError if it is nothing that is read."""
-    is_json = _JSON_LINE.search(text) is not None
     if _HL7.match(text):
         return "hl7"
-    if is_json:
+    is_named_so = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower() in {".csv", ".tsv"}
+    if _JSON_LINE.search(text) or not (is_named_so or text.strip()):
         return "json"
-    if not _CONTROL.search(text):
-        if Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower() in {".csv", ".tsv"} or _is_table(text):
-            return "csv"
-        if not text.strip():
-            return "json"
+    if not _CONTROL.search(text) and (is_named_so or _is_table(text)):
+        return "csv"
     raise ServiceError(f"{name} is no file of events that can be read: use {READABLE}")
 
 

@@ -233,7 +233,7 @@ class FileMasking:
         if window is not None and risk is not None:
             chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
             guessed = [guessed_line(chances, unknown)]
-        unchanged, unchanged_records = None, risk and risk.unchanged_records
+        unchanged, unchanged_records = None, None if risk is None else risk.unchanged_records
         if totals is not None:
             unchanged, unchanged_records = totals.unchanged_shares, totals.unchanged_records
         if (warning := unchanged_warning(unchanged_records or 0.0, mechanism.name)) is not None:
@@ -335,14 +335,11 @@ def _explained(attribute: AttributePlan, distance: Distance, before: JsonValue, 
 def file_identity(name: str) -> str:
     """Return what noise by position depends on: the name of a file with a digest of its content.
 
-    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises
-    ServiceError for a file that cannot be read.
+    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises OSError
+    for a file that cannot be read.
     """
     if not Path(name).is_file():
         return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
-    try:
-        with Path(name).open("rb") as file:
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
-    except OSError as error:
-        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
-    return f"{Path(name).name} {digest}"
+    with Path(name).open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES))
+    return f"{Path(name).name} {digest.hexdigest()}"

@@ -25,8 +25,6 @@ class ParquetTable:
     Raises ServiceError without pyarrow, or for a file that is damaged.
     """
 
-    kind = "parquet"
-
     def __init__(self, file: InputFile) -> None:
         try:
             self._arrow, self._parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
@@ -42,7 +40,7 @@ class ParquetTable:
     @property
     def probes(self) -> dict[str, JsonValue]:
         """A value of each column, of the shape of its values."""
-        return {name: self._probe(self._schema.field(name).type) for name in self._schema.names}
+        return {field.name: self._probe(field.type) for field in self._schema}
 
     def _probe(self, kind: Any) -> JsonValue:
         types = self._arrow.types
@@ -52,18 +50,19 @@ class ParquetTable:
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON; fields without a value are left out."""
-        names, number = self._schema.names, 0
+        number = 0
         for batch in self._file.iter_batches():
-            columns = [(column.cast("string") if self._is_text(column.type) else column) for column in batch.columns]
-            for row in zip(*(column.to_pylist() for column in columns), strict=True):
+            texts = [self._as_json(column.type) for column in batch.columns]
+            columns = [column.cast(kind) for column, kind in zip(batch.columns, texts, strict=True)]
+            for row in self._arrow.record_batch(columns, names=self._schema.names).to_pylist():
                 number += 1
-                event = {name: cell for name, cell in zip(names, row, strict=True) if cell is not None}
+                event = {name: cell for name, cell in row.items() if cell is not None}
                 yield FileEvent(number, orjson.dumps(event, default=str))
 
-    def _is_text(self, kind: Any) -> bool:
-        """Return whether values of a type are texts in JSON."""
+    def _as_json(self, kind: Any) -> Any:
+        """Return the type of a column in events: a text for dates and decimals, and otherwise its own."""
         types = self._arrow.types
-        return bool(types.is_temporal(kind) or types.is_decimal(kind))
+        return self._arrow.string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Mapping[str, bool]) -> Iterator[WriteLine]:
@@ -95,9 +94,9 @@ class ParquetTable:
         """Return rows as a table of a schema, whose dates and decimals are texts in the rows."""
         arrays = []
         for field in schema:
-            kind = self._arrow.string() if self._is_text(field.type) else field.type
             try:
-                arrays.append(self._arrow.array([row.get(field.name) for row in rows], kind).cast(field.type))
+                cells = self._arrow.array([row.get(field.name) for row in rows], self._as_json(field.type))
+                arrays.append(cells.cast(field.type))
             except self._arrow.ArrowException as error:
                 text = f"column {field.name!r} cannot be written as {field.type} ({type(error).__name__})"
                 raise ServiceError(text) from None

@@ -41,10 +41,6 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
     assert python(code).stderr == "[]\n"
 
 
-def test_a_misspelt_command_is_an_error():
-    assert "No such command 'chek'" in run("config", "chek").stderr
-
-
 def commands(group, path=()):
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)

@@ -75,7 +75,6 @@ def command(
 
     \b
     Examples:
-      stream-masker evaluate --config discharges.yaml events.jsonl
       stream-masker evaluate --config discharges.yaml --mechanism pram --mechanism vicus --alpha 0.2 events.csv
       stream-masker evaluate --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
     """

@@ -33,28 +33,25 @@ FILE = click.Path(path_type=Path)
 def command(config: Path, snapshot: Path | None, rejected: str, explain: int | None, source: str, target: str) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
-    IN has JSON lines, a JSON array, a single JSON document, CSV, Parquet (which needs the extra `parquet`) or HL7 v2
-    messages, plain or compressed with gzip; its content decides which. The section `produce` of the configuration says
-    which columns of a CSV file are numbers or lists, and its encoding. The name of OUT decides its format: .jsonl
-    for JSON lines, .hl7 for HL7 v2 messages, and .csv, .tsv or .parquet for a table of the kind of IN, without the
-    columns that the configuration drops. A name that ends in .gz is compressed. OUT appears when it is complete: after
-    an error, a file that was there before is unchanged.
+    IN has JSON lines, a JSON array or document, CSV, Parquet (needs the extra `parquet`) or HL7 v2 messages, plain or
+    compressed with gzip; its content decides which. The section `produce` of the configuration describes CSV files.
+    The name of OUT decides its format: .jsonl, .hl7, or .csv, .tsv or .parquet for a table of the kind of IN, without
+    the columns that the configuration drops; each also with .gz. After an error, a file that was there before is
+    unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
-    cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
-    values. A summary is written to standard error. If more than limits.rejected_share of the records are rejected, the
-    exit code is 1 and the message names the reasons and the configured paths. If noise_key is position, a record's
-    noise depends on the file's name, its content and the line number, so that tomorrow's file of the same name has
-    other noise.
+    cannot be masked becomes a rejection with its reason and its line or row number, without values. If more than
+    limits.rejected_share of the records are rejected, the exit code is 1 and the message names reasons and paths. If
+    noise_key is position, noise depends on the file's name, its content and the line number, so that tomorrow's file of
+    the same name has other noise.
 
     --explain shows value, concept, replacement and distance of each code of one event. Treat its output like the events
     themselves.
 
     \b
     Examples:
-      stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
-      stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+      stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --explain 17 events.jsonl
     """
     inputs = {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)}
@@ -80,7 +77,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, explain: int | N
     summarise(f"{totals}, by statistics version {masking.version}", figures, beside=target)
     for line in assessment.sentences:
         tell(line)
-    for warning in chain(totals.warnings, assessment.warnings):
+    for warning in assessment.warnings:
         warn(warning)
     totals.check_share(configuration.limits.rejected_share)
 
@@ -112,7 +109,6 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
 
     \b
     Examples:
-      stream-masker calibrate --config discharges.yaml last-month.jsonl.gz -o snapshot.json
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish --baseline
       stream-masker calibrate --config discharges.yaml this-month.jsonl.gz --since snapshot.json -o new.json
     """

@@ -49,7 +49,6 @@ def worker(config: Path, http_port: int | None, log_level: str) -> None:
 
     \b
     Examples:
-      stream-masker worker --config discharges.yaml
       stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.observability.health import Health
@@ -79,7 +78,6 @@ def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
 
     \b
     Examples:
-      stream-masker calibrator --config discharges.yaml
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator.process import run_calibrator

@@ -45,16 +45,8 @@ def test_a_table_that_cannot_be_read_to_its_end_has_no_output(tmp_path):
     assert not (tmp_path / "proposal.yaml").exists()
 
 
-SUPPRESSED = {
-    "none": (0, ""),
-    "few": (15, ""),
-    "many": (540, "540 of 3,000 codes of a (18.0%) are removed"),
-}
-
-
-@pytest.mark.parametrize(("kind", "path"), [("none", "a"), ("few", "list[*].a"), ("many", "list[*?k=1].a")])
-def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, kind, path):
-    count, warning = SUPPRESSED[kind]
+@pytest.mark.parametrize(("count", "path"), [(0, "a"), (15, "list[*].a"), (540, "list[*?k=1].a")])
+def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, count, path):
     codes = [CANARY if k * 7919 % 3000 < count else CODES[k % 8] for k in range(3000)]
     events = [{"id": k, "a": code, "list": [{"k": 1, "a": code}]} for k, code in enumerate([*codes, None, "", " "])]
     config = deployment(tmp_path, {"path": path, "unknown": "suppress", "missing": "keep"})
@@ -62,11 +54,9 @@ def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, k
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
     total = f", suppressed {count:,} codes ({count:,} of a)" if count else ""
     assert f"masked 3,003, rejected 0{total}, by statistics version 1" in done.stderr
-    assert (f"warning: {warning}" in done.stderr) == bool(warning)
-    assert ("are removed" in done.stderr) == bool(warning)
     checked = run("config", "check", "-c", config, "--events", source)
-    assert (f"{count:,} of 3,000 codes of a" in checked.stdout) == bool(count)
-    assert (f"warning: {count:,} of 3,000 codes of a" in checked.stdout) == bool(warning)
+    assert (f"{count:,} of 3,000 codes of a" in checked.stdout) == (count > 0)
+    assert (f"warning: {count:,} of 3,000 codes of a (18.0%) are removed" in checked.stdout) == (count == 540)
     assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
 
 
@@ -127,8 +117,7 @@ def test_values_that_a_treatment_does_not_fit_are_removed_and_counted(tmp_path, 
     shown = run("config", "check", "-c", config, "--events", source).stdout
     assert "birth     100.0%  generalized\n" in shown
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
-    assert "60 values of birth were removed, because its treatment does not fit them" in done.stderr
-    assert "1 values of admitted were removed" in done.stderr
+    assert "masked 60, rejected 0, emptied 61 values (60 of birth, 1 of admitted)" in done.stderr
     masked = read(tmp_path / "out.jsonl")
     dates = [datetime.datetime.strptime(one["admitted"], "%d.%m.%Y").date() for k, one in enumerate(masked) if k != 7]
     assert all(1 <= abs((date - datetime.date(2024, 3, 1)).days) <= 58 for date in dates)

@@ -141,14 +141,6 @@ def _field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
             yield f"warning: {path} is an object that is kept with all that producers write in it: list its fields"
 
 
-def suppressed_text(name: str, count: int, codes: int) -> str:
-    """Say that codes of an attribute are removed because they are unknown; ``codes``: the number of all its codes."""
-    return (
-        f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are removed, because they are unknown and "
-        f"attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
-    )
-
-
 def mixed_text(values: Mapping[str, int]) -> str | None:
     """Say which shares of texts, given with their numbers, can only be codes of ICD-9, and only of ICD-10.
 
@@ -202,7 +194,11 @@ def coverage_report(
         name, policy = attribute.name, attribute.concepts.unknown
         coarser = count - sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
         if count and policy == "suppress":
-            yield ("warning: " if count > MAX_SUPPRESSED * codes else "") + suppressed_text(name, count, codes)
+            share = f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%})"
+            yield (
+                f"{'warning: ' if count > MAX_SUPPRESSED * codes else ''}{share} are removed, because they are unknown "
+                f"and attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
+            )
         elif coarser > 0 and policy == "ancestor":
             share = f"{coarser:,} of {codes:,} codes of {name} ({coarser / codes:.1%})"
             yield f"{share} are unknown, and are masked as the concept that they begin with"

@@ -19,7 +19,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.coverage import written_columns
-from stream_masker.service.files.inputs import FileEvent, FileKind, open_input, read_errors
+from stream_masker.service.files.inputs import FileEvent, FileKind, opened, read_errors, recognised
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
 from stream_masker.service.files.parquet import ParquetTable
 from stream_masker.service.files.tables import CsvTable
@@ -55,21 +55,22 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
     if there is none yet. Raises ServiceError if the file cannot be read or has other records, ConfigurationError if the
     settings do not fit its columns.
     """
-    with open_input(name, settings.encoding) as file:
-        is_hl7 = file.kind == "hl7"
+    shown = "standard input" if name == STANDARD_STREAM else name
+    with opened(name) as stream:
+        start = recognised(stream, settings.encoding, shown)
+        is_hl7, table = start.kind == "hl7", None
         if records and is_hl7 and records != "hl7v2":
             raise ServiceError(f"{name} has HL7 v2 messages: use records: hl7v2, with paths such as DG1[*].3.1")
         if records == "hl7v2" and not is_hl7:
             raise ServiceError(f"{name} has no HL7 v2 messages, which start with MSH, but records is hl7v2")
-        table: CsvTable | ParquetTable | None = None
-        with read_errors(file.name):
-            if file.kind == "csv":
-                table = CsvTable(file, settings)
-            elif file.kind == "parquet":
-                table = ParquetTable(file)
-            text = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
-            events = text if table is None else table.events()
-        yield EventFile(file.kind, _to_the_end(events, file.name), table)
+        with read_errors(shown):
+            if start.kind in ("csv", "parquet"):
+                is_csv = start.kind == "csv"
+                table = CsvTable(shown, stream, start, settings) if is_csv else ParquetTable(shown, stream)
+                events = table.events()
+            else:
+                events = hl7_events(stream) if is_hl7 else json_events(stream, start.text, shown)
+        yield EventFile(start.kind, _to_the_end(events, shown), table)
 
 
 def _to_the_end(events: Iterator[FileEvent], name: str) -> Iterator[FileEvent]:

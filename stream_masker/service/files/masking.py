@@ -29,7 +29,7 @@ from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
-from stream_masker.service.files.coverage import MAX_SUPPRESSED, counted_events, documents_of, suppressed_text
+from stream_masker.service.files.coverage import counted_events, documents_of
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 from stream_masker.service.formats.wire_format import file_format
@@ -47,8 +47,9 @@ class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path;
-    ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by attribute.
+    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit and removed, by
+    configured path; ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by
+    attribute.
     """
 
     masked: int = 0
@@ -79,24 +80,11 @@ class FileTotals:
 
     def __str__(self) -> str:
         text = f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}"
-        for what in ("suppressed", "generalized"):
-            codes = +getattr(self, what)
-            named = ", ".join(f"{count:,} of {name}" for name, count in codes.most_common())
-            text += f", {what} {codes.total():,} codes ({named})" if codes else ""
+        for what, unit in {"suppressed": "codes", "generalized": "codes", "emptied": "values"}.items():
+            found = +getattr(self, what)
+            named = ", ".join(f"{count:,} of {name}" for name, count in found.most_common())
+            text += f", {what} {found.total():,} {unit} ({named})" if found else ""
         return text
-
-    @property
-    def warnings(self) -> Iterator[str]:
-        """A warning for each treatment that removed values, and for each attribute many of whose codes were removed."""
-        for path, count in self.emptied.most_common():
-            yield (
-                f"{count:,} values of {path} were removed, because its treatment does not fit them: for dates that are "
-                "not in ISO 8601, give their formats; codes must be in the ontology of their field"
-            )
-        for name, count in self.suppressed.most_common():
-            codes = self.distortions.get(name, Distortion()).values + count
-            if count > MAX_SUPPRESSED * codes:
-                yield suppressed_text(name, count, codes)
 
     @property
     def unchanged_shares(self) -> dict[str, float]:
@@ -115,6 +103,7 @@ class FileTotals:
             "rejected": self.rejected.total(),
             "suppressed": dict(self.suppressed),
             "generalized": dict(self.generalized),
+            "emptied": dict(self.emptied),
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
             "unchanged": self.unchanged_shares,
             "unchanged_records": self.unchanged_records,

@@ -131,18 +131,13 @@ def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> N
 
     Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` a standard stream.
     """
-    files = [(what, name, _identity(name)) for what, name in [*inputs.items(), *outputs.items()]]
-    for (first, name, one), (second, _, other) in combinations(files, 2):
-        if second in outputs and one is not None and one == other:
+    for (first, name), (second, other) in combinations([*inputs.items(), *outputs.items()], 2):
+        if second in outputs and not {name, other} & {"", STANDARD_STREAM} and _are_same(name, other):
             raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
 
 
-def _identity(name: str) -> object:
-    """Return a value that is equal for two names of the same regular file; None for anything else."""
-    if name in ("", STANDARD_STREAM):
-        return None
-    try:
-        status = os.stat(name)
-    except OSError:
-        return os.path.realpath(name)
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+def _are_same(name: str, other: str) -> bool:
+    """Return whether two names are those of one regular file, which need not be there yet."""
+    if Path(name).exists() and Path(other).exists():
+        return Path(name).is_file() and Path(name).samefile(other)
+    return Path(name).resolve() == Path(other).resolve()

@@ -12,7 +12,7 @@ import orjson
 
 from stream_masker.errors import ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue
-from stream_masker.service.files.inputs import FileEvent, InputFile
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 
 ROW_GROUP: Final = 50_000
@@ -25,16 +25,17 @@ class ParquetTable:
     Raises ServiceError without pyarrow, or for a file that is damaged.
     """
 
-    def __init__(self, file: InputFile) -> None:
+    def __init__(self, name: str, stream: io.BufferedReader) -> None:
+        """``name``: for messages."""
         try:
             self._arrow, self._parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
         except ModuleNotFoundError:
             raise ServiceError(f"Parquet needs pyarrow: {installation_of('parquet')}") from None
         try:
-            stream = file.stream if file.stream.seekable() else io.BytesIO(file.stream.read())
-            self._file = self._parquet.ParquetFile(stream)
+            seekable = stream if stream.seekable() else io.BytesIO(stream.read())
+            self._file = self._parquet.ParquetFile(seekable)
         except (OSError, self._arrow.ArrowException) as error:
-            raise ServiceError(f"{file.name} cannot be read as Parquet ({type(error).__name__})") from None
+            raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
         self._schema = self._file.schema_arrow
 
     @property

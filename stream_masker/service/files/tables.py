@@ -16,7 +16,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import JsonValue, quoted_step
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration.masking import ProduceSection
-from stream_masker.service.files.inputs import FileEvent, InputFile, delimiter_of
+from stream_masker.service.files.inputs import FileEvent, Start, delimiter_of
 from stream_masker.service.files.outputs import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
@@ -36,17 +36,18 @@ class CsvTable:
     Raises ServiceError for a file without a header, ConfigurationError if the settings of ``produce`` do not fit it.
     """
 
-    def __init__(self, file: InputFile, settings: ProduceSection) -> None:
-        self._file, self._settings, self._header = file, settings, list[str]()
-        self.delimiter = delimiter_of(file.head)
-        _check_names(file.name, file.head, self.delimiter)
-        text = io.TextIOWrapper(file.stream, encoding=file.encoding, errors="surrogateescape", newline="")
+    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: ProduceSection) -> None:
+        """``name``: for messages."""
+        self._name, self._encoding, self._settings, self._header = name, start.encoding, settings, list[str]()
+        self.delimiter = delimiter_of(start.text)
+        _check_names(name, start.text, self.delimiter)
+        text = io.TextIOWrapper(stream, encoding=start.encoding, errors="surrogateescape", newline="")
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
         self._header = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
         if not self._header:
-            raise ServiceError(f"{file.name} does not start with a line of column names")
+            raise ServiceError(f"{name} does not start with a line of column names")
         if len(set(self._header)) < len(self._header):
-            raise ServiceError(f"{file.name}: two of its {len(self._header)} columns have the same name")
+            raise ServiceError(f"{name}: two of its {len(self._header)} columns have the same name")
         self._encoded(self._header, 1)
         missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self._header})
         if missing:
@@ -81,7 +82,7 @@ class CsvTable:
         may_span = row is not None and len(row) == len(self._header or row)
         if is_open or self._reader.line_num - start > (MAX_ROW_LINES if may_span else 1):
             raise ServiceError(
-                f"{self._file.name}, row {number:,} (line {start + 1:,}): a quote is not closed in its row, and rows "
+                f"{self._name}, row {number:,} (line {start + 1:,}): a quote is not closed in its row, and rows "
                 "below would be lost: close it, and write a quote within quotes twice (a row has at most "
                 f"{MAX_ROW_LINES:,} lines)"
             )
@@ -89,7 +90,7 @@ class CsvTable:
 
     def _wrong_encoding(self, number: int) -> ServiceError:
         return ServiceError(
-            f"{self._file.name}, row {number:,}: the text is not in {self._file.encoding}: name the encoding of the "
+            f"{self._name}, row {number:,}: the text is not in {self._encoding}: name the encoding of the "
             "file in produce.encoding, such as cp1252"
         )
 

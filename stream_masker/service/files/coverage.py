@@ -99,17 +99,15 @@ def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tupl
             yield from _places(element, [own, *below], f"{path}[*]")
 
 
-def written_columns(probes: Mapping[str, JsonValue], plan: Plan) -> dict[str, bool]:
-    """Return the columns of a table that the field policy does not drop, and whether their values become texts.
-
-    ``probes``: for each a value of its shape.
-    """
-    rules, columns = _rules(plan), dict[str, bool]()
-    for name, probe in probes.items():
-        places = _places({name: probe}, rules, "")
-        ways = {rule.words.partition(":")[0] for _, value, rule in places if isinstance(value, str)}
-        if ways != {DROPPED}:
-            columns[name] = not ways <= {KEPT, MASKED, DROPPED} and isinstance(probe, str)
+def written_columns(names: Iterable[str], plan: Plan) -> dict[str, bool]:
+    """Return the columns of a table that the field policy does not drop, and whether their values become texts."""
+    others, *rules = _rules(plan)
+    columns = dict[str, bool]()
+    for name in names:
+        within = [rule for rule in rules if rule.steps[:1] == (NameStep(name),)]
+        own = next((rule for rule in reversed(within) if len(rule.steps) == 1), others)
+        if not all(rule.words.startswith(DROPPED) for rule in (own, *within)):
+            columns[name] = not own.words.startswith((KEPT, MASKED, DROPPED))
     return columns
 
 

@@ -157,5 +157,5 @@ def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]
         elif table is None or kind == "json":
             yield stream.write
         else:
-            with table.writer(stream, written_columns(table.probes, plan)) as write:
+            with table.writer(stream, written_columns(table.names, plan)) as write:
                 yield write

@@ -22,7 +22,7 @@ class ParquetTable:
     """A Parquet file, whose columns are the fields of its events. Values that JSON does not have, such as dates, are
     texts in events.
 
-    Raises ServiceError without pyarrow, or for a file that is damaged.
+    ``names``: of the columns. Raises ServiceError without pyarrow, or for a file that is damaged.
     """
 
     def __init__(self, name: str, stream: io.BufferedReader) -> None:
@@ -37,17 +37,7 @@ class ParquetTable:
         except (OSError, self._arrow.ArrowException) as error:
             raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
         self._schema = self._file.schema_arrow
-
-    @property
-    def probes(self) -> dict[str, JsonValue]:
-        """A value of each column, of the shape of its values."""
-        return {field.name: self._probe(field.type) for field in self._schema}
-
-    def _probe(self, kind: Any) -> JsonValue:
-        types = self._arrow.types
-        if types.is_struct(kind):
-            return {field.name: self._probe(field.type) for field in kind}
-        return [self._probe(kind.value_type)] if types.is_list(kind) or types.is_large_list(kind) else "value"
+        self.names: list[str] = self._schema.names
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON; fields without a value are left out."""
@@ -55,7 +45,7 @@ class ParquetTable:
         for batch in self._file.iter_batches():
             texts = [self._as_json(column.type) for column in batch.columns]
             columns = [column.cast(kind) for column, kind in zip(batch.columns, texts, strict=True)]
-            for row in self._arrow.record_batch(columns, names=self._schema.names).to_pylist():
+            for row in self._arrow.record_batch(columns, names=self.names).to_pylist():
                 number += 1
                 event = {name: cell for name, cell in row.items() if cell is not None}
                 yield FileEvent(number, orjson.dumps(event, default=str))
@@ -87,7 +77,7 @@ class ParquetTable:
     def _type(self, name: str, is_text: bool) -> Any:
         """Return the type of a column in the output: its own, unless its values become texts."""
         kind = self._schema.field(name).type
-        if is_text:
+        if is_text and not self._arrow.types.is_nested(kind):
             return self._arrow.string()
         return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
 

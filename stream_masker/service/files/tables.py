@@ -33,30 +33,26 @@ _VALUES: Final = (
 class CsvTable:
     """A CSV file whose first line has the names of its columns, which are the names of the fields of its events.
 
-    Raises ServiceError for a file without a header, ConfigurationError if the settings of ``produce`` do not fit it.
+    ``names``: of the columns. Raises ServiceError for a file without a header, ConfigurationError if the settings of
+    ``produce`` do not fit it.
     """
 
     def __init__(self, name: str, stream: BinaryIO, start: Start, settings: ProduceSection) -> None:
         """``name``: for messages."""
-        self._name, self._encoding, self._settings, self._header = name, start.encoding, settings, list[str]()
+        self._name, self._encoding, self._settings, self.names = name, start.encoding, settings, list[str]()
         self.delimiter = delimiter_of(start.text)
         _check_names(name, start.text, self.delimiter)
         text = io.TextIOWrapper(stream, encoding=start.encoding, errors="surrogateescape", newline="")
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
-        self._header = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
-        if not self._header:
+        self.names = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
+        if not self.names:
             raise ServiceError(f"{name} does not start with a line of column names")
-        if len(set(self._header)) < len(self._header):
-            raise ServiceError(f"{name}: two of its {len(self._header)} columns have the same name")
-        self._encoded(self._header, 1)
-        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self._header})
+        if len(set(self.names)) < len(self.names):
+            raise ServiceError(f"{name}: two of its {len(self.names)} columns have the same name")
+        self._encoded(self.names, 1)
+        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self.names})
         if missing:
             raise ConfigurationError(f"produce names columns that are not in the file: {', '.join(missing)}")
-
-    @property
-    def probes(self) -> dict[str, JsonValue]:
-        """A value of each column, of the shape of its values."""
-        return {name: ["value"] if name in self._settings.lists else "value" for name in self._header}
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON, without the header.
@@ -76,10 +72,10 @@ class CsvTable:
         try:
             row = next(self._reader, None)
         except csv.Error as error:
-            row, is_open = [""] * (len(self._header) + 1), "unexpected end" in str(error)
+            row, is_open = [""] * (len(self.names) + 1), "unexpected end" in str(error)
         except UnicodeDecodeError:
             raise self._wrong_encoding(number) from None
-        may_span = row is not None and len(row) == len(self._header or row)
+        may_span = row is not None and len(row) == len(self.names or row)
         if is_open or self._reader.line_num - start > (MAX_ROW_LINES if may_span else 1):
             raise ServiceError(
                 f"{self._name}, row {number:,} (line {start + 1:,}): a quote is not closed in its row, and rows "
@@ -102,9 +98,9 @@ class CsvTable:
 
     def _event(self, number: int, row: Sequence[str]) -> FileEvent:
         """Return the event of a row, without missing cells; or with the problem of a row that is none."""
-        if len(row) != len(self._header):
+        if len(row) != len(self.names):
             return FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
-        settings, cells = self._settings, zip(self._header, row, strict=True)
+        settings, cells = self._settings, zip(self.names, row, strict=True)
         event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
         for name in event.keys() & settings.numbers:
             event[name] = _number(event[name])

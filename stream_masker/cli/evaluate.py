@@ -39,30 +39,24 @@ SEVERAL: Final[dict[str, Any]] = {"multiple": True, "show_default": True}
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option(
-    "--mechanism", "mechanisms", type=NAMES, multiple=True, help="A method to measure; repeatable; default: all."
-)
+@click.option("--mechanism", "mechanisms", type=NAMES, multiple=True, help="A method to measure; default: all.")
 @click.option("--alpha", "alphas", type=LEVEL, default=NOISE_LEVELS, **SEVERAL, metavar="α", help="A noise level.")
-@click.option("--max-vulnerability", type=SHARE, help="Limit: the greatest share of codes that are guessed right.")
-@click.option("--max-rmse", type=SHARE, help="Limit: the greatest RMSE, the root mean square distance of masks.")
-@click.option("--min-correlation", type=SHARE, help="Limit: the least share of every pair's sdCor that is kept.")
+@click.option("--max-vulnerability", "vulnerability", type=SHARE, help="Limit: the most codes that are guessed right.")
+@click.option("--max-rmse", "rmse", type=SHARE, help="Limit: the greatest root mean square distance of masks.")
+@click.option("--min-correlation", "correlation", type=SHARE, help="Limit: the least share of a pair's sdCor kept.")
 @click.option("-o", "--output", default="evaluation.html", show_default=True, metavar="FILE", help="The report.")
 @click.option("--records", type=SIZE, default=2_000, show_default=True, help="Size of the sample; 0 for all.")
 @click.option("--processes", type=click.IntRange(1), default=CORES, show_default="one per core", help="How many.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-@click.pass_context
 def command(
-    context: click.Context,
     config: Path,
     mechanisms: tuple[str, ...],
     alphas: tuple[float, ...],
-    max_vulnerability: float | None,
-    max_rmse: float | None,
-    min_correlation: float | None,
     output: str,
     records: int,
     processes: int,
     source: str,
+    **limits: float | None,
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
@@ -91,7 +85,7 @@ def command(
             processes=min(processes, len(compared)),
             done=lambda: show(f"measuring, {next(measured)} of {len(compared)} settings are done"),
         )
-        best = recommend(evaluation.measurements, Limits(max_vulnerability, max_rmse, min_correlation), data)
+        best = recommend(evaluation.measurements, Limits(**limits), data)
         file.write(report_html(evaluation, best).encode())
     rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
     text = f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}"
@@ -101,7 +95,7 @@ def command(
         figures["recommendation"] = {"met": best.met, "best": best.best.candidate.label}
     summarise(text, figures, beside=output)
     if best is not None and not best.met:
-        context.exit(NOT_MET_EXIT_CODE)
+        raise click.exceptions.Exit(NOT_MET_EXIT_CODE)
 
 
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:

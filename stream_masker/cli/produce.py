@@ -26,15 +26,8 @@ FIGURES = ("topic", "delivered", "failed", "malformed", "seconds")
 @click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
 @click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.pass_context
 def command(
-    ctx: click.Context,
-    config: Path,
-    rate: float | None,
-    limit: int | None,
-    synthetic: int | None,
-    out: str,
-    file: Path | None,
+    config: Path, rate: float | None, limit: int | None, synthetic: int | None, out: str, file: Path | None
 ) -> None:
     """Publish the discharge events of FILE, or synthetic ones, on the input topic.
 
@@ -69,4 +62,5 @@ def command(
                 return
             done = publish(events, configuration, rate=rate, show=show)
     summarise(str(done), {name: getattr(done, name) for name in FIGURES})
-    ctx.exit(1 if done.failed else 0)
+    if done.failed:
+        raise click.exceptions.Exit(1)

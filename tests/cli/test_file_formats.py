@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
-from support.event_files import COMPRESSIONS, FORMATS
 from support.file_commands import changed, event, read, run, write_configuration
 from support.kafka_records import mock_broker, read_all
 
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files.events import open_events
+
+
+def csv_table(events):
+    text = io.StringIO()
+    rows = csv.DictWriter(text, events[0], lineterminator="\n")
+    rows.writeheader()
+    rows.writerows(events)
+    return text.getvalue().encode()
+
+
+def parquet(events):
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(events), stream)
+    return stream.getvalue()
+
+
+FORMATS = {
+    ".jsonl": lambda events: b"".join(orjson.dumps(event) + b"\n" for event in events),
+    ".json": lambda events: orjson.dumps(events, option=orjson.OPT_INDENT_2),
+    ".csv": csv_table,
+    ".parquet": parquet,
+}
+"""The function that writes events, by the suffix of the format."""
+
+COMPRESSIONS = {"": bytes, ".gz": gzip.compress}
+"""The function that compresses a file, by the suffix of the compression."""
 
 EVENTS = [event(k) for k in range(1, 121)]
 OTHERS = [form for form in FORMATS if form != ".jsonl"]

@@ -81,7 +81,7 @@ class CommandGroup(Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line. An error ends it with its message and its exit code."""
         try:
-            require_standard_output()
+            _require_standard_output()
             return super().main(*args, **kwargs)
         except Exception as error:  # noqa: BLE001
             message, code = failure_of(error)
@@ -92,9 +92,8 @@ class CommandGroup(Group):
             sys.exit(code)
 
 
-def require_standard_output() -> None:
-    """Raise OSError if standard output is closed, for which Python has None."""
-    if sys.stdout is None:
+def _require_standard_output() -> None:
+    if sys.stdout is None:  # it is closed
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
 
@@ -124,7 +123,6 @@ def main() -> None:
     \b
     Examples:
       stream-masker demo --records 20000
-      stream-masker config check --config discharges.yaml
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       STREAM_MASKER__HTTP__PORT=9465 stream-masker worker --config discharges.yaml
     """

@@ -32,7 +32,6 @@ def command(config: Path, locations: tuple[str, ...], records: int) -> None:
     \b
     Examples:
       stream-masker audit --config discharges.yaml --records 3
-      stream-masker audit --config discharges.yaml --offset 0:1234
       stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
     """
     configuration = load_configuration(config)

@@ -24,7 +24,6 @@ def command() -> None:
     Examples:
       stream-masker config init --events events.jsonl -o stream-masker.yaml
       stream-masker config check --config discharges.yaml
-      stream-masker config show --config discharges.yaml
     """
 
 
@@ -47,7 +46,6 @@ def check(config: Path, events: str) -> None:
 
     \b
     Examples:
-      stream-masker config check --config discharges.yaml
       stream-masker config check --config discharges.yaml --events last-month.jsonl.gz
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
@@ -58,10 +56,9 @@ def check(config: Path, events: str) -> None:
 
     configuration = load_configuration(config)
     check_properties(configuration)
-    covered: list[str] = []
     with shown_activity(information()) as show:
         show("loading the ontologies")
-        masking = list(masking_lines(configuration))
+        masking, covered = list(masking_lines(configuration)), list[str]()
         if events:
             show(f"reading {Path(events).name}")
             with open_events(events, configuration.produce, configuration.records) as file:

@@ -23,8 +23,7 @@ def command(records: int, mechanism: str) -> None:
     \b
     Examples:
       stream-masker demo
-      stream-masker demo --records 100000
-      stream-masker demo --mechanism semantic_transport
+      stream-masker demo --records 100000 --mechanism semantic_transport
     """
     tell(f"loading the service, to mask {records:,} synthetic events")
     # Imported here because it takes longer than the rest of the start.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell_if_waiting
+from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
@@ -22,49 +22,41 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files.events import open_events
-from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
+from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
 from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.progress import shown_activity
 
-NOT_MET_EXIT_CODE = 3
+NOT_MET_EXIT_CODE: Final = 3
 
-SHOWN: dict[str, Any] = {"show_default": True}
-NAMES: dict[str, Any] = {"type": click.Choice([*MECHANISMS]), "multiple": True, "default": tuple(MECHANISMS)}
-LEVELS: dict[str, Any] = {
-    "type": click.FloatRange(0, 10, min_open=True),
-    "multiple": True,
-    "default": NOISE_LEVELS,
-    "metavar": "α",
-}
-FRACTION: dict[str, Any] = {"type": click.FloatRange(0, 1)}
-CORES = os.cpu_count() or 1
+NAMES: Final = click.Choice([*MECHANISMS])
+LEVEL: Final = click.FloatRange(0, 10, min_open=True)
+SHARE: Final = click.FloatRange(0, 1)
+SIZE: Final = click.IntRange(0)
+CORES: Final = os.cpu_count() or 1
+SEVERAL: Final[dict[str, Any]] = {"multiple": True, "show_default": True}
 
 
 @click.command(cls=ReportingCommand)
 @config_option
-@click.option("--mechanism", "mechanisms", **NAMES, show_default="all", help="A method to measure; repeatable.")
-@click.option("--alpha", "alphas", **LEVELS, **SHOWN, help="A noise level; repeatable.")
-@click.option("--max-vulnerability", **FRACTION, help="Limit: the greatest share of codes that are guessed right.")
-@click.option("--max-rmse", **FRACTION, help="Limit: the greatest RMSE, the root mean square distance of masks.")
-@click.option("--min-correlation", **FRACTION, help="Limit: the least share of every pair's sdCor that is kept.")
-@click.option("-o", "--output", default="evaluation.html", **SHOWN, metavar="FILE", help="File for the report.")
-@click.option("--records", type=click.IntRange(0), default=2_000, **SHOWN, help="Size of the sample; 0 for all.")
+@click.option("--mechanism", "mechanisms", type=NAMES, multiple=True, help="A method to measure; default: all.")
+@click.option("--alpha", "alphas", type=LEVEL, default=NOISE_LEVELS, **SEVERAL, metavar="α", help="A noise level.")
+@click.option("--max-vulnerability", "vulnerability", type=SHARE, help="Limit: the most codes that are guessed right.")
+@click.option("--max-rmse", "rmse", type=SHARE, help="Limit: the greatest root mean square distance of masks.")
+@click.option("--min-correlation", "correlation", type=SHARE, help="Limit: the least share of a pair's sdCor kept.")
+@click.option("-o", "--output", default="evaluation.html", show_default=True, metavar="FILE", help="The report.")
+@click.option("--records", type=SIZE, default=2_000, show_default=True, help="Size of the sample; 0 for all.")
 @click.option("--processes", type=click.IntRange(1), default=CORES, show_default="one per core", help="How many.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-@click.pass_context
 def command(
-    context: click.Context,
     config: Path,
     mechanisms: tuple[str, ...],
     alphas: tuple[float, ...],
-    max_vulnerability: float | None,
-    max_rmse: float | None,
-    min_correlation: float | None,
     output: str,
     records: int,
     processes: int,
     source: str,
+    **limits: float | None,
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
@@ -77,16 +69,14 @@ def command(
 
     \b
     Examples:
-      stream-masker evaluate --config discharges.yaml events.jsonl
       stream-masker evaluate --config discharges.yaml --mechanism pram --mechanism vicus --alpha 0.2 events.csv
       stream-masker evaluate --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
     """
-    configuration = load_configuration(config)
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
+    configuration = load_configuration(config)
     own = Candidate(configuration.mechanism.name, "as configured", "", mechanism_parameters(configuration))
-    compared, measured = [own, *candidates(mechanisms, alphas)], count(1)
-    tell_if_waiting(source)
-    with shown_activity(information()) as show:
+    compared, measured = [own, *candidates(mechanisms or tuple(MECHANISMS), alphas)], count(1)
+    with open_output(output) as file, shown_activity(information()) as show:
         show(f"reading {Path(source).name}")
         data = read_dataset(configuration, source, records)
         evaluation = evaluate(
@@ -95,17 +85,17 @@ def command(
             processes=min(processes, len(compared)),
             done=lambda: show(f"measuring, {next(measured)} of {len(compared)} settings are done"),
         )
-    limits, found = Limits(max_vulnerability, max_rmse, min_correlation), evaluation.measurements
-    best = recommend(found, limits, data) if limits and found else None
-    write_text(output, report_html(evaluation, best))
+        best = recommend(evaluation.measurements, Limits(**limits), data)
+        file.write(report_html(evaluation, best).encode())
     rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
-    text, figures = f"measured {len(found)} settings{rejected}; the report is {output}", report_data(evaluation)
+    text = f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}"
+    figures = report_data(evaluation)
     if best is not None:
         text = f"{best.text(data)}\n{text}"
         figures["recommendation"] = {"met": best.met, "best": best.best.candidate.label}
     summarise(text, figures, beside=output)
     if best is not None and not best.met:
-        context.exit(NOT_MET_EXIT_CODE)
+        raise click.exceptions.Exit(NOT_MET_EXIT_CODE)
 
 
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:
@@ -116,9 +106,8 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
     whole = joined(list(masking.masker.encode(events)))
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")
-    left_out = len(events) - whole.size
-    if left_out:
-        click.echo(f"{left_out:,} of {len(events):,} events cannot be masked as configured and are left out", err=True)
+    if left_out := len(events) - whole.size:
+        tell(f"{left_out:,} of {len(events):,} events cannot be masked as configured and are left out")
     return DataSet(
         sampled(whole, records, configuration.groups.records),
         masking.taxonomies,

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import (
-    ReportingCommand,
-    config_option,
-    information,
-    output,
-    summarise,
-    tell,
-    tell_if_waiting,
-    warn,
-)
-from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
+from stream_masker.cli.options import ReportingCommand, config_option, information, output, summarise, tell, warn
+from stream_masker.pipeline.messages import encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.build import mechanism_line
-from stream_masker.service.files.events import open_events, open_writer, written_kind
-from stream_masker.service.files.masking import Assessment, FileMasking
-from stream_masker.service.files.outputs import (
-    STANDARD_STREAM,
-    CheckedStream,
-    WriteLine,
-    open_output,
-    refuse_same_file,
-)
-from stream_masker.service.observability.progress import shown_activity
+from stream_masker.service.files.events import EventFile, open_events, open_writer
+from stream_masker.service.files.masking import FileMasking
+from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
+from stream_masker.service.observability.progress import ShowActivity, shown_activity
 from stream_masker.service.process import infrequent_collections
 from stream_masker.summary import drift_lines
 
@@ -51,91 +33,63 @@ FILE = click.Path(path_type=Path)
 def command(config: Path, snapshot: Path | None, rejected: str, explain: int | None, source: str, target: str) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
-    IN has JSON lines, a JSON array, a single JSON document, CSV, Parquet (which needs the extra `parquet`) or HL7 v2
-    messages, plain or compressed with gzip; its content decides which. The section `produce` of the configuration says
-    which columns of a CSV file are numbers or lists, and its encoding. The name of OUT decides its format: .jsonl
-    for JSON lines, .hl7 for HL7 v2 messages, and .csv, .tsv or .parquet for a table of the kind of IN, without the
-    columns that the configuration drops. A name that ends in .gz is compressed. OUT appears when it is complete: after
-    an error, a file that was there before is unchanged.
+    IN has JSON lines, a JSON array or document, CSV, Parquet (needs the extra `parquet`) or HL7 v2 messages, plain or
+    compressed with gzip; its content decides which. The section `produce` of the configuration describes CSV files.
+    The name of OUT decides its format: .jsonl, .hl7, or .csv, .tsv or .parquet for a table of the kind of IN, without
+    the columns that the configuration drops; each also with .gz. After an error, a file that was there before is
+    unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
-    cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
-    values. A summary is written to standard error. If more than limits.rejected_share of the records are rejected, the
-    exit code is 1 and the message names the reasons and the configured paths. If noise_key is position, a record's
-    noise depends on the file's name, its content and the line number, so that tomorrow's file of the same name has
-    other noise.
+    cannot be masked becomes a rejection with its reason and its line or row number, without values. If more than
+    limits.rejected_share of the records are rejected, the exit code is 1 and the message names reasons and paths. If
+    noise_key is position, noise depends on the file's name, its content and the line number, so that tomorrow's file of
+    the same name has other noise.
 
-    --explain shows value, concept, replacement, distance, candidates and risk of each code of one event. Treat
-    its output like the events themselves.
+    --explain shows value, concept, replacement and distance of each code of one event. Treat its output like the events
+    themselves.
 
     \b
     Examples:
-      stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
-      stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+      stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --explain 17 events.jsonl
     """
-    refuse_same_file(
-        {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
-        {"OUT": target, "--rejected": rejected},
-    )
-    if explain is None:
-        written_kind(target)
+    inputs = {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)}
+    refuse_same_file(inputs, {"OUT": target, "--rejected": rejected})
     configuration = load_configuration(config)
-    tell_if_waiting(source)
-    opened = open_events(source, configuration.produce, configuration.records)
-    collections = infrequent_collections(configuration.worker.batch_records)
-    with shown_activity(information()) as show, opened as events, collections:
-        show("loading the ontologies")
-        masking = FileMasking(configuration)
-        show("reading and calibrating")
+    with _masking(configuration, source) as (masking, file, show):
         if explain is not None:
-            lines = list(masking.explain(events.events, explain, source=source))
+            lines = list(masking.explain(file.events, explain, source=source))
             output("\n".join(lines), {"event": explain, "explanation": lines})
             return
-        every, version = masking.calibrated(events.events, None if snapshot is None else _read_snapshot(snapshot))
-        start = time.perf_counter()
-        with open_writer(target, events, masking.plan) as write, _rejections(rejected) as reject:
-            show("masking")
+        with open_writer(target, file, masking.plan) as write, open_output(rejected) as rejections:
+            show("reading and calibrating")
             totals = masking.mask(
-                every,
+                masking.calibrated(file.events, None if snapshot is None else snapshot.read_bytes()),
                 source=source,
-                version=version,
                 write=write,
-                reject=reject,
+                reject=rejections.write,
                 report=lambda totals: show(f"masking, {totals.records:,} records so far"),
             )
-            seconds = time.perf_counter() - start
             show("assessing the risk")
             assessment = masking.assessment(totals)
-    figures = {**totals.to_dict(), "sentences": list(assessment.sentences), "version": version}
-    text = f"{totals}, by statistics version {version}; {totals.records / max(seconds, 1e-9):,.0f} records/s"
-    summarise(text, {**figures, "seconds": round(seconds, 3)}, beside=target)
-    _tell(assessment, configuration, totals.warnings)
+    figures = {**totals.to_dict(), "sentences": assessment.sentences, "version": masking.version}
+    summarise(f"{totals}, by statistics version {masking.version}", figures, beside=target)
+    for line in assessment.sentences:
+        tell(line)
+    for warning in assessment.warnings:
+        warn(warning)
     totals.check_share(configuration.limits.rejected_share)
 
 
-def _tell(assessment: Assessment, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
-    """Write the three sentences, the mechanism and all warnings to standard error."""
-    for sentence in assessment.sentences:
-        tell(sentence)
-    tell(mechanism_line(configuration))
-    if assessment.guessed:
-        tell(assessment.guessed)
-    for warning in (*warnings, *assessment.warnings):
-        warn(warning)
-
-
 @contextmanager
-def _rejections(name: str) -> Iterator[WriteLine]:
-    """Open a file for rejections, or standard error for an empty name."""
-    if name:
-        with open_output(name) as file:
-            yield file.write
-    elif sys.stderr is None:
-        raise ServiceError("standard error is closed: use --rejected FILE for rejections")
-    else:
-        yield CheckedStream(click.get_binary_stream("stderr"), "standard error").write
+def _masking(configuration: Configuration, source: str) -> Iterator[tuple[FileMasking, EventFile, ShowActivity]]:
+    """Open a file of events, and load the ontologies to mask it with."""
+    opened = open_events(source, configuration.produce, configuration.records)
+    collections = infrequent_collections(configuration.worker.batch_records)
+    with shown_activity(information()) as show, opened as file, collections:
+        show("loading the ontologies")
+        yield FileMasking(configuration), file, show
 
 
 @click.command(cls=ReportingCommand)
@@ -143,9 +97,7 @@ def _rejections(name: str) -> Iterator[WriteLine]:
 @click.option("-o", "--output", "snapshot", default="", metavar="FILE", help="File for the snapshot.")
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.option("--baseline", is_flag=True, help="With --publish: measure drift against this version from now on.")
-@click.option(
-    "--since", type=FILE, metavar="SNAPSHOT", help="An earlier snapshot: say whether the events have changed."
-)
+@click.option("--since", type=FILE, metavar="FILE", help="An earlier snapshot: say whether the events have changed.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since: Path | None, source: str) -> None:
     """Compute the statistics of a file of events of any format that `mask` reads.
@@ -157,53 +109,35 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
 
     \b
     Examples:
-      stream-masker calibrate --config discharges.yaml last-month.jsonl.gz -o snapshot.json
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish --baseline
       stream-masker calibrate --config discharges.yaml this-month.jsonl.gz --since snapshot.json -o new.json
     """
     if baseline and not publish:
         raise click.UsageError("--baseline is for --publish")
     refuse_same_file({"FILE": source, "--config": str(config), "--since": str(since or "")}, {"--output": snapshot})
-    configuration = load_configuration(config)
-    tell_if_waiting(source)
-    opened = open_events(source, configuration.produce, configuration.records)
-    with shown_activity(information()) as show, opened as events:
-        show("loading the ontologies")
-        masking = FileMasking(configuration)
+    configuration, version = load_configuration(config), None
+    target = snapshot or ("" if publish or since else STANDARD_STREAM)
+    opened = open_output(target) if target else nullcontext()
+    with _masking(configuration, source) as (masking, file, show), opened as out:
         show("reading and calibrating")
-        message = masking.snapshot(events.events)
-        drift = None if since is None else masking.drift_since(_read_snapshot(since)).to_dict()
+        message = masking.snapshot(file.events)
+        drift = None if since is None else masking.drift_since(since.read_bytes()).to_dict()
         show("assessing the risk")
         assessment = masking.assessment()
-    message = replace(message, guessed=assessment.chances or None)
-    version = _publish(configuration, message, baseline=baseline) if publish else None
-    target = snapshot or ("" if publish or since else STANDARD_STREAM)
-    if target:
-        with open_output(target) as file:
-            file.write(encode_statistics(message) + b"\n")
+        message = replace(message, guessed=assessment.chances or None)
+        if publish:
+            from stream_masker.service.calibrator.bootstrap import publish_snapshot
+
+            version = publish_snapshot(
+                configuration, message.snapshot, styles=message.styles, guessed=message.guessed, baseline=baseline
+            )
+            tell(f"published as statistics version {version} on {configuration.topics.statistics}")
+        if out is not None:
+            out.write(encode_statistics(message) + b"\n")
     records = message.statistics.records
-    summarise(
-        f"statistics of {records:,} records",
-        {"records": records, "published": version, "sentences": list(assessment.sentences), "drift": drift},
-        beside=target,
-    )
-    for line in drift_lines(drift) if drift else ():
+    figures = {"records": records, "published": version, "sentences": assessment.sentences, "drift": drift}
+    summarise(f"statistics of {records:,} records", figures, beside=target)
+    for line in chain(drift_lines(drift) if drift else (), assessment.sentences):
         tell(line)
-    _tell(assessment, configuration)
-
-
-def _publish(configuration: Configuration, message: StatisticsMessage, *, baseline: bool) -> int:
-    from stream_masker.service.calibrator.bootstrap import publish_snapshot
-
-    version = publish_snapshot(
-        configuration, message.snapshot, styles=message.styles, guessed=message.guessed, baseline=baseline
-    )
-    tell(f"published as statistics version {version} on {configuration.topics.statistics}")
-    return version
-
-
-def _read_snapshot(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ServiceError(f"{path} cannot be read: {error.strerror}") from None
+    for warning in assessment.warnings:
+        warn(warning)

@@ -11,11 +11,11 @@ import click
 from stream_masker.cli.options import Group, output, summarise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
-from stream_masker.errors import ParameterError, UnknownConceptError, name_some
+from stream_masker.errors import ParameterError, name_some
 from stream_masker.service.files.outputs import STANDARD_STREAM
 
-UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
-"""The result for a value without a concept, by policy."""
+POLICIES = click.Choice(["reject", "ancestor", "suppress"])
+FILE = click.Path(path_type=Path)
 
 
 @click.group(cls=Group)
@@ -43,9 +43,8 @@ def inspect(source: str, concept: str | None) -> None:
 
     \b
     Examples:
-      stream-masker ontology inspect icd10cm
-      stream-masker ontology inspect icd10cm K29.7
       stream-masker ontology inspect diseases.obo
+      stream-masker ontology inspect icd10cm K29.7
     """
     ontology = Ontology.load(source)
     figures = _counts(ontology) if concept is None else _concept(ontology, concept)
@@ -69,9 +68,9 @@ def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     taxonomy = ontology.taxonomy()
     concepts = ConceptMap(taxonomy, unknown="reject")
     position = concepts.find(value).position
-    if position == UNKNOWN and (several := concepts.ambiguous(value)):
-        raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
     if position == UNKNOWN:
+        if several := concepts.ambiguous(value):
+            raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
         raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
     found = taxonomy.ids[position]
     return {
@@ -87,17 +86,12 @@ def _named(taxonomy: Taxonomy, concept: str) -> str:
     return f"{concept} ({label})" if (label := taxonomy.label(concept)) else concept
 
 
-POLICIES = click.Choice(sorted(UNMAPPED_STATUS))
-FILE = click.Path(path_type=Path)
-
-
 @command.command("map")
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
 @click.option("--unknown", type=POLICIES, default="reject", show_default=True, help="For values without a concept.")
 @click.option("--mapping", type=FILE, metavar="FILE", help="CSV or TSV file with the header value,concept.")
-@click.option("--root", metavar="CONCEPT", help="Restrict the ontology to this concept and its descendants.")
-def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
+def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None) -> None:
     """Map values to concepts.
 
     Reads one value per line and prints tab-separated lines with the line number, the concept (or rejected, suppressed)
@@ -110,17 +104,14 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
       cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz --unknown ancestor
     """
     ontology = Ontology.load(source)
-    try:
-        taxonomy = ontology.taxonomy(root=root)
-    except UnknownConceptError:
-        raise ParameterError(f"{root!r} is not a concept of the ontology: use a concept id as --root") from None
-    given = None if mapping is None else read_mapping(mapping)
+    taxonomy, given = ontology.taxonomy(), None if mapping is None else read_mapping(mapping)
     concepts, methods = ConceptMap(taxonomy, unknown=unknown, mapping=given), Counter[str]()
+    unmapped = "suppressed" if unknown == "suppress" else "rejected"
     for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
         how = "ambiguous" if match.how == "unknown" and concepts.ambiguous(value) else match.how
-        concept = UNMAPPED_STATUS[unknown] if match.position == UNKNOWN else taxonomy.ids[match.position]
+        concept = unmapped if match.position == UNKNOWN else taxonomy.ids[match.position]
         output(f"{number}\t{concept}\t{how}", {"line": number, "concept": concept, "match": how})
         methods[how] += 1
     text = f"{methods.total()} values: " + ", ".join(f"{count} {how}" for how, count in methods.most_common())

@@ -99,17 +99,3 @@ def summarise(text: str, figures: Mapping[str, Any], *, beside: str = "") -> Non
         click.echo(json.dumps(figures, ensure_ascii=False), err=beside == STANDARD_STREAM)
     elif not is_given("quiet"):
         click.echo(text, err=bool(beside))
-
-
-def configure_process_log(level: str) -> None:
-    """Send the log to standard error, as JSON to standard output with ``--json``, only from warnings up with
-    ``--quiet``."""
-    from stream_masker.service.observability.logs import configure_logs
-
-    configure_logs("warning" if is_given("quiet") else level, as_json=is_given("as_json"))
-
-
-def tell_if_waiting(source: str) -> None:
-    """Say that a command reads from the terminal, which otherwise looks as if it did nothing."""
-    if source == STANDARD_STREAM and sys.stdin is not None and sys.stdin.isatty():
-        tell("reading events from the terminal: paste them and press Ctrl-D, or name a file")

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
+from stream_masker.cli.options import ReportingCommand, config_option, is_given
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import mechanism_line
-from stream_masker.service.observability.logs import LOG_LEVELS
+from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def process_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def loaded(config: Path, log_level: str) -> Configuration:
     """Configure the log, and return the configuration; its mechanism is logged."""
-    configure_process_log(log_level)
+    configure_logs("warning" if is_given("quiet") else log_level, as_json=is_given("as_json"))
     configuration = load_configuration(config)
     log.info(mechanism_line(configuration))
     return configuration
@@ -49,7 +49,6 @@ def worker(config: Path, http_port: int | None, log_level: str) -> None:
 
     \b
     Examples:
-      stream-masker worker --config discharges.yaml
       stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.observability.health import Health
@@ -79,7 +78,6 @@ def calibrator(config: Path, http_port: int | None, log_level: str) -> None:
 
     \b
     Examples:
-      stream-masker calibrator --config discharges.yaml
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator.process import run_calibrator

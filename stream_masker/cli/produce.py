@@ -15,6 +15,8 @@ from stream_masker.service.observability.progress import shown_activity
 
 POSITIVE = click.IntRange(min=1)
 RATE = click.FloatRange(0, min_open=True)
+FIGURES = ("topic", "delivered", "failed", "malformed", "seconds")
+"""What ``--json`` has of a publication."""
 
 
 @click.command(cls=ReportingCommand)
@@ -22,21 +24,10 @@ RATE = click.FloatRange(0, min_open=True)
 @click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N records of FILE.")
 @click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
-@click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="With --synthetic: begin an outbreak then.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the synthetic events.")
 @click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.pass_context
 def command(
-    ctx: click.Context,
-    config: Path,
-    rate: float | None,
-    limit: int | None,
-    synthetic: int | None,
-    outbreak_after: int | None,
-    seed: int,
-    out: str,
-    file: Path | None,
+    config: Path, rate: float | None, limit: int | None, synthetic: int | None, out: str, file: Path | None
 ) -> None:
     """Publish the discharge events of FILE, or synthetic ones, on the input topic.
 
@@ -45,14 +36,13 @@ def command(
     record.
 
     With --synthetic, the events are generated: correlated and skewed like real ones, with leaves of the configured
-    ontologies at the paths of the configuration. Patients return; none of them is real. With --outbreak-after, 15 % of
-    the later principal diagnoses are influenza (in other ontologies: of the rarest block).
+    ontologies at the paths of the configuration. Patients return; none of them is real.
 
     \b
     Examples:
       stream-masker produce --config discharges.yaml discharges.csv.gz
       stream-masker produce --config discharges.yaml --rate 500 events.jsonl
-      stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000 --outbreak-after 50000
+      stream-masker produce --config discharges.yaml --synthetic 100000 --rate 2000
       stream-masker produce --config discharges.yaml --synthetic 1000 --out events.jsonl
     """
     if (file is None) == (synthetic is None):
@@ -64,8 +54,7 @@ def command(
         done = produce(configuration, file, stream=information(), rate=rate, limit=limit)
     else:
         refuse_same_file({"--config": str(config)}, {"--out": out})
-        discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after, seed=seed)
-        events = synthetic_events(discharges, synthetic or 0, configuration.produce.key)
+        events = synthetic_events(SyntheticDischarges(configuration), synthetic or 0, configuration.produce.key)
         with shown_activity(information()) as show:
             if out:
                 write_events(events, out, rate=rate, show=show)
@@ -73,8 +62,5 @@ def command(
                 return
             done = publish(events, configuration, rate=rate, show=show)
     summarise(str(done), {name: getattr(done, name) for name in FIGURES})
-    ctx.exit(1 if done.failed else 0)
-
-
-FIGURES = ("topic", "delivered", "failed", "malformed", "seconds")
-"""What ``--json`` has of a publication."""
+    if done.failed:
+        raise click.exceptions.Exit(1)

@@ -34,7 +34,6 @@ def command(config: Path, partitions: int, replication_factor: int | None, acls:
 
     \b
     Examples:
-      stream-masker topics --config discharges.yaml --dry-run
       stream-masker topics --config discharges.yaml --partitions 8 --replication-factor 3
       stream-masker topics --config discharges.yaml --acls
     """

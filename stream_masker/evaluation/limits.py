@@ -83,8 +83,8 @@ class Recommendation:
         )
 
 
-def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) -> Recommendation:
-    """Choose the best measurement within limits, or the nearest one; ``measured``: at least one.
+def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) -> Recommendation | None:
+    """Choose the best measurement within limits, or the nearest one; None without limits or without measurements.
 
     The best has the least RMSE if the vulnerability is limited, otherwise the least vulnerability.
     """
@@ -93,5 +93,7 @@ def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) ->
         aims = (m.rmse, m.vulnerability) if limits.vulnerability is not None else (m.vulnerability, m.rmse)
         return (limits.excess(m, data), *aims, m.correlation_error, m.candidate.label)
 
+    if not (limits and measured):
+        return None
     meeting = sum(limits.excess(m, data) == 0.0 for m in measured)
     return Recommendation(limits, min(measured, key=rank), meeting, len(measured))

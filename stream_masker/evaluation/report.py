@@ -28,72 +28,56 @@ RANKED_RECORDS = 1_000
 SHOWN_BETTER = 3
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], str]]] = {
+COLUMNS: Mapping[str, tuple[str, Callable[[Measurement], float | None]]] = {
     "distance": (
         "RMSE, the root mean square of the semantic distance between originals and masks: 0 for equal codes, at most 1",
-        lambda m: _number(m.rmse),
+        lambda m: m.rmse,
     ),
     "right guesses": (
         "Vulnerability: the chance that an attacker's best guess of a code is right, from its own mask",
-        lambda m: _number(m.vulnerability),
+        lambda m: m.vulnerability,
     ),
     "from all masks": (
         "The same from all masks of the record; – if it is not known",
-        lambda m: _number(m.vulnerability_of_record),
+        lambda m: m.vulnerability_of_record,
     ),
     "sure guesses": (
         "The share of codes that the attacker guesses with a probability above 0.9",
-        lambda m: _number(m.certain),
+        lambda m: m.certain,
     ),
     "unchanged codes": (
         "The share of codes that masking leaves as they are",
-        lambda m: _number(max(m.risk.unchanged.values(), default=0.0)),
+        lambda m: max(m.risk.unchanged.values(), default=0.0),
     ),
-    "unchanged records": (
-        "The share of records of which masking changes no code",
-        lambda m: _number(m.unchanged_records),
-    ),
+    "unchanged records": ("The share of records of which masking changes no code", lambda m: m.unchanged_records),
     "ΔsdCor": (
         "The difference between the correlation of two attributes before and after masking",
-        lambda m: _number(m.correlation_error),
+        lambda m: m.correlation_error,
     ),
     "move of the mean": (
         "The semantic distance between the means before and after masking",
-        lambda m: _number(max((u.mean_distance for u in m.utility.attributes.values()), default=0.0)),
+        lambda m: max((u.mean_distance for u in m.utility.attributes.values()), default=0.0),
     ),
     "linked": (
         "The expected share of records that an intruder who knows all originals links to their masked records",
-        lambda m: _number(m.linked),
+        lambda m: m.linked,
     ),
-    "equal records": (
-        "The number of records in the smallest set of equal masked records",
-        lambda m: str(m.anonymity),
-    ),
+    "equal records": ("The number of records in the smallest set of equal masked records", lambda m: m.anonymity),
 }
-"""The columns of the table: what each means, and its text. Figures are those of the worst attribute or pair."""
+"""The columns of the table: what each means, and its value. Figures are those of the worst attribute or pair."""
 
-FIGURES: Mapping[str, tuple[str, str, Callable[[Measurement], float | None]]] = {
+FIGURES: Mapping[str, tuple[str, str]] = {
     "Utility against risk": (
         "right guesses",
         "Far left, masks are near their originals; far down, an attacker seldom guesses right.",
-        lambda m: m.vulnerability,
     ),
     "What all masks of a record tell": (
-        "right guesses from all masks",
+        "from all masks",
         "The same for an attacker who sees all masks of a record; not of methods that mask groups.",
-        lambda m: m.vulnerability_of_record,
     ),
-    "Utility against correlation": (
-        "ΔsdCor",
-        "Far down, the correlation of attributes is kept.",
-        lambda m: m.correlation_error,
-    ),
+    "Utility against correlation": ("ΔsdCor", "Far down, the correlation of attributes is kept."),
 }
-"""The figures: the label of the vertical axis, the caption, and the value; the horizontal axis is the RMSE."""
+"""The figures: the column of the vertical axis, and the caption; the horizontal axis is the distance."""
 
 
 def report_html(evaluation: Evaluation, recommendation: Recommendation | None = None) -> str:
@@ -113,10 +97,10 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
         verdict=[*([recommendation.text(evaluation.data)] if recommendation else []), *verdict(evaluation)],
         data=list(_described(evaluation)),
         columns={name: meaning for name, (meaning, _) in COLUMNS.items()},
-        rows=[(m.candidate.label, *(text(m) for _, text in COLUMNS.values())) for m in measured],
+        rows=[(m.candidate.label, *(_text(value(m)) for _, value in COLUMNS.values())) for m in measured],
         figures=[
-            {"title": title, "svg": _scatter(measured, label, value), "caption": caption}
-            for title, (label, caption, value) in (FIGURES.items() if measured else ())
+            {"title": title, "svg": _scatter(measured, column), "caption": caption}
+            for title, (column, caption) in (FIGURES.items() if measured else ())
         ],
         rejected=[(rejection.label, rejection.reason) for rejection in evaluation.rejected],
     )
@@ -131,11 +115,16 @@ def _described(evaluation: Evaluation) -> Iterator[str]:
         yield f"{data.left_out:,} events of the file are left out, because they cannot be masked as configured."
 
 
-def _scatter(measured: Sequence[Measurement], label: str, value: Callable[[Measurement], float | None]) -> str:
-    """Return an SVG picture of a value of each measurement against its RMSE, a colour for each mechanism."""
+def _text(value: float | None) -> str:
+    return "–" if value is None else str(value) if type(value) is int else f"{value:.3f}"
+
+
+def _scatter(measured: Sequence[Measurement], column: str) -> str:
+    """Return an SVG picture of a column of each measurement against its RMSE, a colour for each mechanism."""
     import matplotlib
     from matplotlib.figure import Figure
 
+    value = COLUMNS[column][1]
     with matplotlib.rc_context({"svg.hashsalt": "stream-masker", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(8.2, 4.2), layout="constrained")
         axes: Axes = figure.subplots()
@@ -144,7 +133,7 @@ def _scatter(measured: Sequence[Measurement], label: str, value: Callable[[Measu
             if points:
                 x, y = zip(*points, strict=True)
                 axes.scatter(x, y, s=22, label=name.replace("_", " "))
-        axes.set(xlabel="distance (RMSE)", ylabel=label, xlim=(0, None), ylim=(0, None))
+        axes.set(xlabel="distance (RMSE)", ylabel=column, xlim=(0, None), ylim=(0, None))
         axes.grid(visible=True, alpha=0.3)
         if axes.collections:
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

@@ -44,15 +44,6 @@ def codings(resource):
     return [code.decode() for code in found]
 
 
-def test_every_bundle_keeps_the_listed_resources_and_their_codings(original, masked):
-    listed = {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit"}
-    for before, after in zip(original, masked, strict=True):
-        kept = [one for one in resources([before]) if one["resourceType"] in listed]
-        assert [one["resourceType"] for one in resources([after])] == [one["resourceType"] for one in kept]
-        assert [len(codings(one)) for one in resources([after])] == [len(codings(one)) for one in kept]
-    assert {one["resourceType"] for one in resources(original)} - listed == {"Observation"}
-
-
 def test_codes_are_masked_and_equal_codes_of_a_bundle_equally(original, masked):
     icd, changed = Ontology.load("icd10cm"), 0
     for before, after in zip(original, masked, strict=True):

@@ -1,51 +1,51 @@
-"""The command line as a whole: help, errors and exit codes."""
+"""The command line as a whole: help, errors, exit codes, and what ``--quiet`` and ``--json`` mean for every command."""
 
 from __future__ import annotations
 
+import json
+import logging
+import signal
 import subprocess
 import sys
 
 import click
 import pytest
-from click.testing import CliRunner
+from support.file_commands import LINES, run, write
 
 from stream_masker import __version__
 from stream_masker.cli import COMMANDS, main
 from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StatisticsError
+from stream_masker.service.calibrator import process
+from stream_masker.service.demo import run as demonstration
+from stream_masker.service.observability import logs
+from stream_masker.service.worker import run as worker
 
 HEAVY = ("numba", "numpy", "pydantic", "confluent_kafka", "kafka", "faust", "jsonschema", "networkx", "rich")
+SHORT = ("--mechanism", "pram", "--alpha", "0.3", "--records", "60", "--processes", "1")
+CONFIG = ("-c", "stream-masker.yaml")
+RESULTS = {
+    "demo": (("--records", "1000"), {"masked"}),
+    "mask": ((*CONFIG, "events.jsonl", "out.jsonl"), {"masked", "rejected", "sentences"}),
+    "calibrate": ((*CONFIG, "events.jsonl", "-o", "snapshot.json"), {"records", "sentences"}),
+    "evaluate": ((*CONFIG, *SHORT, "events.jsonl"), {"measurements", "records"}),
+    "topics": ((*CONFIG, "--acls"), {"access"}),
+    "worker": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
+    "calibrator": ((*CONFIG, "--http-port", "0"), {"time", "level", "logger", "message"}),
+    "produce": ((*CONFIG, "--synthetic", "10", "--out", "simulated.jsonl"), {"events", "file"}),
+    "config init": ((), {"attributes", "secret"}),
+    "config check": (CONFIG, {"valid", "hash"}),
+    "config show": (CONFIG, {"attributes", "topics"}),
+    "ontology inspect": (("tree.csv",), {"root", "leaves"}),
+    "ontology map": (("tree.csv", "codes.txt"), {"line", "concept", "match"}),
+}
+"""The arguments of each command, and keys of its result."""
+
+WITH_KAFKA = {"audit"}
+"""The commands whose tests need Kafka."""
 
 
-def run(*arguments, **options):
-    return CliRunner().invoke(main, list(arguments), prog_name="stream-masker", **options)
-
-
-def python(code, *arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=120, **options
-    )
-
-
-def test_version_is_printed():
-    assert run("--version").output == f"stream-masker, version {__version__}\n"
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
-def test_help_imports_nothing_heavy(arguments):
-    code = f"""
-import sys
-from stream_masker.cli import main
-main({arguments!r}, standalone_mode=False)
-print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
-"""
-    assert python(code).stderr == "[]\n"
-
-
-def test_a_misspelt_command_is_an_error():
-    assert "No such command 'chek'" in run("config", "chek").stderr
-
-
-def commands(group, path=()):
+def commands(group=main, path=()):
+    """Yield every command and group below a group, with the words that call it."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         yield (*path, name), command
@@ -53,8 +53,23 @@ def commands(group, path=()):
             yield from commands(command, (*path, name))
 
 
+def python(code, *arguments, **options):
+    command = [sys.executable, "-c", f"from stream_masker.cli import main\n{code}", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_version_is_printed():
+    assert run("--version").output == f"stream-masker, version {__version__}\n"
+
+
+def test_help_imports_nothing_heavy():
+    loaded = f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    with python(f"import sys\nmain(['--help'], standalone_mode=False)\n{loaded}") as process:
+        assert process.stderr.read() == "[]\n"
+
+
 def test_help_has_examples_and_describes_every_option():
-    for path, command in commands(main):
+    for path, command in commands():
         output = run(*path, "--help").output
         assert f"  stream-masker {path[0]}" in output.replace("Usage: stream-masker", ""), path
         assert "Example" in output, path
@@ -79,47 +94,84 @@ def failing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "code", "message"),
     [
-        (ConfigurationError("what"), 2),
-        (ParameterError("what"), 2),
-        (OntologyError("what"), 2),
-        (ServiceError("what"), 1),
-        (StatisticsError("what"), 1),
+        (ConfigurationError("what"), 2, "Error: what\n"),
+        (ParameterError("what"), 2, "Error: what\n"),
+        (OntologyError("what"), 2, "Error: what\n"),
+        (ServiceError("what"), 1, "Error: what\n"),
+        (StatisticsError("what"), 1, "Error: what\n"),
+        (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_errors_are_one_line_with_an_exit_code(failing, error, code):
+def test_errors_are_one_line_with_an_exit_code(failing, error, code, message):
     failing(error)
-    result = run("fail")
-    assert (result.exit_code, result.stdout, result.stderr) == (code, "", "Error: what\n")
+    result = run("fail", code=code)
+    assert (result.stdout, result.stderr) == ("", message)
 
 
 def test_every_command_protects_the_memory_of_its_process(monkeypatch):
     """The group of all commands does; ``tests/service/configuration/test_secret.py`` tests what it does."""
     calls = []
     monkeypatch.setattr("stream_masker.cli.protect_process", lambda: calls.append("protected"))
-    assert CliRunner().invoke(main, ["ontology", "inspect", "icd10cm"]).exit_code == 0
+    run("ontology", "inspect", "icd10cm")
     assert calls == ["protected"]
 
 
-def test_interrupt_is_silent(failing):
-    failing(KeyboardInterrupt())
-    result = run("fail")
-    assert (result.exit_code, result.output) == (130, "")
-
-
 def test_a_reader_that_has_enough_ends_the_command_silently(tmp_path):
-    codes = tmp_path / "codes"
-    codes.write_text("a\n" * 60_000)
+    (tmp_path / "codes").write_text("a\n" * 60_000)
     (tmp_path / "o.csv").write_text("concept,parent\na,\n")
-    code = "from stream_masker.cli import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "ontology", "map", str(tmp_path / "o.csv"), str(codes)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    with process:
+    with python("main()", "ontology", "map", "o.csv", "codes", cwd=tmp_path) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == ""
         assert process.wait(timeout=60) == 1
+
+
+@pytest.fixture
+def here(tmp_path, config, monkeypatch):
+    """A folder with events and codes, and processes of the service that only log."""
+    write(tmp_path / "events.jsonl", LINES)
+    (tmp_path / "codes.txt").write_text("A1\nnothing\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(worker, "run_worker", logging_process)
+    monkeypatch.setattr(process, "run_calibrator", logging_process)
+    monkeypatch.setattr(demonstration, "run_demo", lambda console, **_: demonstrated(console))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    logs.configure_logs("warning")
+
+
+def logging_process(*_, **__):
+    logging.getLogger("process").warning("brokers do not answer")
+
+
+def demonstrated(console):
+    console.print("progress")
+    return "1,000 masked", {"masked": 1_000}
+
+
+def test_every_command_is_tried_and_has_both_options():
+    tried = {" ".join(path): command for path, command in commands() if not isinstance(command, click.Group)}
+    assert set(tried) == {*RESULTS, *WITH_KAFKA}
+    for command in tried.values():
+        assert {"-q", "--quiet", "--json"} <= {name for parameter in command.params for name in parameter.opts}
+
+
+@pytest.mark.parametrize("path", RESULTS)
+def test_json_is_a_document_a_line_on_standard_output(here, path):
+    arguments, keys = RESULTS[path]
+    lines = [json.loads(line) for line in run(*path.split(), *arguments, "--json").stdout.splitlines()]
+    assert lines
+    assert lines[0].keys() >= keys
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=pytest.mark.exhaustive) if path == "config init" else path for path in RESULTS]
+)
+def test_quiet_writes_results_and_warnings_only(here, path):
+    done = run(*path.split(), *RESULTS[path][0], "--quiet")
+    assert "progress" not in done.output
+    assert set(done.stderr.splitlines()) <= {line for line in done.stderr.splitlines() if "WARNING" in line}

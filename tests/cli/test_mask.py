@@ -151,7 +151,7 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:-20])
     if "no/such/folder" in arguments:
         write(tmp_path / "few.jsonl", LINES)
-        message = "OUT no/such/folder: the folder "
+        message = "no/such/folder cannot be written: No such file or directory"
     done = run(*arguments, code=code)
     assert message in done.stderr
     assert "Traceback" not in done.output
@@ -200,11 +200,8 @@ def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):
     assert lines[0] == "in.jsonl, event 17: semantic_noise, statistics version 1"
     assert lines.count(f"  value        {event(16)['a']}") >= 1
     assert [line.split()[1] for line in lines if line.startswith("  replacement")] == [masked["a"], masked["b"]]
-    for name in ("concept", "candidates", "risk"):
-        assert sum(line.startswith(f"  {name} ") for line in lines) == 2
+    assert sum(line.startswith("  concept ") for line in lines) == 2
     assert orjson.loads(lines[-1].removeprefix("  written: ")) == masked
-    chances = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("  candidates")]
-    assert all(0 < chance <= 1 for chance in chances)
 
 
 def test_explain_names_the_reason_of_a_rejection(tmp_path, config):

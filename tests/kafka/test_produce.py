@@ -43,7 +43,7 @@ def test_every_real_discharge_is_published_once_with_its_patient_as_key(here: Se
 
 def test_simulated_discharges_are_published(here: Service) -> None:
     here.create()
-    here.command("produce", "--synthetic", "5000", "--seed", "3")
+    here.command("produce", "--synthetic", "5000")
     records = here.read("input")
     assert len({r.json["encounter_id"] for r in records}) == len(records) == 5_000
 

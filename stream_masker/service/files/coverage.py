@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -17,7 +17,7 @@ from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.fhir import BUNDLE, bundle_of
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selected, selects
+from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCause, causes_text
 from stream_masker.service.files.inputs import FileEvent
@@ -34,108 +34,103 @@ REVISIONS: Final = {
 }
 
 KEPT, DROPPED, MASKED, REFERENCE = "kept", "dropped", "masked", "pseudonymized as a reference"
-UNLISTED: Final = ": not listed"
 RESOURCE: Final = f"{BUNDLE}.entry[*].resource"
-_TRANSFORM_WORDS: Final = {
+_WORDS: Final = {
+    "keep": KEPT,
+    "pseudonymize": "pseudonymized",
     "references": REFERENCE,
     "generalize": "generalized",
     "shift": "shifted by days",
     "constant": "replaced by a constant",
+    "drop": DROPPED,
 }
+"""What each list of ``fields`` does."""
 
 
-class Treatment(NamedTuple):
-    """What happens to the values that a path selects. ``text``: of the path, empty for values that none selects."""
+class Rule(NamedTuple):
+    """What happens to the values that a path selects.
 
+    ``steps``: those of the path that are left below a place; ``text``: the path, empty for what none selects.
+    """
+
+    steps: tuple[Step, ...]
     words: str
     text: str = ""
 
+    def below(self) -> Rule:
+        """Return the rule for what the first step selects."""
+        return self._replace(steps=self.steps[1:])
 
-Rule: TypeAlias = tuple[tuple[Step, ...], Treatment]
-"""The steps of a path that are left below a place, and the treatment of the values there."""
 
-
-def _rules(plan: Plan) -> Iterator[Rule]:
-    """Yield the treatment of each configured path. Of several equal paths, the last one counts."""
-    fields = plan.fields
-    transforms = {_TRANSFORM_WORDS.get(kind, "transformed"): paths for kind, paths in fields.transforms.items()}
-    ways = {KEPT: fields.keep, "pseudonymized": fields.pseudonymize, **transforms, DROPPED: fields.drop}
-    yield from ((path.steps, Treatment(words, path.text)) for words, paths in ways.items() for path in paths)
+def _rules(plan: Plan) -> list[Rule]:
+    """Return the rules of all configured paths after that for other values. Of several for a value, the last counts."""
+    lists, rules = (
+        plan.fields.lists(),
+        [Rule((), (KEPT if plan.fields.unlisted == "keep" else DROPPED) + ": not listed")],
+    )
+    rules += [Rule(path.steps, words, path.text) for key, words in _WORDS.items() for path in lists.get(key, ())]
     for attribute in plan.attributes:
         for place in attribute.places:
-            parts = [
-                ("code", place.path),
-                ("label", place.label),
-                *(("copy of the code", copy) for copy in place.copies),
-            ]
-            for what, path in parts:
-                if path is not None:
-                    yield path.steps, Treatment(f"{MASKED}: the {what} of {attribute.name}", path.text)
+            named = [("code", place.path), *(("copy of the code", copy) for copy in place.copies)]
+            named += [] if place.label is None else [("label", place.label)]
+            rules += [Rule(path.steps, f"{MASKED}: the {what} of {attribute.name}", path.text) for what, path in named]
+    return rules
 
 
-def _places(
-    value: JsonValue, rules: Sequence[Rule], inherited: Treatment, place: str = ""
-) -> Iterator[tuple[str, JsonValue, Treatment]]:
-    """Yield each object, list and scalar of an event with its place, such as ``a.b[*]``, and its treatment.
+def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tuple[str, JsonValue, Rule]]:
+    """Yield each object, list and scalar of an event, with its place, such as ``a.b[*]``, and the rule for it.
 
     The place of a resource in a Bundle is its type, as in configured paths.
     """
-    treatment = next((treatment for steps, treatment in reversed(rules) if not steps), inherited)
-    yield place, value, treatment
+    own = next(rule for rule in reversed(rules) if not rule.steps)
+    yield path, value, own
     if isinstance(value, dict):
-        if place == RESOURCE and isinstance(kind := value.get("resourceType"), str):
-            place, value = kind, {name: member for name, member in value.items() if name != "resourceType"}
+        if path == RESOURCE and isinstance(kind := value.get("resourceType"), str):
+            path, value = kind, {name: member for name, member in value.items() if name != "resourceType"}
         for name, member in value.items():
-            below = [(s[1:], t) for s, t in rules if s and s[0] == NameStep(name)]
-            if treatment.words == REFERENCE and name != "reference":
-                below.insert(0, ((), Treatment(KEPT if name == "type" else DROPPED, treatment.text)))
-            yield from _places(member, below, treatment, f"{place}.{name}" if place else name)
+            around = own
+            if own.words == REFERENCE and name != "reference":
+                around = Rule((), KEPT if name == "type" else DROPPED, own.text)
+            below = [rule.below() for rule in rules if rule.steps[:1] == (NameStep(name),)]
+            yield from _places(member, [around, *below], f"{path}.{name}" if path else name)
     elif isinstance(value, list):
         for position, element in enumerate(value):
-            below = [(s[1:], t) for s, t in rules if s and selects(s[0], position, element)]
-            yield from _places(element, below, treatment, f"{place}[*]")
+            below = [rule.below() for rule in rules if rule.steps and selects(rule.steps[0], position, element)]
+            yield from _places(element, [own, *below], f"{path}[*]")
 
 
-def _treated(plan: Plan) -> Callable[[JsonValue], Iterator[tuple[str, JsonValue, Treatment]]]:
-    """Return what yields the places of an event."""
-    rules = list(_rules(plan))
-    unlisted = Treatment((KEPT if plan.fields.unlisted == "keep" else DROPPED) + UNLISTED)
-    return lambda event: _places(event, rules, unlisted, "" if plan.fhir is None else BUNDLE)
-
-
-def written_columns(probes: Mapping[str, JsonValue], plan: Plan) -> dict[str, bool]:
-    """Return the columns of a table that the field policy does not drop, and whether their values become texts.
-
-    ``probes``: for each a value of its shape.
-    """
-    treated, columns = _treated(plan), dict[str, bool]()
-    for name, probe in probes.items():
-        ways = {one.words.partition(":")[0] for _, value, one in treated({name: probe}) if isinstance(value, str)}
-        if ways != {DROPPED}:
-            columns[name] = not ways <= {KEPT, MASKED, DROPPED} and isinstance(probe, str)
+def written_columns(names: Iterable[str], plan: Plan) -> dict[str, bool]:
+    """Return the columns of a table that the field policy does not drop, and whether their values become texts."""
+    others, *rules = _rules(plan)
+    columns = dict[str, bool]()
+    for name in names:
+        within = [rule for rule in rules if rule.steps[:1] == (NameStep(name),)]
+        own = next((rule for rule in reversed(within) if len(rule.steps) == 1), others)
+        if not all(rule.words.startswith(DROPPED) for rule in (own, *within)):
+            columns[name] = not own.words.startswith((KEPT, MASKED, DROPPED))
     return columns
 
 
 def _field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
     """Yield a line for each path, with the share of events that have it, and one for each absent path."""
-    treated = _treated(plan)
+    rules = _rules(plan)
     words: dict[str, Counter[str]] = {}
     having, met, kept_whole = Counter[str](), set[str](), dict[str, None]()
     for event in events:
         seen = set()
-        for place, value, treatment in treated(event):
-            met.add(treatment.text)
+        for path, value, rule in _places(event, rules, "" if plan.fhir is None else BUNDLE):
+            met.add(rule.text)
             if not (isinstance(value, dict | list) and value):
-                words.setdefault(place, Counter())[treatment.words] += 1
-                seen.add(place)
-            elif isinstance(value, dict) and treatment.words == KEPT and treatment.text:
-                kept_whole[place] = None
+                words.setdefault(path, Counter())[rule.words] += 1
+                seen.add(path)
+            elif isinstance(value, dict) and rule.words == KEPT and rule.text:
+                kept_whole[path] = None
         having.update(seen)
     width = max(map(len, words), default=0)
     for path, found in words.items():
         texts = "; ".join(text for text, _ in found.most_common())
         yield f"{path:{width}}  {having[path] / len(events):6.1%}  {texts}"
-    for text in dict.fromkeys(treatment.text for _, treatment in _rules(plan)):
+    for text in dict.fromkeys(rule.text for rule in rules[1:]):
         if text not in met:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
     within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")
@@ -144,58 +139,20 @@ def _field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
             yield f"warning: {path} is an object that is kept with all that producers write in it: list its fields"
 
 
-def emptied_text(path: str, count: int) -> str:
-    """Say that a treatment does not fit some of the values at a path."""
-    return (
-        f"{count:,} values of {path} were removed, because its treatment does not fit them: for dates that are not in "
-        "ISO 8601, give their formats; codes must be in the ontology of their field"
-    )
+def mixed_text(values: Mapping[str, int]) -> str | None:
+    """Say which shares of texts, given with their numbers, can only be codes of ICD-9, and only of ICD-10.
 
-
-def suppressed_text(name: str, count: int, codes: int) -> str:
-    """Say that codes of an attribute are removed because they are unknown; ``codes``: the number of all its codes."""
-    return (
-        f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are removed, because they are unknown and "
-        f"attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
-    )
-
-
-def generalized_text(name: str, count: int, codes: int) -> str:
-    """Say that unknown codes of an attribute are masked as coarser ones; ``codes``: the number of all its codes."""
-    return (
-        f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are unknown, and are masked as the concept that "
-        "they begin with"
-    )
-
-
-def revision_shares(values: Mapping[str, int]) -> dict[str, float]:
-    """Return the shares of texts, given with their numbers, that can only be codes of ICD-9, and only of ICD-10."""
+    None if one of them is below ``LEAST_OF_REVISION``.
+    """
     counts = Counter[str]()
     for value, count in values.items():
         fitting = [name for name, form in REVISIONS.items() if form.fullmatch(value.strip().upper())]
         counts[fitting[0] if len(fitting) == 1 else ""] += count
-    return {name: counts[name] / max(1, counts.total()) for name in REVISIONS}
-
-
-def mixed_text(values: Mapping[str, int]) -> str | None:
-    """Say which shares of texts are of ICD-9 and of ICD-10, if both are ``LEAST_OF_REVISION`` or more."""
-    shares = revision_shares(values)
+    shares = {name: counts[name] / max(1, counts.total()) for name in REVISIONS}
     if min(shares.values()) < LEAST_OF_REVISION:
         return None
     found = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
     return f"two revisions are mixed ({found}): write each revision in a field of its own"
-
-
-def mixed_attributes(plan: Plan, documents: Iterable[JsonValue]) -> Iterator[str]:
-    """Yield a sentence about each attribute whose codes are of two revisions of ICD."""
-    texts: dict[str, Counter[str]] = {attribute.name: Counter() for attribute in plan.attributes}
-    for document in documents:
-        for attribute in plan.attributes:
-            values = (value for place in attribute.places for value in selected(document, place.path.steps))
-            texts[attribute.name].update(value for value in values if isinstance(value, str) and value.strip())
-    for name, found in texts.items():
-        if (mixed := mixed_text(found)) is not None:
-            yield f"{name}: {mixed}, with its own ontology"
 
 
 def documents_of(plan: Plan, events: Iterable[FileEvent], form: RecordFormat | None) -> Iterator[dict[str, Any]]:
@@ -231,13 +188,16 @@ def coverage_report(
         yield f"noise_key {plan.noise_key.text}: in {len(documents) - lacking:,} of {len(events):,} events"
     more = f": {causes_text(causes)}" if causes else ""
     yield f"{causes.total():,} of {len(events):,} events would be rejected{more}"
-    yield from (f"warning: {text}" for text in mixed_attributes(plan, documents))
     for attribute, count, codes in zip(plan.attributes, counted.counts.unknown, counted.counts.given, strict=True):
-        policy = attribute.concepts.unknown
-        rejected = sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
+        name, policy = attribute.name, attribute.concepts.unknown
+        coarser = count - sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
         if count and policy == "suppress":
-            warning = "warning: " if count > MAX_SUPPRESSED * codes else ""
-            yield warning + suppressed_text(attribute.name, count, codes)
-        elif count > rejected and policy == "ancestor":
-            yield generalized_text(attribute.name, count - rejected, codes)
+            share = f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%})"
+            yield (
+                f"{'warning: ' if count > MAX_SUPPRESSED * codes else ''}{share} are removed, because they are unknown "
+                f"and attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
+            )
+        elif coarser > 0 and policy == "ancestor":
+            share = f"{coarser:,} of {codes:,} codes of {name} ({coarser / codes:.1%})"
+            yield f"{share} are unknown, and are masked as the concept that they begin with"
     return counted.counts

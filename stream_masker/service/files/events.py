@@ -19,7 +19,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.files.coverage import written_columns
-from stream_masker.service.files.inputs import FileEvent, FileKind, open_input, read_errors
+from stream_masker.service.files.inputs import FileEvent, FileKind, opened, read_errors, recognised
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
 from stream_masker.service.files.parquet import ParquetTable
 from stream_masker.service.files.tables import CsvTable
@@ -55,20 +55,22 @@ def open_events(name: str, settings: ProduceSection, records: str = "") -> Itera
     if there is none yet. Raises ServiceError if the file cannot be read or has other records, ConfigurationError if the
     settings do not fit its columns.
     """
-    with open_input(name, settings.encoding) as file:
-        is_hl7 = file.kind == "hl7"
+    shown = "standard input" if name == STANDARD_STREAM else name
+    with opened(name) as stream:
+        start = recognised(stream, settings.encoding, shown)
+        is_hl7, table = start.kind == "hl7", None
         if records and is_hl7 and records != "hl7v2":
             raise ServiceError(f"{name} has HL7 v2 messages: use records: hl7v2, with paths such as DG1[*].3.1")
         if records == "hl7v2" and not is_hl7:
             raise ServiceError(f"{name} has no HL7 v2 messages, which start with MSH, but records is hl7v2")
-        table: CsvTable | ParquetTable | None = None
-        with read_errors(file.name):
-            if file.kind in ("csv", "parquet"):
-                table = CsvTable(file, settings) if file.kind == "csv" else ParquetTable(file)
+        with read_errors(shown):
+            if start.kind in ("csv", "parquet"):
+                is_csv = start.kind == "csv"
+                table = CsvTable(shown, stream, start, settings) if is_csv else ParquetTable(shown, stream)
                 events = table.events()
             else:
-                events = hl7_events(file.stream) if is_hl7 else json_events(file.stream, file.head, file.name)
-        yield EventFile(file.kind, _to_the_end(events, file.name), table)
+                events = hl7_events(stream) if is_hl7 else json_events(stream, start.text, shown)
+        yield EventFile(start.kind, _to_the_end(events, shown), table)
 
 
 def _to_the_end(events: Iterator[FileEvent], name: str) -> Iterator[FileEvent]:
@@ -125,7 +127,7 @@ def hl7_events(stream: BinaryIO) -> Iterator[FileEvent]:
     return map(FileEvent, count(1), messages)
 
 
-def written_kind(name: str) -> FileKind | None:
+def _written_kind(name: str) -> FileKind | None:
     """Return the kind of file that a name says; None for a device or a pipe. Raises ServiceError for another suffix."""
     if name == STANDARD_STREAM or (Path(name).exists() and not Path(name).is_file()):
         return None
@@ -144,21 +146,16 @@ def open_writer(name: str, source: EventFile, plan: Plan) -> Iterator[WriteLine]
     written, or if the input is not of this kind.
     """
     is_hl7, table = source.kind == "hl7", source.table
-    kind = written_kind(name) or ("hl7" if is_hl7 else "json")
-    if is_hl7 != (kind == "hl7"):
+    kind = _written_kind(name) or ("hl7" if is_hl7 else "json")
+    if kind != source.kind and (is_hl7 or kind != "json"):
         remedy = "a name that ends in .hl7" if is_hl7 else "a .jsonl file"
-        raise ServiceError(f"{name}: HL7 v2 messages are written from HL7 v2 messages: use {remedy}")
-    if kind in ("csv", "parquet") and (table is None or table.kind != kind):
-        raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
+        raise ServiceError(f"{name}: events of the kind {source.kind} are not written as {kind}: use {remedy}")
     with open_output(name) as stream:
-        if kind == "json" or table is None:
-            yield (lambda line: stream.write(_message(line))) if is_hl7 else stream.write
+        if is_hl7:
+            # A message ends as its segments do, without the line feed of a line.
+            yield lambda line: stream.write(line[:-1] if line.endswith((b"\r\n", b"\n\n")) else line[:-1] + b"\r")
+        elif table is None or kind == "json":
+            yield stream.write
         else:
-            with table.writer(stream, written_columns(table.probes, plan)) as write:
+            with table.writer(stream, written_columns(table.names, plan)) as write:
                 yield write
-
-
-def _message(line: bytes) -> bytes:
-    """Return an HL7 v2 message as it stands in files; ``line``: the message and a line feed."""
-    message = line[:-1]
-    return message if message.endswith((b"\r", b"\n")) else message + b"\r"

@@ -14,10 +14,9 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.reasons import RejectionCause
@@ -48,41 +47,29 @@ class FileEvent(NamedTuple):
     problem: RejectionCause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """An open file: its name for messages, its kind, its bytes without compression, and their first text.
+class Start(NamedTuple):
+    """What a file is, its first text without a byte order mark, and the encoding of the whole file."""
 
-    encoding: of the text, whose byte order mark the stream still has.
-    """
-
-    name: str
     kind: FileKind
-    stream: io.BufferedReader
-    head: str
+    text: str
     encoding: str
 
 
 @contextmanager
-def open_input(name: str, encoding: str = "") -> Iterator[InputFile]:
-    """Open a file of events, or standard input for ``-``; it is read piece by piece.
-
-    encoding: of a table; empty for UTF-8, or UTF-16 with a byte order mark. Raises ServiceError if the file cannot be
-    read or is of another kind, ConfigurationError for an encoding that is not known.
-    """
-    shown = "standard input" if name == STANDARD_STREAM else name
-    with _opened(name) as raw:
-        with read_errors(shown):
-            stream = _decompressed(raw)
-            head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
-        encoding = encoding or next((of for mark, of in _MARKS.items() if head.startswith(mark)), "utf-8")
-        try:
-            text = head.decode(encoding, "replace").removeprefix("\ufeff")
-        except LookupError:
-            raise ConfigurationError(f"produce.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
-        kind = "parquet" if head.startswith(_PARQUET) else _kind_of(text, shown)
-        if kind in ("json", "hl7") and encoding == "utf-16":
-            raise ServiceError(f"{shown} is in UTF-16, which only tables may be: save it as UTF-8")
-        yield InputFile(shown, kind, stream, text, encoding)
+def opened(name: str) -> Iterator[io.BufferedReader]:
+    """Open a file without its compression, or standard input for ``-``. Raises ServiceError if it cannot be read."""
+    if name == STANDARD_STREAM and sys.stdin is None:
+        raise ServiceError("standard input is closed: name an input file")
+    with ExitStack() as stack:
+        with read_errors(name):
+            raw: Any = (
+                sys.stdin.buffer if name == STANDARD_STREAM else stack.enter_context(Path(name).open("rb", _HEAD_BYTES))
+            )
+            stream = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
+            if stream.peek(len(_GZIP)).startswith(_GZIP):
+                unpacked: Any = gzip.GzipFile(fileobj=stream)
+                stream = io.BufferedReader(unpacked, _HEAD_BYTES)
+        yield stream
 
 
 @contextmanager
@@ -93,40 +80,36 @@ def read_errors(name: str) -> Iterator[None]:
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise ServiceError(f"{name} cannot be read to its end: it is not a complete gzip file") from None
     except OSError as error:
-        raise ServiceError(f"{name} cannot be read to its end: {error.strerror}") from None
-
-
-def _opened(name: str) -> AbstractContextManager[BinaryIO]:
-    if name == STANDARD_STREAM:
-        if sys.stdin is None:
-            raise ServiceError("standard input is closed: name an input file")
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return Path(name).open("rb", buffering=_HEAD_BYTES)
-    except OSError as error:
         raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _decompressed(raw: Any) -> io.BufferedReader:
-    stream = raw if hasattr(raw, "peek") else io.BufferedReader(raw)
-    if stream.peek(len(_GZIP)).startswith(_GZIP):
-        unpacked: Any = gzip.GzipFile(fileobj=stream)
-        return io.BufferedReader(unpacked, _HEAD_BYTES)
-    return cast(io.BufferedReader, stream)
+def recognised(stream: io.BufferedReader, encoding: str, name: str) -> Start:
+    """Return what a file is, by its first bytes.
+
+    encoding: of a table, empty for UTF-8, or UTF-16 with a byte order mark. Raises ServiceError if it is nothing that
+    is read, ConfigurationError for an encoding that is not known.
+    """
+    with read_errors(name):
+        head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+    encoding = encoding or next((of for mark, of in _MARKS.items() if head.startswith(mark)), "utf-8")
+    try:
+        text = head.decode(encoding, "replace").removeprefix("\ufeff")
+    except LookupError:
+        raise ConfigurationError(f"produce.encoding: {encoding!r} is no encoding: use one such as cp1252") from None
+    kind = "parquet" if head.startswith(_PARQUET) else _kind_of(text, name)
+    if kind in ("json", "hl7") and encoding == "utf-16":
+        raise ServiceError(f"{name} is in UTF-16, which only tables may be: save it as UTF-8")
+    return Start(kind, text, encoding)
 
 
 def _kind_of(text: str, name: str) -> FileKind:
-    """Return what a file of text is, by its first characters. Raises ServiceError if it is nothing that is read."""
-    is_json = _JSON_LINE.search(text) is not None
+    is_named_so = Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower() in {".csv", ".tsv"}
     if _HL7.match(text):
         return "hl7"
-    if is_json:
+    if _JSON_LINE.search(text) or not (is_named_so or text.strip()):
         return "json"
-    if not _CONTROL.search(text):
-        if Path(name.removesuffix(COMPRESSED_SUFFIX)).suffix.lower() in {".csv", ".tsv"} or _is_table(text):
-            return "csv"
-        if not text.strip():
-            return "json"
+    if not _CONTROL.search(text) and (is_named_so or _is_table(text)):
+        return "csv"
     raise ServiceError(f"{name} is no file of events that can be read: use {READABLE}")
 
 

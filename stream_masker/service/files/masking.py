@@ -10,32 +10,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from stream_masker.core.batch import Distortion
+from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.masker import GroupTooSmallError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection, fingerprints
-from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
+from stream_masker.pipeline.paths import JsonValue, selected
+from stream_masker.pipeline.plan import AttributePlan, Plan
+from stream_masker.pipeline.reasons import RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_risk_limits
-from stream_masker.service.files.coverage import (
-    LEAST_OF_REVISION,
-    MAX_SUPPRESSED,
-    counted_events,
-    documents_of,
-    emptied_text,
-    mixed_attributes,
-    suppressed_text,
-)
-from stream_masker.service.files.explanation import explained
+from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
+from stream_masker.service.files.coverage import counted_events, documents_of
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 from stream_masker.service.formats.wire_format import file_format
@@ -47,17 +41,15 @@ FILE_BATCH_RECORDS: Final = 5_000
 CONTENT_ID_BYTES: Final = 16
 """The size of the digest that distinguishes files of the same name."""
 
-MAX_GROWTH: Final = 10
-"""A group that is too small grows at most to this multiple of ``groups.records``."""
-
 
 @dataclass(slots=True)
 class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path;
-    ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by attribute.
+    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit and removed, by
+    configured path; ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by
+    attribute.
     """
 
     masked: int = 0
@@ -88,21 +80,11 @@ class FileTotals:
 
     def __str__(self) -> str:
         text = f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}"
-        for what in ("suppressed", "generalized"):
-            codes = +getattr(self, what)
-            named = ", ".join(f"{count:,} of {name}" for name, count in codes.most_common())
-            text += f", {what} {codes.total():,} codes ({named})" if codes else ""
+        for what, unit in {"suppressed": "codes", "generalized": "codes", "emptied": "values"}.items():
+            found = +getattr(self, what)
+            named = ", ".join(f"{count:,} of {name}" for name, count in found.most_common())
+            text += f", {what} {found.total():,} {unit} ({named})" if found else ""
         return text
-
-    @property
-    def warnings(self) -> Iterator[str]:
-        """A warning for each treatment that removed values, and for each attribute many of whose codes were removed."""
-        for path, count in self.emptied.most_common():
-            yield emptied_text(path, count)
-        for name, count in self.suppressed.most_common():
-            codes = self.distortions.get(name, Distortion()).values + count
-            if count > MAX_SUPPRESSED * codes:
-                yield suppressed_text(name, count, codes)
 
     @property
     def unchanged_shares(self) -> dict[str, float]:
@@ -121,6 +103,7 @@ class FileTotals:
             "rejected": self.rejected.total(),
             "suppressed": dict(self.suppressed),
             "generalized": dict(self.generalized),
+            "emptied": dict(self.emptied),
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
             "unchanged": self.unchanged_shares,
             "unchanged_records": self.unchanged_records,
@@ -141,22 +124,24 @@ def rejections_text(causes: Counter[RejectionCause]) -> str:
     return f"rejected {causes.total():,}" + (f" ({causes_text(causes)})" if causes else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were.
+class Assessment(NamedTuple):
+    """What is said of masked records.
 
-    ``guessed``: how often a code is guessed right, in a line, and ``chances`` of it by mechanism (``guess_chances``);
-    empty if it is not known.
+    ``sentences``: what an attacker learns, what stays and what is kept; the mechanism; and how often a code is guessed
+    right, if that is known. ``warnings``: crossed limits, and records left as they were. ``chances``: of the best guess
+    of a code, by mechanism (``guess_chances``).
     """
 
-    sentences: tuple[str, str, str]
-    warnings: tuple[str, ...]
-    guessed: str = ""
-    chances: Mapping[str, float] = field(default_factory=dict)
+    sentences: Sequence[str]
+    warnings: Sequence[str]
+    chances: Mapping[str, float]
 
 
 class FileMasking:
-    """Masks files, calibrated on their own records or with a snapshot."""
+    """Masks files, calibrated on their own records or with a snapshot.
+
+    ``version``: of the statistics in force; 0 before there are any.
+    """
 
     def __init__(self, configuration: Configuration) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
@@ -164,16 +149,15 @@ class FileMasking:
         self._masking = Masking(configuration, format_of=file_format)
         self._mechanism = self._masking.mechanism
         self._window: tuple[Statistics, Counts] | None = None
-        self._mixed: tuple[str, ...] = ()
+        self.version = 0
 
     @property
     def plan(self) -> Plan:
         """The record masker's plan."""
         return self._masking.plan
 
-    def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> tuple[Iterator[FileEvent], int]:
-        """Use a snapshot, or else the statistics of the first window, which is buffered; return all events, and the
-        version of the statistics.
+    def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> Iterator[FileEvent]:
+        """Use a snapshot, or else the statistics of the first window, which is buffered; return all events.
 
         Raises StatisticsError if the snapshot is invalid or of another mechanism or taxonomy, or if fewer than
         ``calibration.min_records`` records of the window are usable.
@@ -183,7 +167,8 @@ class FileMasking:
             buffered = list(islice(rest, self._configuration.calibration.window_records))
         message = self.snapshot(buffered) if snapshot is None else self._decoded(snapshot)
         self._masking.restore(message)
-        return chain(buffered, rest), message.version
+        self.version = message.version
+        return chain(buffered, rest)
 
     def drift_since(self, snapshot: bytes) -> Drift:
         """Return the drift from an earlier snapshot to the statistics that were computed last.
@@ -206,20 +191,15 @@ class FileMasking:
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
         settings, mechanism, taxonomies = self._configuration.calibration, self._mechanism, self._masking.taxonomies
-        read = deque(events, settings.window_records)
-        counted, causes = counted_events(self._masking.masker, read)
-        unknown = sum(count for (reason, _), count in causes.items() if reason == Reason.UNKNOWN_CODE)
-        if unknown >= LEAST_OF_REVISION * len(read):
-            documents = documents_of(self.plan, read, file_format(self._configuration))
-            self._mixed = tuple(mixed_attributes(self.plan, documents))
+        counted, causes = counted_events(self._masking.masker, deque(events, settings.window_records))
         if counted.counts.records < settings.min_records:
             raise StatisticsError(
                 f"{counted.counts.records:,} records are usable for statistics ({rejections_text(causes)}), but "
                 f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
-                + "".join(f". {text}" for text in self._mixed)
             )
         statistics = mechanism.compute(counted.counts, version=1)
-        message = StatisticsMessage(
+        self._window = statistics, counted.counts
+        return StatisticsMessage(
             version=1,
             mechanism=mechanism.name,
             configuration=self._configuration.hash,
@@ -231,52 +211,51 @@ class FileMasking:
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
-        self._window = statistics, counted.counts
-        return message
 
     def assessment(self, totals: FileTotals | None = None) -> Assessment:
-        """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
-        records."""
-        mechanism, window, version = self._mechanism, self._window, None
+        """Return what is said of masking with the statistics in force; ``totals``: those of masked records."""
+        mechanism, window, risk = self._mechanism, self._window, None
+        warnings, guessed, chances = list[str](), list[str](), dict[str, float]()
         if window is not None:
-            limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, *window, mechanism.distances, limits)
-        risk = None if version is None else version.risk
+            version = assess_version(mechanism, *window, mechanism.distances, build_risk_limits(self._configuration))
+            risk, warnings = version.risk, [*version.crossed]
+        if window is not None and risk is not None:
+            chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
+            guessed = [guessed_line(chances, unknown)]
+        unchanged, unchanged_records = None, None if risk is None else risk.unchanged_records
+        if totals is not None:
+            unchanged, unchanged_records = totals.unchanged_shares, totals.unchanged_records
+        if (warning := unchanged_warning(unchanged_records or 0.0, mechanism.name)) is not None:
+            warnings.append(warning)
         sentences = three_sentences(
             risk,
             promise=mechanism.promise,
-            unchanged=None if totals is None else totals.unchanged_shares,
-            unchanged_records=None if totals is None else totals.unchanged_records,
+            unchanged=unchanged,
+            unchanged_records=unchanged_records,
             preserves=mechanism.method_card.preserves,
         )
-        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
-        unchanged = unchanged_warning(same or 0.0, mechanism.name)
-        warnings = (*self._mixed, *(() if version is None else version.crossed), *([unchanged] if unchanged else []))
-        if risk is None or window is None:
-            return Assessment(sentences, warnings)
-        chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
-        return Assessment(sentences, warnings, guessed_line(chances, unknown), chances)
+        return Assessment([*sentences, mechanism_line(self._configuration), *guessed], warnings, chances)
 
     def explain(self, events: Iterable[FileEvent], number: int, *, source: str) -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
-        source: the name of the file, or ``-``. Raises ServiceError if there is no event of this number, and like
-        ``calibrated``.
+        They are for the owner of the data: unlike logs and rejections, they show values. source: the name of the file,
+        or ``-``. Raises ServiceError if there is no event of this number, and like ``calibrated``.
         """
-        every, version = self.calibrated(events)
-        event = next((event for event in every if event.number == number), None)
-        if event is None or self._window is None:
+        event = next((event for event in self.calibrated(events) if event.number == number), None)
+        if event is None:
             raise ServiceError(f"{Path(source).name} has no event {number}")
         if self._mechanism.needs_group:
             raise ServiceError(f"{self._mechanism.name} masks groups of records, which cannot be explained one by one")
-        yield f"{Path(source).name}, event {number}: {self._mechanism.name}, statistics version {version}"
-        result = self._mask([event], self._topic(source), version)
+        yield f"{Path(source).name}, event {number}: {self._mechanism.name}, statistics version {self.version}"
+        result = self._mask([event], self._topic(source))
         for rejected in result.rejected.values():
             yield f"  rejected: {rejected.reason}" + (f" at {rejected.field}" if rejected.field else "")
         if not result.rejected:
             masked = FileEvent(number, result.values[0] or b"")
-            form = file_format(self._configuration)
-            yield from explained(self.plan, self._mechanism, self._window[1], event, masked, form)
+            before, after = documents_of(self.plan, [event, masked], file_format(self._configuration))
+            for attribute, distance in zip(self.plan.attributes, self._mechanism.distances, strict=True):
+                yield from _explained(attribute, distance, before, after)
             yield f"  written: {masked.value.decode(errors='replace')}"
 
     def _topic(self, source: str) -> str:
@@ -288,18 +267,20 @@ class FileMasking:
         events: Iterable[FileEvent],
         *,
         source: str,
-        version: int,
         write: WriteLine,
         reject: WriteLine,
         report: Callable[[FileTotals], object] = lambda _: None,
     ) -> FileTotals:
-        """Mask every event in order.
+        """Mask every event in order, groups in as many records as a group has at most.
 
         source: the name of the file, or ``-``; it and the number of an event stand for topic and offset, in partition
         0. report: is called with the totals after each batch. Raises ServiceError for a file that cannot be read.
         """
-        totals, name = FileTotals(), Path(source).name
-        for result in self._results(events, self._topic(source), version):
+        totals, name, topic = FileTotals(), Path(source).name, self._topic(source)
+        size = self._configuration.groups.records if self._mechanism.needs_group else FILE_BATCH_RECORDS
+        rest = iter(events)
+        while batch := list(islice(rest, size)):
+            result = self._mask(batch, topic)
             for index, value in enumerate(result.values):
                 if (rejected := result.rejected.get(index)) is not None:
                     reject(encode_rejection(rejected, topic=name, partition=0) + b"\n")
@@ -309,42 +290,45 @@ class FileMasking:
             report(totals)
         return totals
 
-    def _results(self, events: Iterable[FileEvent], topic: str, version: int) -> Iterator[Result]:
-        """Yield the results of batches; a group that is too small grows by the next batch."""
-        groups, rest, held = self._configuration.groups, iter(events), list[FileEvent]()
-        needs_group = self._mechanism.needs_group
-        size = groups.records if needs_group else FILE_BATCH_RECORDS
-        while batch := list(islice(rest, size)):
-            held += batch
-            may_grow = needs_group and len(held) < MAX_GROWTH * groups.records
-            try:
-                result = self._mask(held, topic, version, hold=may_grow)
-            except GroupTooSmallError:
-                continue
-            yield result
-            held = []
-        if held:
-            yield self._mask(held, topic, version)
-
-    def _mask(self, batch: Sequence[FileEvent], topic: str, version: int, hold: bool = False) -> Result:
+    def _mask(self, batch: Sequence[FileEvent], topic: str) -> Result:
         numbers, values, problems = zip(*batch, strict=True)
         inputs = Inputs(offsets=numbers, values=values, keys=[None] * len(batch), timestamps=[-1] * len(batch))
-        result = self._masking.masker.mask(topic, 0, inputs, statistics_version=version, hold=hold)
+        result = self._masking.masker.mask(topic, 0, inputs, statistics_version=self.version)
         known = {k: Rejected(numbers[k], *problem) for k, problem in enumerate(problems) if problem is not None}
         return replace(result, rejected={**result.rejected, **known})
+
+
+def _explained(attribute: AttributePlan, distance: Distance, before: JsonValue, after: JsonValue) -> Iterator[str]:
+    """Yield the lines about the codes of an attribute in an event and in its mask."""
+    concepts, tau = attribute.concepts, attribute.concepts.taxonomy
+
+    def texts(document: JsonValue) -> Sequence[JsonValue]:
+        values = [value for place in attribute.places for value in selected(document, place.path.steps)]
+        return values if attribute.is_array else [next((value for value in values if value is not None), None)]
+
+    def named(position: int) -> str:
+        return f"{tau.ids[position]} ({tau.labels[position]})" if tau.labels[position] else tau.ids[position]
+
+    for k, (text, mask) in enumerate(zip(texts(before), texts(after), strict=True)):
+        yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
+        yield f"  value        {text}"
+        if not (isinstance(text, str) and isinstance(mask, str)):
+            yield "  concept      none: the value is missing or suppressed"
+            continue
+        found, new = concepts.find(text), concepts.find(mask)
+        moved = distance.pairs(*np.array([[found.position], [new.position]], np.int32))[0]
+        yield f"  concept      {named(found.position)}, {found.how}"
+        yield f"  replacement  {named(new.position)}, distance {moved:.4f}"
 
 
 def file_identity(name: str) -> str:
     """Return what noise by position depends on: the name of a file with a digest of its content.
 
-    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises
-    ServiceError for a file that cannot be read.
+    Files of the same name with other content have other noise, and a pipe has other noise in each run. Raises OSError
+    for a file that cannot be read.
     """
     if not Path(name).is_file():
         return f"{Path(name).name} {secrets.token_hex(CONTENT_ID_BYTES)}"
-    try:
-        with Path(name).open("rb") as file:
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
-    except OSError as error:
-        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
-    return f"{Path(name).name} {digest}"
+    with Path(name).open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES))
+    return f"{Path(name).name} {digest.hexdigest()}"

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias, cast
 
@@ -39,8 +39,7 @@ class CheckedStream(io.RawIOBase):
     """A writable stream whose failures are ServiceErrors that name the output. It does not own the inner stream."""
 
     def __init__(self, inner: Any, name: str) -> None:
-        self._inner = inner
-        self._name = name
+        self._inner, self._name = inner, name
 
     def writable(self) -> bool:
         return True
@@ -69,66 +68,56 @@ def write_errors(name: str) -> Iterator[None]:
 
 @contextmanager
 def open_output(name: str) -> Iterator[BinaryIO]:
-    """Open a file for writing, or standard output for ``-``; the file appears when the block ends without an error.
+    """Open a file for writing, or standard output for ``-``, or standard error for an empty name.
 
-    Raises ServiceError if it cannot be written, also when bytes are written to it.
+    The file appears when the block ends without an error. Raises ServiceError if it cannot be written, also when bytes
+    are written to it.
     """
-    if name == STANDARD_STREAM:
-        stream = CheckedStream(sys.stdout.buffer, "standard output")
+    if name in ("", STANDARD_STREAM):
+        shown, text = ("standard output", sys.stdout) if name else ("standard error", sys.stderr)
+        if text is None:
+            raise ServiceError(f"{shown} is closed: name a file")
+        stream = CheckedStream(text.buffer, shown)
         yield cast(BinaryIO, stream)
         stream.flush()
         return
-    with write_errors(name):
-        path = Path(name)
-        special = path.exists() and not path.is_file()
-    with _device(path, name) if special else _temporary(path.resolve(), name) as raw:
+    with _opened(name) as raw:
         checked = CheckedStream(raw, name)
-        with _compressed(checked, name) as packed:
-            yield packed
+        out = cast(BinaryIO, checked)
+        if name.endswith(COMPRESSED_SUFFIX):
+            with gzip.GzipFile(filename="", fileobj=out, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield out
         checked.flush()
 
 
 @contextmanager
-def _device(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a device or a pipe, which cannot be replaced."""
+def _opened(name: str) -> Iterator[BinaryIO]:
+    """Open a device or a pipe, or a temporary file that becomes the named one when the block ends without an error."""
     with write_errors(name):
-        file = path.open("wb")
-    try:
-        yield file
-    finally:
-        with suppress(OSError):
-            file.close()
-
-
-@contextmanager
-def _temporary(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a temporary file, which takes the place of ``path`` when the block ends without an error."""
-    with write_errors(name):
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else PRIVATE_MODE
-        number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    file = os.fdopen(number, "wb")
+        path, mode, temporary = Path(name).resolve(), PRIVATE_MODE, ""
+        if path.exists() and not path.is_file():
+            file = path.open("wb")
+        else:
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else mode
+            number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            file = os.fdopen(number, "wb")
     try:
         yield file
         with write_errors(name):
-            os.fchmod(number, mode)
+            if temporary:
+                os.fchmod(file.fileno(), mode)
             file.close()
-            Path(temporary).replace(path)
+            if temporary:
+                Path(temporary).replace(path)
     except BaseException:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise
+    finally:
         with suppress(OSError):
             file.close()
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _compressed(stream: CheckedStream, name: str) -> Iterator[BinaryIO]:
-    """Compress what is written, if the name says so."""
-    if not name.endswith(COMPRESSED_SUFFIX):
-        yield cast(BinaryIO, stream)
-        return
-    out = cast(BinaryIO, stream)
-    with gzip.GzipFile(filename="", fileobj=out, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
-        yield cast(BinaryIO, packed)
 
 
 def write_text(name: str, text: str) -> None:
@@ -138,28 +127,17 @@ def write_text(name: str, text: str) -> None:
 
 
 def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
-    """Raise ServiceError if an output is the same file as an input or another output, or cannot be created.
+    """Raise ServiceError if an output is the same file as an input or another output.
 
     Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` a standard stream.
     """
-    for what, name in outputs.items():
-        folder = Path(name).resolve().parent
-        if Path(name).is_dir() and name:
-            raise ServiceError(f"{what} {name} is a folder: name a file in it")
-        if not os.access(folder, os.W_OK | os.X_OK) and not Path(name).exists():
-            raise ServiceError(f"{what} {name}: the folder {folder} does not exist, or cannot be written")
-    files, written = [[(what, name, _identity(name)) for what, name in each.items()] for each in (inputs, outputs)]
-    for (first, name, one), (second, _, other) in (*product(files, written), *combinations(written, 2)):
-        if one is not None and one == other:
+    for (first, name), (second, other) in combinations([*inputs.items(), *outputs.items()], 2):
+        if second in outputs and not {name, other} & {"", STANDARD_STREAM} and _are_same(name, other):
             raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
 
 
-def _identity(name: str) -> object:
-    """Return a value that is equal for two names of the same regular file; None for anything else."""
-    if name in ("", STANDARD_STREAM):
-        return None
-    try:
-        status = os.stat(name)
-    except OSError:
-        return os.path.realpath(name)
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+def _are_same(name: str, other: str) -> bool:
+    """Return whether two names are those of one regular file, which need not be there yet."""
+    if Path(name).exists() and Path(other).exists():
+        return Path(name).is_file() and Path(name).samefile(other)
+    return Path(name).resolve() == Path(other).resolve()

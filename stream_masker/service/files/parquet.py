@@ -12,7 +12,7 @@ import orjson
 
 from stream_masker.errors import ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue
-from stream_masker.service.files.inputs import FileEvent, InputFile
+from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 
 ROW_GROUP: Final = 50_000
@@ -22,48 +22,38 @@ class ParquetTable:
     """A Parquet file, whose columns are the fields of its events. Values that JSON does not have, such as dates, are
     texts in events.
 
-    Raises ServiceError without pyarrow, or for a file that is damaged.
+    ``names``: of the columns. Raises ServiceError without pyarrow, or for a file that is damaged.
     """
 
-    kind = "parquet"
-
-    def __init__(self, file: InputFile) -> None:
+    def __init__(self, name: str, stream: io.BufferedReader) -> None:
+        """``name``: for messages."""
         try:
             self._arrow, self._parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
         except ModuleNotFoundError:
             raise ServiceError(f"Parquet needs pyarrow: {installation_of('parquet')}") from None
         try:
-            stream = file.stream if file.stream.seekable() else io.BytesIO(file.stream.read())
-            self._file = self._parquet.ParquetFile(stream)
+            seekable = stream if stream.seekable() else io.BytesIO(stream.read())
+            self._file = self._parquet.ParquetFile(seekable)
         except (OSError, self._arrow.ArrowException) as error:
-            raise ServiceError(f"{file.name} cannot be read as Parquet ({type(error).__name__})") from None
+            raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
         self._schema = self._file.schema_arrow
-
-    @property
-    def probes(self) -> dict[str, JsonValue]:
-        """A value of each column, of the shape of its values."""
-        return {name: self._probe(self._schema.field(name).type) for name in self._schema.names}
-
-    def _probe(self, kind: Any) -> JsonValue:
-        types = self._arrow.types
-        if types.is_struct(kind):
-            return {field.name: self._probe(field.type) for field in kind}
-        return [self._probe(kind.value_type)] if types.is_list(kind) or types.is_large_list(kind) else "value"
+        self.names: list[str] = self._schema.names
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON; fields without a value are left out."""
-        names, number = self._schema.names, 0
+        number = 0
         for batch in self._file.iter_batches():
-            columns = [(column.cast("string") if self._is_text(column.type) else column) for column in batch.columns]
-            for row in zip(*(column.to_pylist() for column in columns), strict=True):
+            texts = [self._as_json(column.type) for column in batch.columns]
+            columns = [column.cast(kind) for column, kind in zip(batch.columns, texts, strict=True)]
+            for row in self._arrow.record_batch(columns, names=self.names).to_pylist():
                 number += 1
-                event = {name: cell for name, cell in zip(names, row, strict=True) if cell is not None}
+                event = {name: cell for name, cell in row.items() if cell is not None}
                 yield FileEvent(number, orjson.dumps(event, default=str))
 
-    def _is_text(self, kind: Any) -> bool:
-        """Return whether values of a type are texts in JSON."""
+    def _as_json(self, kind: Any) -> Any:
+        """Return the type of a column in events: a text for dates and decimals, and otherwise its own."""
         types = self._arrow.types
-        return bool(types.is_temporal(kind) or types.is_decimal(kind))
+        return self._arrow.string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Mapping[str, bool]) -> Iterator[WriteLine]:
@@ -87,7 +77,7 @@ class ParquetTable:
     def _type(self, name: str, is_text: bool) -> Any:
         """Return the type of a column in the output: its own, unless its values become texts."""
         kind = self._schema.field(name).type
-        if is_text:
+        if is_text and not self._arrow.types.is_nested(kind):
             return self._arrow.string()
         return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
 
@@ -95,9 +85,9 @@ class ParquetTable:
         """Return rows as a table of a schema, whose dates and decimals are texts in the rows."""
         arrays = []
         for field in schema:
-            kind = self._arrow.string() if self._is_text(field.type) else field.type
             try:
-                arrays.append(self._arrow.array([row.get(field.name) for row in rows], kind).cast(field.type))
+                cells = self._arrow.array([row.get(field.name) for row in rows], self._as_json(field.type))
+                arrays.append(cells.cast(field.type))
             except self._arrow.ArrowException as error:
                 text = f"column {field.name!r} cannot be written as {field.type} ({type(error).__name__})"
                 raise ServiceError(text) from None

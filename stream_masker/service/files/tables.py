@@ -14,51 +14,45 @@ import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import JsonValue, quoted_step
-from stream_masker.pipeline.reasons import Reason, RejectionCause
+from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration.masking import ProduceSection
-from stream_masker.service.files.inputs import FileEvent, InputFile, delimiter_of
+from stream_masker.service.files.inputs import FileEvent, Start, delimiter_of
 from stream_masker.service.files.outputs import WriteLine
 
 MAX_ROW_LINES: Final = 1_000
 """The most lines of a row, whose cells may have several. In a longer row, a quote is not closed."""
 
-_VALUES: Final = {
-    "a number": re.compile(r"[-+]?\d+(?:[.,]\d+)?"),
-    "a date": re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?"),
-    "a code": re.compile(r"[A-Z]\d[0-9A-Z]\.?[0-9A-Z]{1,4}|[A-Z]+[:_]\d+"),
-}
-"""What the cells of a column are, by their form. Names of columns, such as ``D10``, may look like short codes."""
+_VALUES: Final = (
+    re.compile(r"[-+]?\d+(?:[.,]\d+)?"),
+    re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ,].*)?"),
+    re.compile(r"[A-Z]\d[0-9A-Z]\.?[0-9A-Z]{1,4}|[A-Z]+[:_]\d+"),
+)
+"""The forms of numbers, dates and codes. Names of columns, such as ``D10``, may look like short codes."""
 
 
 class CsvTable:
     """A CSV file whose first line has the names of its columns, which are the names of the fields of its events.
 
-    Raises ServiceError for a file without a header, ConfigurationError if the settings of ``produce`` do not fit it.
+    ``names``: of the columns. Raises ServiceError for a file without a header, ConfigurationError if the settings of
+    ``produce`` do not fit it.
     """
 
-    kind = "csv"
-
-    def __init__(self, file: InputFile, settings: ProduceSection) -> None:
-        self._file, self._settings, self._header = file, settings, list[str]()
-        self.delimiter = delimiter_of(file.head)
-        _check_names(file.name, file.head, self.delimiter)
-        errors = "strict" if file.encoding == "utf-16" else "surrogateescape"
-        text = io.TextIOWrapper(file.stream, encoding=file.encoding, errors=errors, newline="")
+    def __init__(self, name: str, stream: BinaryIO, start: Start, settings: ProduceSection) -> None:
+        """``name``: for messages."""
+        self._name, self._encoding, self._settings, self.names = name, start.encoding, settings, list[str]()
+        self.delimiter = delimiter_of(start.text)
+        _check_names(name, start.text, self.delimiter)
+        text = io.TextIOWrapper(stream, encoding=start.encoding, errors="surrogateescape", newline="")
         self._reader = csv.reader(text, strict=True, delimiter=self.delimiter)
-        self._header = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
-        if not self._header:
-            raise ServiceError(f"{file.name} does not start with a line of column names")
-        if len(set(self._header)) < len(self._header):
-            raise ServiceError(f"{file.name}: two of its {len(self._header)} columns have the same name")
-        self._encoded(self._header, 1)
-        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self._header})
+        self.names = [name.removeprefix("\ufeff") for name in self._next(1) or ()]
+        if not self.names:
+            raise ServiceError(f"{name} does not start with a line of column names")
+        if len(set(self.names)) < len(self.names):
+            raise ServiceError(f"{name}: two of its {len(self.names)} columns have the same name")
+        self._encoded(self.names, 1)
+        missing = sorted({repr(name) for name in (*settings.numbers, *settings.lists) if name not in self.names})
         if missing:
             raise ConfigurationError(f"produce names columns that are not in the file: {', '.join(missing)}")
-
-    @property
-    def probes(self) -> dict[str, JsonValue]:
-        """A value of each column, of the shape of its values."""
-        return {name: ["value"] if name in self._settings.lists else "value" for name in self._header}
 
     def events(self) -> Iterator[FileEvent]:
         """Yield the rows as lines of JSON, without the header.
@@ -66,42 +60,33 @@ class CsvTable:
         Raises ServiceError with the number of the row if a quote is not closed, because the rows after it would be
         lost, and for a row that is not in the encoding of the file.
         """
-        number, before = 0, self._reader.line_num
+        number = 0
         while (row := self._next(number + 1)) is not None:
             if row:
                 number += 1
-                fits = len(row) == len(self._header)
-                if self._reader.line_num - before > (MAX_ROW_LINES if fits else 1):
-                    raise self._open_quote(number, before + 1)
-                event = self._event(row) if fits else (Reason.NOT_IN_FORMAT, "the number of cells")
-                if isinstance(event, dict):
-                    yield FileEvent(number, self._encoded(event, number))
-                else:
-                    yield FileEvent(number, b"", event)
-            before = self._reader.line_num
+                yield self._event(number, row)
 
     def _next(self, number: int) -> list[str] | None:
         """Return the next row, None at the end of the file. ``number``: of the row, for errors."""
-        before = self._reader.line_num
+        start, is_open = self._reader.line_num, False
         try:
-            return next(self._reader, None)
+            row = next(self._reader, None)
         except csv.Error as error:
-            if "unexpected end" in str(error) or self._reader.line_num > before + 1:
-                raise self._open_quote(number, before + 1) from None
-            return [""] * (len(self._header) + 1)
+            row, is_open = [""] * (len(self.names) + 1), "unexpected end" in str(error)
         except UnicodeDecodeError:
             raise self._wrong_encoding(number) from None
-
-    def _open_quote(self, number: int, line: int) -> ServiceError:
-        return ServiceError(
-            f"{self._file.name}, row {number:,} (line {line:,}): a quote is not closed in its row, and rows below "
-            "would be lost: close it, and write a quote within quotes twice (a row has at most "
-            f"{MAX_ROW_LINES:,} lines)"
-        )
+        may_span = row is not None and len(row) == len(self.names or row)
+        if is_open or self._reader.line_num - start > (MAX_ROW_LINES if may_span else 1):
+            raise ServiceError(
+                f"{self._name}, row {number:,} (line {start + 1:,}): a quote is not closed in its row, and rows "
+                "below would be lost: close it, and write a quote within quotes twice (a row has at most "
+                f"{MAX_ROW_LINES:,} lines)"
+            )
+        return row
 
     def _wrong_encoding(self, number: int) -> ServiceError:
         return ServiceError(
-            f"{self._file.name}, row {number:,}: the text is not in {self._file.encoding}: name the encoding of the "
+            f"{self._name}, row {number:,}: the text is not in {self._encoding}: name the encoding of the "
             "file in produce.encoding, such as cp1252"
         )
 
@@ -111,18 +96,19 @@ class CsvTable:
         except TypeError:
             raise self._wrong_encoding(number) from None
 
-    def _event(self, row: Sequence[str]) -> dict[str, Any] | RejectionCause:
-        """Return the event of a row, without missing cells; or why it is none."""
-        settings = self._settings
-        cells = zip(self._header, row, strict=True)
+    def _event(self, number: int, row: Sequence[str]) -> FileEvent:
+        """Return the event of a row, without missing cells; or with the problem of a row that is none."""
+        if len(row) != len(self.names):
+            return FileEvent(number, b"", (Reason.NOT_IN_FORMAT, "the number of cells"))
+        settings, cells = self._settings, zip(self.names, row, strict=True)
         event: dict[str, Any] = {name: cell for name, cell in cells if cell not in settings.null_values}
         for name in event.keys() & settings.numbers:
-            if (number := _number(event[name])) is None:
-                return Reason.NOT_A_NUMBER, quoted_step(name)
-            event[name] = number
+            event[name] = _number(event[name])
+            if event[name] is None:
+                return FileEvent(number, b"", (Reason.NOT_A_NUMBER, quoted_step(name)))
         for name in event.keys() & settings.lists.keys():
             event[name] = _split(event[name], settings.lists[name])
-        return event
+        return FileEvent(number, self._encoded(event, number))
 
     @contextmanager
     def writer(self, stream: BinaryIO, columns: Collection[str]) -> Iterator[WriteLine]:
@@ -168,24 +154,15 @@ def _number(cell: str) -> int | float | None:
 
 
 def _check_names(name: str, head: str, delimiter: str) -> None:
-    """Raise ServiceError if a cell of a file's first line looks like the cells below it, or occurs again."""
+    """Raise ServiceError if a cell of the first line occurs again below it, or has the form of most cells there."""
     header, *rows = [*csv.reader(head.splitlines(), delimiter=delimiter)] or [[]]
     rows = [row for row in rows if len(row) == len(header) and row != header]
-    for number, (first, *cells) in enumerate(zip(header, *rows, strict=True), start=1):
-        if (what := _value_kind(first.strip(), [cell.strip() for cell in cells])) is not None:
+    for number, column in enumerate(zip(header, *rows, strict=True), start=1):
+        first, *cells = (cell.strip() for cell in column)
+        given = list(filter(None, cells))
+        alike = (sum(map(bool, map(form.fullmatch, given))) for form in _VALUES if form.fullmatch(first))
+        if first in given or 2 * max(alike, default=0) > len(given):
             raise ServiceError(
-                f"{name} does not start with a line of column names: the first cell of column {number} is {what} "
-                f"below it. Put a line before it that names the {len(header)} columns, with the delimiter "
-                f"{delimiter!r}"
+                f"{name} does not start with a line of column names: the first cell of column {number} is like those "
+                f"below it. Put a line before it that names the {len(header)} columns, with the delimiter {delimiter!r}"
             )
-
-
-def _value_kind(first: str, cells: Sequence[str]) -> str | None:
-    """Return what the first cell of a column is if it looks like one of the cells below; None if it may be a name."""
-    if first and first in cells:
-        return "a text that occurs again"
-    given = [cell for cell in cells if cell]
-    for kind, form in _VALUES.items():
-        if form.fullmatch(first) and 2 * sum(form.fullmatch(cell) is not None for cell in given) > len(given):
-            return f"{kind} like those"
-    return None

@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ServiceError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.configuration.masking import ProduceSection
 from stream_masker.service.events.publishing import file_events, message_key
 from stream_masker.service.files.events import json_events, open_events
 
-SECRET = "E11.9-very-private"
 EVENTS = [{"id": k, "text": 'a "quoted" [text], {braces}\n', "list": [[], {}, [1, 2]]} for k in range(3)]
 LINES = b"".join(orjson.dumps(event) + b"\n" for event in EVENTS)
 TABLE = b"id,a,b\n1,x,y\n2,x,z\n"
@@ -30,13 +29,6 @@ def read(path, content, **settings):
     path.write_bytes(content)
     with open_events(str(path), ProduceSection(**settings)) as source:
         return source.kind, list(source.events)
-
-
-def table(path, content, **settings):
-    """Return the objects of a CSV file, and the numbers and problems of rows that are none."""
-    _, events = read(path, content, **settings)
-    values = [orjson.loads(event.value) for event in events if event.problem is None]
-    return values, [(event.number, *event.problem) for event in events if event.problem is not None]
 
 
 KINDS = {
@@ -104,43 +96,6 @@ def test_the_elements_of_an_array_are_its_events(elements, indent):
     text = json.dumps(elements, indent=indent)
     found = json_events(io.BytesIO(text.encode()), text, "a")
     assert [json.loads(event.value) for event in found] == elements
-
-
-def test_cells_become_texts_numbers_and_lists_without_missing_ones(tmp_path):
-    content = "id,a.b,age,stay,dx,more\r\n07,x,61,2.5,038,?\r\n8,x,?,,\u00e9,a; b ;\r\n"
-    settings = {"null_values": ["?", ""], "numbers": ["age", "stay"], "lists": {"more": "; "}}
-    assert table(tmp_path / "a.csv", content.encode(), **settings) == (
-        [
-            {"id": "07", "a.b": "x", "age": 61, "stay": 2.5, "dx": "038"},
-            {"id": "8", "a.b": "x", "dx": "\u00e9", "more": ["a", "b"]},
-        ],
-        [],
-    )
-    assert table(tmp_path / "a.csv", b'a,b\n"x, y","1\n2"\n') == ([{"a": "x, y", "b": "1\n2"}], [])
-
-
-def test_rows_that_are_no_events_are_named_without_content(tmp_path):
-    rows = [SECRET, f"{SECRET},1,2", f"{SECRET},{SECRET}", f'"{SECRET}"x,1', "", "ok,2"]
-    numbers = ["nan", "1e999", "12x", "9" * 30]
-    content = "\n".join(["a,n", "ok,1", *rows, *(f"x,{number}" for number in numbers)]) + "\n"
-    found, problems = table(tmp_path / "a.csv", content.encode(), numbers=["n"])
-    assert found == [{"a": "ok", "n": 1}, {"a": "ok", "n": 2}]
-    cells, number = ("not_in_format", "the number of cells"), ("not_a_number", "n")
-    assert problems == [(2, *cells), (3, *cells), (4, *number), (5, *cells), *((k, *number) for k in range(7, 11))]
-    assert SECRET not in str(problems)
-
-
-@pytest.mark.parametrize("setting", [{"lists": {"b": ";"}}, {"numbers": ["b"]}])
-def test_columns_of_the_settings_that_are_missing_are_named(tmp_path, setting):
-    with pytest.raises(ConfigurationError, match="'b'"):
-        read(tmp_path / "a.csv", f"{SECRET}\n1\n".encode(), **setting)
-
-
-@pytest.mark.parametrize("content", [b"", f"{SECRET},{SECRET}\n".encode()])
-def test_a_table_without_names_of_columns_is_refused_without_its_content(tmp_path, content):
-    with pytest.raises(ServiceError) as caught:
-        read(tmp_path / "a.csv", content)
-    assert SECRET not in str(caught.value)
 
 
 def test_lines_are_published_unchanged_and_other_lines_are_reported(tmp_path):

@@ -297,9 +297,9 @@ def running_stream(cluster: Cluster, folder: Path, rate: float = RATE) -> Iterat
 
 def detoured(cluster: Cluster) -> str:
     """Return the bootstrap address of the forwarder's ports."""
-    return ",".join(f"{LOOPBACK}:{broker.ports.detour}" for broker in cluster.brokers.values())
+    return ",".join(f"{LOOPBACK}:{broker.detour}" for broker in cluster.ports.values())
 
 
 def detours(cluster: Cluster) -> dict[int, int]:
     """Return the forwarder's ports with the brokers' ports behind them."""
-    return {broker.ports.detour: broker.ports.behind for broker in cluster.brokers.values()}
+    return {broker.detour: broker.behind for broker in cluster.ports.values()}

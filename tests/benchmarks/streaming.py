@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import orjson
 import yaml
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from measuring import arguments, processor_seconds
 from support.documentation import blocks
 from support.kafka_broker import running
-from support.kafka_records import Topics, write
+from support.kafka_records import done, write
 from support.small_configuration import write_secret
 
 from stream_masker.pipeline.records import Inputs
@@ -111,8 +112,8 @@ class Stream:
 
     def copied(self, command: Sequence[str], batch: int, records: int, **settings: object) -> Measured:
         """Measure a program that copies the input, or does the job of the peers; ``settings``: others of the job."""
-        target = Topics(self.bootstrap)("copied", partitions=PARTITIONS)
-        source = self.configuration.topics.input
+        source, target = self.configuration.topics.input, f"copied-{secrets.token_hex(4)}"
+        done(AdminClient({"bootstrap.servers": self.bootstrap}).create_topics([NewTopic(target, PARTITIONS)]))
         given = {"bootstrap": self.bootstrap, "source": source, "target": target, "batch": batch, **settings}
         return timed([*command, json.dumps(given)], self.bootstrap, [target], records)
 

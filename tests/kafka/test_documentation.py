@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from kafka_broker import LOOPBACK, free_ports
-from kafka_records import Topics
+from kafka_records import delete_topics
 from support.documentation import STARTED, Block, blocks, configuration_text, fewer, shell
 
-OURS = ("discharges", "discharges.masked", "discharges.rejected")
-INTERNAL = ("stream-masker.calibration", "stream-masker.statistics", "stream-masker.drift")
+TOPICS = ("discharges", "discharges.masked", "discharges.rejected")
+TOPICS += tuple(f"stream-masker.{role}" for role in ("calibration", "statistics", "drift"))
 OF_KAFKA = ("kafka-consumer-groups.sh", "kafka-console-consumer.sh")
 
 
@@ -38,9 +38,7 @@ def test_the_commands_run_in_order(tmp_path: Path, kafka: str) -> None:
     try:
         said = shell(f"set -x\n{fewer(script)}", tmp_path, others=OF_KAFKA, **variables)
     finally:
-        topics = Topics(kafka)
-        topics.names = [*OURS, *INTERNAL]
-        topics.remove()
+        delete_topics(kafka, TOPICS.__contains__)
     assert '"ready":true' in said
     assert "stream_masker_sdcor" in said
 

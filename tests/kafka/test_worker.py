@@ -132,7 +132,7 @@ def test_a_static_member_whose_name_is_taken_rejoins(service: Service) -> None:
     service.produce(range(100))
     with service.running(worker={"static_member": True, "instance": "one"}) as worker:
         worker.reaches(100)
-        properties = {"bootstrap.servers": service.bootstrap, "group.id": service.group(), "group.instance.id": "one"}
+        properties = {"bootstrap.servers": service.bootstrap, "group.id": service.group, "group.instance.id": "one"}
         thief = Consumer({**properties, "session.timeout.ms": 6_000, **QUIET})
         thief.subscribe([service.topics["input"]])
         wait(lambda: thief.poll(0.1) is not None or bool(thief.assignment()), "the other member's assignment")

@@ -1,53 +1,41 @@
-"""Throughput and latency of the mask worker through a real Kafka, by transaction size (``worker.batch_*``).
+"""Throughput and latency of a worker through a real Kafka.
 
-Run by hand: ``python tests/benchmarks/bench_latency.py [--sizes 500 2000 10000] [--delays 0.01] [--lingers 5]
-[--load 2000] [--rounds 3] [--records 100000] [--seconds 40] [--shape nested|flat] [--code FOLDER ...]``.
+``python tests/benchmarks/bench_latency.py [--batch 10000] [--delay SECONDS] [--linger MS] [--load 2000]
+[--records 100000] [--seconds 40] [--shape nested|flat]``. What is not given is the configuration's default.
 
-Starts a broker with synthetic discharges in four partitions. For each setting, a worker process masks all of them; its
-rate is measured from its first committed records to its last. Then events are published at half that rate, or at
-``--load``; the latency of an event is the time from its due time until a reader of committed records receives its
-masked record. ``--code`` names folders with other versions of the package, which are measured in turn, ``--rounds``
-times, so that a slow change of the machine's speed concerns all alike. What is not given is the configuration's
-default. ``--seconds``: how long events are published. The first half of those received does not count: after the start
-of a broker, the median is up to twice as high for about eight seconds.
-
-p99 includes the pauses of the broker, whose collections of garbage take tens of milliseconds, and those of a virtual
-machine.
+A worker masks ``--records`` synthetic discharges of four partitions; its rate is measured from its first committed
+records to its last. Then events are published at half that rate, or at ``--load``, for ``--seconds``. The latency of an
+event is the time from its due time until a reader of committed records receives its masked record. The first half of
+those received does not count: after the start of a broker, the median is up to twice as high for about eight seconds.
+p99 includes the pauses of the broker, whose collections of garbage take tens of milliseconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from itertools import cycle, islice, product
+from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Producer
 from measuring import table
-from streaming import PARTITIONS, Stream, Watch, broker, child, stream_arguments
-
-ROLES = ("input", "output", "rejected", "calibration")
-"""The topics that each setting has of its own; the statistics are shared."""
+from streaming import PARTITIONS, Stream, Watch, child, stream, stream_arguments
 
 OPTIONS = {
     "--records": 100_000,
-    "--sizes": {"type": int, "nargs": "+", "default": [10_000], "help": "worker.batch_records"},
-    "--delays": {"type": float, "nargs": "+", "default": [None], "help": "worker.batch_delay in seconds"},
-    "--lingers": {"type": float, "nargs": "+", "default": [None], "help": "the producer's linger.ms"},
+    "--delay": {"type": float, "help": "worker.batch_delay in seconds"},
+    "--linger": {"type": float, "help": "the producer's linger.ms"},
     "--load": {"type": float, "help": "events a second; default: half of the highest rate"},
-    "--rounds": 1,
     "--seconds": 40.0,
-    "--code": {"nargs": "+", "default": [""], "help": "folders with the package; default: this one"},
     "--publish": {"nargs": 5, "help": argparse.SUPPRESS},
 }
 QUANTILES = (0.5, 0.99, 0.999)
-HEAD = ("code", "transaction", "delay", "linger", "records/s", "load", *(f"p{100 * q:g}, ms" for q in QUANTILES))
+HEAD = ("records/s", "load", *(f"p{100 * q:g}, ms" for q in QUANTILES))
 MAX_IN_FLIGHT = 5
 """The publisher's requests on their way. More of them, with a record or two each, would keep a busy broker behind."""
 TICK = 0.002
@@ -58,55 +46,36 @@ def main() -> None:
     options = stream_arguments(__doc__, OPTIONS)
     if options.publish:
         return publish(*options.publish)
-    options.batch = max(options.sizes)
-    with broker() as (folder, cluster):
-        stream = Stream.prepared(folder, cluster.bootstrap, options)
-        stream.calibrate()
-        table("Latency by transaction size", HEAD, rows(stream, options))
+    sections = {
+        "worker": {} if options.delay is None else {"batch_delay": options.delay},
+        "kafka": {} if options.linger is None else {"properties": {"linger.ms": options.linger}},
+    }
+    with stream(options, **sections) as made:
+        table("Latency", HEAD, [list(measured(made, options))])
 
 
-def rows(stream: Stream, options: argparse.Namespace) -> Iterator[list[object]]:
-    for size, delay, linger in product(options.sizes, options.delays, options.lingers):
-        worker = {"batch_records": size, **({} if delay is None else {"batch_delay": delay})}
-        properties = {} if linger is None else {"linger.ms": linger}
-        for code in options.code * options.rounds:
-            stream_of_setting = stream.with_topics(ROLES, worker=worker, properties=properties)
-            settings = (value or "default" for value in (delay, linger))
-            yield [Path(code).name or "this", size, *settings, *measured(stream_of_setting, code, options)]
-
-
-def measured(stream: Stream, code: str, options: argparse.Namespace) -> list[float]:
-    """Return the rate, the load, and the quantiles of the latency; ``code``: the folder of a version of the package."""
-    stream.fill(options.records)
-    environ = {**os.environ, **({"PYTHONPATH": code} if code else {})}
-    reader = Reader(stream.bootstrap, stream.outcomes, **{"fetch.wait.max.ms": 100})
-    with child(stream.command("worker"), env=environ, cwd=stream.path.parent) as process, contextlib.closing(reader):
-        rate = reader.rate(options.records, process)
-        load = options.load or rate / 2
-        told = (stream.bootstrap, stream.configuration.topics.input, stream.path.parent, load, options.seconds)
+def measured(made: Stream, options: argparse.Namespace) -> Iterator[float]:
+    """Yield the rate, the load, and the quantiles of the latency."""
+    watch = Watch(made.bootstrap, made.outcomes, **{"fetch.wait.max.ms": 100})
+    with child(made.worker) as process, contextlib.closing(watch):
+        first, start = watch.until(1, process), time.perf_counter()
+        watch.until(options.records, process)
+        yield (rate := (options.records - first) / (time.perf_counter() - start))
+        yield (load := options.load or rate / 2)
+        told = (made.bootstrap, made.configuration.topics.input, made.folder, load, options.seconds)
         with subprocess.Popen([sys.executable, __file__, "--publish", *map(str, told)]) as publisher:
-            times = reader.latencies(int(load * options.seconds))
+            times = latencies(watch, int(load * options.seconds))
             assert publisher.wait() == 0
-    quantiles = np.quantile(times[len(times) // 2 :], QUANTILES)
-    return [rate, load, *(1000 * quantiles).tolist()]
+    yield from 1000 * np.quantile(times[len(times) // 2 :], QUANTILES)
 
 
-class Reader(Watch):
-    """A reader of the worker's committed records."""
-
-    def rate(self, records: int, process: subprocess.Popen[bytes]) -> float:
-        """Return the records per second from the first committed records to the last of ``records``."""
-        first, start = self.until(1, process), time.perf_counter()
-        self.until(records, process)
-        return (records - first) / (time.perf_counter() - start)
-
-    def latencies(self, records: int) -> np.ndarray:
-        """Return the latencies of ``records`` events in seconds, in order of arrival."""
-        times: list[float] = []
-        while len(times) < records:
-            messages, now = self.read(TICK), time.time()
-            times += [now - message.timestamp()[1] / 1000 for message in messages if message.timestamp()[1]]
-        return np.array(times)
+def latencies(watch: Watch, records: int) -> list[float]:
+    """Return the latencies of ``records`` events in seconds, in order of arrival."""
+    times: list[float] = []
+    while len(times) < records:
+        messages, now = watch.read(TICK), time.time()
+        times += [now - message.timestamp()[1] / 1000 for message in messages if message.timestamp()[1]]
+    return times
 
 
 def publish(bootstrap: str, topic: str, folder: str, rate: str, seconds: str) -> None:

@@ -13,23 +13,24 @@ import argparse
 from collections.abc import Iterator
 
 from measuring import SCRIPTS, Peer, table
-from streaming import HEADERS, Measured, Stream, broker, stream_arguments
+from streaming import Measured, Stream, stream, stream_arguments
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 
 ORJSON = "orjson==3.11.4"
-LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
-    Peer("loop_stream", ("confluent-kafka==2.12.2", ORJSON)),
-    Peer("bytewax_stream", ("bytewax[kafka]==0.21.1", ORJSON)),
-    Peer("quix_stream", ("quixstreams==3.28.1",)),
-    Peer("faust_stream", ("faust-streaming==0.15.3", ORJSON)),
-)
-KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
-HOW = {
-    "loop": "a loop by hand, in transactions",
-    "bytewax": "Bytewax, without transactions",
-    "quix": "Quix Streams, exactly once",
-    "faust": "Faust, without transactions",
+PEERS = {
+    "loop": ("a loop by hand, in transactions", Peer("loop_stream", ("confluent-kafka==2.12.2", ORJSON))),
+    "bytewax": ("Bytewax, without transactions", Peer("bytewax_stream", ("bytewax[kafka]==0.21.1", ORJSON))),
+    "quix": ("Quix Streams, exactly once", Peer("quix_stream", ("quixstreams==3.28.1",))),
+    "faust": ("Faust, without transactions", Peer("faust_stream", ("faust-streaming==0.15.3", ORJSON))),
 }
+KAFKA_STREAMS = (("org.apache.kafka", "kafka-streams", VERSION), LOGGER)
+HEADERS = {
+    "stream-masker-version": "1",
+    "stream-masker-mechanism": "semantic_noise",
+    "stream-masker-configuration": "0123456789abcdef",
+}
+"""Headers of the size of those of a masked record."""
+
 SLOW = {"faust": 20}
 """What part of the records a slow program gets."""
 
@@ -37,50 +38,33 @@ HEAD = ("", "records/s", "of the loop", "processor, µs a record")
 
 
 def main() -> None:
-    only = {"choices": [*HOW, "kafka-streams"], "help": "measure only this project, the loop and one other"}
+    only = {"choices": [*PEERS, "kafka-streams"], "help": "measure only this project, the loop and one other"}
     given = stream_arguments(__doc__, {"--records": 200_000, "--only": only})
-    with broker() as (folder, cluster):
-        stream = Stream.prepared(folder, cluster.bootstrap, given)
-        stream.fill(given.records)
-        stream.calibrate()
-        measured = dict(contest(stream, given))
-    table("Streams", HEAD, rows(measured))
+    with stream(given) as made:
+        measured = dict(contest(made, given))
+    base = next(one.rate for name, one in measured.items() if name.startswith(PEERS["loop"][0]))
+    shown = ((name, f"{rate:,.0f}", f"{rate / base:.2f}", f"{busy:.1f}") for name, (rate, busy) in measured.items())
+    table("Streams", HEAD, shown)
 
 
-def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
-    """Yield the figures of each program, under its name."""
-    yield "stream-masker", stream.masked(given.records)
-    copied = stream.copied(LOOP.command, given.batch, given.records, copies=True, headers=HEADERS)
-    yield f"{named(LOOP)}, copying with the headers of a mask", copied
-    for peer in PEERS:
-        if peer is LOOP or given.only in (None, short(peer)):
-            records = given.records // SLOW.get(short(peer), 1)
-            yield named(peer), stream.copied(peer.command, given.batch, records)
+def contest(made: Stream, given: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
+    """Yield the figures of each program, under its name in the table."""
+    yield "stream-masker", made.masked(given.records)
+    for name, (how, peer) in PEERS.items():
+        if given.only in (None, name) or name == "loop":
+            yield f"{how} ({peer.title})", made.copied(peer.command, given.batch, given.records // SLOW.get(name, 1))
+    how, loop = PEERS["loop"]
+    copied = made.copied(loop.command, given.batch, given.records, copies=True, headers=HEADERS)
+    yield f"{how} ({loop.title}), copying with the headers of a mask", copied
     if given.only in (None, "kafka-streams"):
-        measured = stream.copied(kafka_streams(), given.batch, given.records)
+        measured = made.copied(kafka_streams(), given.batch, given.records)
         yield f"Kafka Streams {VERSION}, exactly once", measured
-
-
-def named(peer: Peer) -> str:
-    """The name of a peer in the table."""
-    return f"{HOW[short(peer)]} ({peer.title})"
-
-
-def short(peer: Peer) -> str:
-    """The name of a peer on the command line."""
-    return peer.name.removesuffix("_stream")
 
 
 def kafka_streams() -> list[str]:
     """The command of the Java program, which Java compiles when it starts."""
     classes = f"{jars('kafka-streams', KAFKA_STREAMS)}/*"
     return [find("java"), "-Xmx1g", *JVM[:1], "-cp", classes, str(SCRIPTS / "KafkaStreams.java")]
-
-
-def rows(measured: dict[str, Measured]) -> Iterator[tuple[str, ...]]:
-    base = measured[named(LOOP)].rate
-    for name, (rate, processor) in measured.items():
-        yield name, f"{rate:,.0f}", f"{rate / base:.2f}", f"{processor:.1f}"
 
 
 if __name__ == "__main__":

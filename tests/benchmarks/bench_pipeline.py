@@ -2,7 +2,7 @@
 
 ``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--sample 20000]``. One
 thread; batches of 10,000 records of four partitions, as a worker masks them by the statistics of a sample. Prints the
-quartiles over all batches. The time of the thread hardly depends on what else runs on the machine. ``bench_kafka.py``
+quartiles over all batches. The time of the thread hardly depends on what else runs on the machine. ``bench_peers.py``
 shows the processor time of the whole worker and of a plain copy.
 """
 

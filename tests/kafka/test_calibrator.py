@@ -49,7 +49,8 @@ def test_the_first_version_comes_from_the_input_and_the_next_one_from_blocks(ser
         wait(lambda: versions(service) == [1], "the version of the sample")
         with service.running() as worker:
             worker.reaches(600)
-            assert service.group().startswith("stream-masker")
+            listed = service.admin.list_consumer_groups().result(60).valid
+            assert [one.group_id for one in listed if service.topics["input"] in one.group_id] == [service.group]
             count_window(calibrator, 600)
             worker.wait(lambda: worker.metric("statistics_version") >= 2, "the version of the blocks")
             assert calibrator.metric("blocks_read_total", outcome="merged") >= 1
@@ -122,6 +123,7 @@ def test_blocks_of_a_killed_worker_count_once(stream: Service) -> None:
         with stream.running(name="next", **SMALL_BATCHES):
             wait(lambda: stream.outcomes() == 2_000, "an outcome of every record")
             count_window(calibrator, 2_000)
+            assert calibrator.metric("blocks_read_total", outcome="refused") == 0
 
 
 def test_garbage_and_forged_blocks_are_counted_and_change_nothing(stream: Service) -> None:
@@ -136,6 +138,7 @@ def test_garbage_and_forged_blocks_are_counted_and_change_nothing(stream: Servic
         calibrator.wait(lambda: calibrator.metric("blocks_read_total", outcome="refused") >= len(forged), "the count")
         mask(stream, range(500, 800))
         count_window(calibrator, 800)
+        assert calibrator.metric("blocks_read_total", outcome="refused") == len([*forged, *garbage])
 
 
 def test_a_version_that_its_topic_does_not_accept_is_an_error_that_says_so(service: Service) -> None:

@@ -1,51 +1,31 @@
-"""The commands of the documentation that need a broker, in the order in which a reader runs them."""
+"""The commands of the README that need a broker, as a reader runs them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from kafka_broker import LOOPBACK, free_ports
-from kafka_records import Topics
-from support.documentation import STARTED, Block, blocks, configuration_text, fewer, shell
+from kafka_records import delete_topics
+from support.documentation import blocks, shell
 
-OURS = ("discharges", "discharges.masked", "discharges.rejected")
-INTERNAL = ("stream-masker.calibration", "stream-masker.statistics", "stream-masker.drift")
-OF_KAFKA = ("kafka-consumer-groups.sh", "kafka-console-consumer.sh")
-
-
-def walkthrough() -> list[Block]:
-    """The blocks that need a broker, first those that start the processes. The README repeats these."""
-    needed = [block for block in blocks("sh") if block.needs_kafka and block.page != "README.md"]
-    steps = [block for block in blocks("sh", page=STARTED) if block.heading[:2] in ("2.", "3.", "4.")]
-    return [*steps, *(block for block in needed if block not in steps)]
+TOPICS = ("discharges", "discharges.masked", "discharges.rejected")
+TOPICS += tuple(f"stream-masker.{role}" for role in ("calibration", "statistics", "drift"))
 
 
-@pytest.mark.timeout(1_600)
-def test_the_commands_run_in_order(tmp_path: Path, kafka: str) -> None:
-    (tmp_path / "stream-masker.yaml").write_text(configuration_text())
-    worker, calibrator = free_ports(2)
-    # Some commands, such as ``config check``, are repeated on several pages.
-    script = "\n".join(dict.fromkeys(line for block in walkthrough() for line in block.text.splitlines()))
-    for documented, actual in {"9465": str(worker), "localhost:9464": f"localhost:{calibrator}"}.items():
-        assert documented in script
-        script = script.replace(documented, actual)
-    variables = {
-        "STREAM_MASKER__KAFKA__BOOTSTRAP_SERVERS": kafka,
-        "STREAM_MASKER__HTTP__HOST": LOOPBACK,
-        "STREAM_MASKER__HTTP__PORT": str(calibrator),
-    }
+def test_the_commands_of_the_readme_run(tmp_path: Path, kafka: str) -> None:
+    (block,) = blocks("sh", "Kafka in five minutes", "README.md")
+    worker, calibrator = map(str, free_ports(2))
+    script = block.text.replace("9465", worker).replace("localhost:9464", f"localhost:{calibrator}")
+    variables = {"KAFKA__BOOTSTRAP_SERVERS": kafka, "HTTP__HOST": LOOPBACK, "HTTP__PORT": calibrator}
     try:
-        said = shell(f"set -x\n{fewer(script)}", tmp_path, others=OF_KAFKA, **variables)
+        said = shell(script, tmp_path, **{f"STREAM_MASKER__{name}": text for name, text in variables.items()})
     finally:
-        topics = Topics(kafka)
-        topics.names = [*OURS, *INTERNAL]
-        topics.remove()
-    assert '"ready":true' in said
+        delete_topics(kafka, TOPICS.__contains__)
     assert "stream_masker_sdcor" in said
+    assert said.count('"principal":') >= 3, "the audited records"
 
 
-def test_the_readme_has_the_same_commands() -> None:
+def test_getting_started_has_the_same_commands() -> None:
     (shown,) = blocks("sh", "Kafka in five minutes", "README.md")
-    steps = [block.text for block in walkthrough() if block.page == STARTED]
-    assert shown.text == "".join(steps)
+    steps = [block for block in blocks("sh", page="docs/getting-started.md") if block.heading[:2] in ("2.", "3.", "4.")]
+    assert shown.text == "".join(block.text for block in steps)

@@ -105,7 +105,7 @@ def test_a_group_without_offsets_masks_nothing_again_unless_so_configured(
     stream.produce(range(40))
     with stream.running() as worker:
         worker.reaches(40)
-    stream.admin.delete_consumer_groups([group := stream.group()])[group].result(60)
+    stream.admin.delete_consumer_groups([group := stream.group])[group].result(60)
     if choice == "latest":
         refusing = stream.start("worker", "again")
         refusing.process.join(60)

@@ -77,7 +77,11 @@ def test_unknown_topics_are_named_with_the_command_that_creates_them(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("arguments", [COMMANDS[0], COMMANDS[1], COMMANDS[4]], ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize(
+    "arguments",
+    [COMMANDS[0], *(pytest.param(one, marks=pytest.mark.scheduled) for one in (COMMANDS[1], COMMANDS[4]))],
+    ids=lambda arguments: arguments[0],
+)
 def test_a_broker_that_is_down_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]
 ) -> None:

@@ -137,7 +137,7 @@ def test_a_worker_without_a_network_stops_in_time(far: Service, way: Forwarder, 
     far.produce(range(2_000))
     worker.wait(lambda: worker.metric("records_in_total") > 0, "the first records")
     way.silence()
-    worker.stop()
+    assert worker.stop() == 0
 
 
 def test_two_workers_with_one_instance_name_write_nothing_twice(stream: Service) -> None:

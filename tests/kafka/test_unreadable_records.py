@@ -24,7 +24,7 @@ def bomb(service: Service) -> None:
 
 def move_offset(service: Service, offset: int) -> None:
     """Move the group's offset of partition 0, as kafka-consumer-groups.sh does."""
-    consumer = Consumer({"bootstrap.servers": service.bootstrap, "group.id": service.group(), **QUIET})
+    consumer = Consumer({"bootstrap.servers": service.bootstrap, "group.id": service.group, **QUIET})
     consumer.commit(offsets=[TopicPartition(service.topics["input"], 0, offset)], asynchronous=False)
     consumer.close()
 

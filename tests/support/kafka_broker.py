@@ -6,7 +6,6 @@ system kills them if the test process dies first.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import ctypes
 import fcntl
@@ -20,9 +19,9 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -37,10 +36,17 @@ VERSION = "4.1.1"
 LOGGER: Artifact = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
 ARTIFACTS = (("org.apache.kafka", "kafka_2.13", VERSION), LOGGER)
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+POM = """\
+<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>kafka</artifactId><version>1</version>
+<dependencies>{}</dependencies></project>
+"""
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+
 LOOPBACK = "127.0.0.1"
 PORTS = range(20_000, 32_000)
 """Below the ephemeral ports, so that no client connection can use the port of a stopped broker."""
 
+JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 LOGGING = """\
 status = error
 rootLogger.level = warn
@@ -50,12 +56,37 @@ appender.stdout.name = STDOUT
 appender.stdout.layout.type = PatternLayout
 appender.stdout.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n%throwable{1}
 """
-JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+SETTINGS = """\
+process.roles=broker,controller
+node.id={number}
+controller.quorum.voters={voters}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://{host}:{port},DETOUR://{host}:{behind},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAINTEXT://{host}:{port},DETOUR://{host}:{detour}
+log.dirs={data}
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=8
+transaction.state.log.num.partitions=8
+share.coordinator.state.topic.num.partitions=2
+log.cleaner.dedupe.buffer.size=8388608
+default.replication.factor={replicas}
+min.insync.replicas={in_sync}
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
+"""
+"""The settings of a broker: no automatic topics, few partitions of internal topics, all but one replica in sync."""
 
 _ports = iter(random.SystemRandom().sample(PORTS, k=len(PORTS)))
 _taken: list[IO[str]] = []
 """The locks of the ports that this process has taken."""
-_launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker-launcher")
+_launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="launcher")
+"""The thread that starts processes; it lives as long as the tests."""
 
 
 class KafkaUnavailableError(Exception):
@@ -68,9 +99,8 @@ class BrokerError(Exception):
 
 def find(program: str) -> str:
     """Return the path of a program, preferably under JAVA_HOME."""
-    home = os.environ.get("JAVA_HOME")
-    inside = Path(home, "bin", program) if home else None
-    found = str(inside) if inside is not None and inside.is_file() else shutil.which(program)
+    inside = Path(os.environ.get("JAVA_HOME", "/nowhere"), "bin", program)
+    found = str(inside) if inside.is_file() else shutil.which(program)
     if found is None:
         raise KafkaUnavailableError(f"install Java 17 or newer and Maven: no {program}")
     return found
@@ -78,48 +108,22 @@ def find(program: str) -> str:
 
 def jars(name: str = "kafka", artifacts: Sequence[Artifact] = ARTIFACTS) -> Path:
     """Return the folder of Kafka's or other jars in the user's cache; Maven resolves them on first use."""
-    target = cache_folder() / f"{name}-{VERSION}"
-    if not target.is_dir():
-        resolve(target, artifacts)
-    return target
-
-
-def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker-tests"
-
-
-def resolve(target: Path, artifacts: Sequence[Artifact]) -> None:
-    """Copy the jars to a temporary folder and rename it, so that concurrent runs never see an incomplete folder."""
-    maven = find("mvn")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
-        folder = Path(temporary)
-        (folder / "pom.xml").write_text(pom(artifacts))
-        copy_dependencies(maven, folder)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker-tests"
+    target = cache / f"{name}-{VERSION}"
+    if target.is_dir():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as temporary:
+        own, copied = Path(temporary, "pom.xml"), Path(temporary, "jars")
+        own.write_text(POM.format("".join(DEPENDENCY.format(*one) for one in artifacts)))
+        command = [find("mvn"), "-B", "-q", "-f", str(own), COPY, f"-DoutputDirectory={copied}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        if done.returncode:
+            said = (done.stdout + done.stderr)[-500:]
+            raise KafkaUnavailableError(f"Maven cannot resolve Apache Kafka {VERSION}: {said}")
         with contextlib.suppress(OSError):  # a concurrent run created it first
-            (folder / "jars").rename(target)
-    if not target.is_dir():
-        raise KafkaUnavailableError(f"the jars of Apache Kafka cannot be stored in {target}")
-
-
-def pom(artifacts: Sequence[Artifact]) -> str:
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
-        "</dependency>"
-        for group, artifact, version in artifacts
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>kafka</artifactId>"
-        f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
-    )
-
-
-def copy_dependencies(maven: str, folder: Path) -> None:
-    command = [maven, "-B", "-q", "-f", str(folder / "pom.xml"), COPY, f"-DoutputDirectory={folder / 'jars'}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if done.returncode:
-        said = (done.stdout + done.stderr)[-500:]
-        raise KafkaUnavailableError(f"Maven cannot resolve Apache Kafka {VERSION}: {said}")
+            copied.rename(target)
+    return target
 
 
 def free_ports(count: int) -> list[int]:
@@ -145,10 +149,25 @@ def take_port(port: int) -> bool:
         return probe.connect_ex((LOOPBACK, port)) != 0
 
 
-def die_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends, so that no broker outlives the tests."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+def launch(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a folder with its output to a log. Linux kills it when the tests end."""
+
+    def die_with_parent() -> None:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+    def start() -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
+            )
+
+    return _launcher.submit(start).result()
 
 
 @dataclass(frozen=True)
@@ -164,159 +183,109 @@ class Ports:
     detour: int
 
 
-@dataclass
-class Broker:
-    """A broker and controller process. ``kill`` is a crash, ``stop`` a clean shutdown; ``start`` keeps the data."""
-
-    id: int
-    folder: Path
-    ports: Ports
-    properties: Mapping[str, object]
-    heap: str
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-
-    def __getstate__(self) -> dict[str, object]:
-        """Leave out the process, which a copy in another process cannot end."""
-        return {**vars(self), "process": None}
-
-    @property
-    def address(self) -> str:
-        return f"{LOOPBACK}:{self.ports.port}"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "broker.log"
-
-    @property
-    def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
-        """Write the settings and start to format the log folder."""
-        self.folder.mkdir(parents=True)
-        (self.folder / "log4j2.properties").write_text(LOGGING)
-        lines = "".join(f"{name}={value}\n" for name, value in self.properties.items())
-        (self.folder / "server.properties").write_text(lines)
-        return self.run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self.settings)
-
-    def start(self) -> None:
-        if not self.running:
-            self.process = self.run("kafka.Kafka", self.settings)
-
-    def kill(self) -> None:
-        """Kill the process, like a crash."""
-        self.end(signal.SIGKILL)
-
-    def stop(self, timeout: float = 30.0) -> None:
-        """Shut the broker down cleanly; kill it after ``timeout`` seconds."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.end(signal.SIGTERM, timeout)
-        self.kill()
-
-    def freeze(self) -> None:
-        """Suspend the process: connections stay open, and nothing is answered."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let the process continue."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
-
-    def end(self, how: signal.Signals, timeout: float | None = None) -> None:
-        if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait(timeout)
-
-    def tail(self, lines: int = 40) -> str:
-        """Return the last lines of the log."""
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
-
-    @property
-    def settings(self) -> str:
-        return str(self.folder / "server.properties")
-
-    def run(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a main class of Kafka with output to the log, from a thread that lives as long as the tests."""
-        return _launcher.submit(self.launch, main, *arguments).result()
-
-    def launch(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        logging = f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}"
-        command = [find("java"), f"-Xmx{self.heap}", *JVM, logging, "-cp", f"{jars()}/*", main, *arguments]
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
-            )
+MoreSettings = Callable[[Ports], str]
+"""Further settings of a broker, which replace others of the same name."""
 
 
 class Cluster:
-    """A cluster of brokers with the ids 1, 2, ..."""
+    """Brokers with the ids 1, 2, …, which are also controllers. A broker that starts again has its data."""
 
-    def __init__(self, brokers: Sequence[Broker]) -> None:
-        self.brokers = {broker.id: broker for broker in brokers}
+    def __init__(self, folder: Path, brokers: int, heap: str, more: MoreSettings) -> None:
+        free = iter(free_ports(4 * brokers))
+        self.ports = {number: Ports(*islice(free, 4)) for number in range(1, brokers + 1)}
+        self.folder, self.heap = folder, heap
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        voters = ",".join(f"{number}@{LOOPBACK}:{ports.controller}" for number, ports in self.ports.items())
+        replicas = {"replicas": min(brokers, 3), "in_sync": max(1, min(brokers, 3) - 1)}
+        for number, ports in self.ports.items():
+            own = self.path(number)
+            own.mkdir(parents=True)
+            (own / "log4j2.properties").write_text(LOGGING)
+            given = {"number": number, "voters": voters, "host": LOOPBACK, "data": own / "data", **replicas}
+            (own / "server.properties").write_text(SETTINGS.format(**given, **vars(ports)) + more(ports))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the processes, which a copy in another process cannot end."""
+        return {**vars(self), "processes": {}}
 
     @property
     def bootstrap(self) -> str:
         """The ``bootstrap.servers`` of all brokers."""
-        return ",".join(broker.address for broker in self.brokers.values())
+        return ",".join(f"{LOOPBACK}:{ports.port}" for ports in self.ports.values())
+
+    @property
+    def running(self) -> set[int]:
+        return {number for number, process in self.processes.items() if process.poll() is None}
 
     def create(self) -> None:
         """Format and start every broker, and wait until all have joined."""
-        random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        cluster_id = f"A{random_id[1:]}"  # a leading dash would be parsed as an option
-        tools = [(broker, broker.format(cluster_id)) for broker in self.brokers.values()]
-        for broker, tool in tools:
-            if tool.wait(120):
-                raise BrokerError(f"broker {broker.id} cannot be formatted:\n{broker.tail()}")
+        cluster_id = f"A{uuid.uuid4().hex[:21]}"
+        tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c")
+        tools = {number: self.run(number, *tool) for number in self.ports}
+        for number, process in tools.items():
+            if process.wait(120):
+                raise BrokerError(f"broker {number} cannot be formatted:\n{self.tails()}")
         self.heal()
 
     def heal(self) -> None:
         """Start the stopped brokers, and wait until all have joined."""
-        for broker in self.brokers.values():
-            broker.start()
+        self.start(*self.ports)
+
+    def start(self, *numbers: int) -> None:
+        """Start those of some brokers that are stopped, and wait until every running one has joined."""
+        for number in set(numbers) - self.running:
+            self.processes[number] = self.run(number, "kafka.Kafka")
         self.wait()
 
-    def start(self, broker_id: int) -> None:
-        """Start a stopped broker, and wait until every running one has joined."""
-        self.brokers[broker_id].start()
-        self.wait()
+    def kill(self, number: int) -> None:
+        """Kill a broker, like a crash."""
+        self.processes[number].kill()
+        self.processes[number].wait()
 
-    def stop(self, broker_id: int) -> None:
-        self.brokers[broker_id].stop()
+    def stop(self, number: int, timeout: float = 30.0) -> None:
+        """Shut a broker down cleanly; kill it after ``timeout`` seconds."""
+        self.processes[number].terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.processes[number].wait(timeout)
+        self.kill(number)
 
-    def freeze(self, broker_id: int) -> None:
-        self.brokers[broker_id].freeze()
+    def freeze(self, number: int) -> None:
+        """Suspend a broker: connections stay open, and nothing is answered."""
+        self.processes[number].send_signal(signal.SIGSTOP)
 
-    def thaw(self, broker_id: int) -> None:
+    def thaw(self, number: int) -> None:
         """Let a frozen broker continue, and wait until every running one has joined."""
-        self.brokers[broker_id].thaw()
+        self.processes[number].send_signal(signal.SIGCONT)
         self.wait()
 
     def destroy(self) -> None:
-        """Kill every broker."""
-        for broker in self.brokers.values():
-            broker.kill()
+        for number in self.processes:
+            self.kill(number)
 
     def wait(self, timeout: float = 240.0) -> None:
         """Wait until the metadata contain every running broker."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        deadline = time.monotonic() + timeout
-        expected = {broker.id for broker in self.brokers.values() if broker.process is not None and broker.running}
+        deadline, expected = time.monotonic() + timeout, self.running
         while not expected <= joined(admin):
-            for broker in self.brokers.values():
-                if broker.id in expected and not broker.running:
-                    raise BrokerError(f"broker {broker.id} ended while it started:\n{broker.tail()}")
-            if time.monotonic() > deadline:
-                raise BrokerError(f"the brokers {sorted(expected)} are not up after {timeout:.0f} s:\n{self.tails()}")
+            if self.running < expected or time.monotonic() > deadline:
+                raise BrokerError(f"of the brokers {expected}, only {self.running} run, or too late:\n{self.tails()}")
             time.sleep(0.1)
 
-    def tails(self) -> str:
-        return "\n".join(f"-- broker {broker.id}\n{broker.tail()}" for broker in self.brokers.values())
+    def tails(self, lines: int = 40) -> str:
+        """Return the last lines of all logs."""
+        logs = {number: self.path(number, "broker.log") for number in self.ports}
+        texts = {number: log.read_text(errors="replace") for number, log in logs.items() if log.exists()}
+        return "\n".join(f"-- broker {n}\n" + "\n".join(text.splitlines()[-lines:]) for n, text in texts.items())
+
+    def path(self, number: int, file: str = "") -> Path:
+        return self.folder / f"broker-{number}" / file
+
+    def run(self, number: int, *main: str) -> subprocess.Popen[bytes]:
+        """Start a main class of Kafka, whose last argument is the settings of a broker."""
+        own = self.path(number)
+        logging = f"-Dlog4j2.configurationFile={(own / 'log4j2.properties').as_uri()}"
+        command = [find("java"), f"-Xmx{self.heap}", *JVM, logging, "-cp", f"{jars()}/*", *main, "server.properties"]
+        return launch(command, own / "broker.log", own)
 
 
 def joined(admin: AdminClient) -> set[int]:
@@ -327,80 +296,14 @@ def joined(admin: AdminClient) -> set[int]:
         return set()
 
 
-MoreSettings = Callable[[Ports], Mapping[str, object]]
-
-
-def build(folder: Path, *, brokers: int, heap: str, more: MoreSettings) -> Cluster:
-    """Build a cluster of brokers, which are also controllers, under ``folder``, without starting it.
-
-    ``more``: further settings of a broker.
-    """
-    free = iter(free_ports(4 * brokers))
-    ports = [Ports(*islice(free, 4)) for _ in range(brokers)]
-    voters = ",".join(f"{number}@{LOOPBACK}:{port.controller}" for number, port in enumerate(ports, 1))
-    return Cluster(
-        [
-            Broker(
-                id=number,
-                folder=folder / f"broker-{number}",
-                ports=port,
-                properties={**settings(number, folder, port, voters, brokers), **more(port)},
-                heap=heap,
-            )
-            for number, port in enumerate(ports, 1)
-        ]
-    )
-
-
-def settings(number: int, folder: Path, ports: Ports, voters: str, brokers: int) -> dict[str, object]:
-    """Return the settings of one broker, without automatic topics and with few partitions for internal topics."""
-    return {
-        "process.roles": "broker,controller",
-        "node.id": number,
-        "controller.quorum.voters": voters,
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": addresses(PLAINTEXT=ports.port, DETOUR=ports.behind, CONTROLLER=ports.controller),
-        "advertised.listeners": addresses(PLAINTEXT=ports.port, DETOUR=ports.detour),
-        "log.dirs": folder / f"broker-{number}" / "data",
-        "auto.create.topics.enable": "false",
-        "group.initial.rebalance.delay.ms": 0,
-        "offsets.topic.num.partitions": 8,
-        "transaction.state.log.num.partitions": 8,
-        "share.coordinator.state.topic.num.partitions": 2,
-        "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
-        **replication(min(brokers, 3)),
-    }
-
-
-def addresses(**listeners: int) -> str:
-    """Return the value of a listeners setting."""
-    return ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
-
-
-def replication(factor: int) -> dict[str, object]:
-    """Return the settings that replicate all topics ``factor`` times, with all but one replica in sync."""
-    in_sync = max(1, factor - 1)
-    return {
-        "default.replication.factor": factor,
-        "min.insync.replicas": in_sync,
-        "offsets.topic.replication.factor": factor,
-        "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": in_sync,
-        "share.coordinator.state.topic.replication.factor": factor,
-        "share.coordinator.state.topic.min.isr": in_sync,
-    }
-
-
 @contextlib.contextmanager
 def running(
-    folder: Path, *, brokers: int = 1, heap: str = "512m", more: MoreSettings = lambda _: {}
+    folder: Path, *, brokers: int = 1, heap: str = "512m", more: MoreSettings = lambda _: ""
 ) -> Iterator[Cluster]:
     """Run a cluster until the block ends, also by an exception. ``more``: further settings of a broker."""
     find("java")
     jars()
-    cluster = build(folder, brokers=brokers, heap=heap, more=more)
+    cluster = Cluster(folder, brokers, heap, more)
     try:
         cluster.create()
         yield cluster

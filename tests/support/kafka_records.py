@@ -1,17 +1,18 @@
-"""Topics and records of a broker under test: unique topics, writing and reading of records."""
+"""Records of a broker under test: writing, and reading to the end."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 QUIET = {"log_level": 0}
 
@@ -39,44 +40,17 @@ class Record:
         return orjson.loads(self.value or b"null")
 
 
-class Topics:
-    """Creates topics with unique names and removes them at the end."""
+def done(futures: Mapping[Any, Future[Any]]) -> None:
+    """Wait until the broker has done what was asked for. Raises KafkaException if it refuses."""
+    for future in futures.values():
+        future.result(60)
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self.admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-        self.names: list[str] = []
 
-    def __call__(self, name: str = "topic", *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Create a topic and return its name."""
-        unique = self.name(name)
-        created = self.admin.create_topics([NewTopic(unique, partitions, config=dict(config or {}))])
-        created[unique].result(60)
-        self.wait(unique, partitions)
-        return unique
-
-    def name(self, name: str = "topic") -> str:
-        """Return a unique name for a topic that the test creates itself."""
-        unique = f"{name}-{uuid.uuid4().hex[:8]}"
-        self.names.append(unique)
-        return unique
-
-    def wait(self, name: str, partitions: int, timeout: float = 120.0) -> None:
-        """Wait until every partition has a leader."""
-        deadline = time.monotonic() + timeout
-        while not self.led(name, partitions):
-            assert time.monotonic() < deadline, f"topic {name} has no leaders after {timeout} s"
-            time.sleep(0.05)
-
-    def led(self, name: str, partitions: int) -> bool:
-        found = self.admin.list_topics(timeout=60).topics.get(name)
-        return found is not None and sum(p.leader >= 0 for p in found.partitions.values()) == partitions
-
-    def remove(self) -> None:
-        """Delete every topic that exists."""
-        existing = [name for name in self.names if name in self.admin.list_topics(timeout=60).topics]
-        for future in self.admin.delete_topics(existing).values() if existing else ():
-            future.result(60)
+def delete_topics(bootstrap: str, chosen: Callable[[str], bool]) -> None:
+    """Delete the topics whose names are chosen."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    names = [name for name in admin.list_topics(timeout=60).topics if chosen(name)]
+    done(admin.delete_topics(names) if names else {})
 
 
 def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
@@ -97,41 +71,28 @@ def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> N
 
 def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 120.0) -> list[Record]:
     """Return every record of a topic up to its present end, sorted by partition and offset."""
-    deadline = time.monotonic() + timeout
-    consumer = Consumer(reader_properties(bootstrap, isolation))
-    try:
-        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        messages = list(until_ends(consumer, len(partitions), deadline))
-    finally:
-        consumer.close()
-    return sorted(map(as_record, messages), key=lambda record: (record.partition, record.offset))
+    found, ended, deadline = [], set[int](), time.monotonic() + timeout
+    with closing(reader(bootstrap, topic, isolation=isolation)) as consumer:
+        partitions = len(consumer.assignment())
+        while len(ended) < partitions:
+            assert time.monotonic() < deadline, f"only {len(ended)} of {partitions} partitions were read to their end"
+            for message in consumer.consume(10_000, timeout=0.05):  # which always waits for its full timeout
+                if message.error() is None:
+                    found.append(as_record(message))
+                else:
+                    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                    ended.add(message.partition())
+    return sorted(found, key=lambda record: (record.partition, record.offset))
 
 
-def reader_properties(bootstrap: str, isolation: str) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": bootstrap,
-        "group.id": f"reader-{uuid.uuid4().hex}",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "fetch.wait.max.ms": 50,
-        "isolation.level": isolation,
-        **QUIET,
-    }
-
-
-def until_ends(consumer: Consumer, partitions: int, deadline: float) -> Iterator[Message]:
-    """Yield messages until each partition has reported its end. ``consume`` always waits for its full timeout."""
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        assert time.monotonic() < deadline, f"only {len(ended)} of {partitions} partitions were read to their end"
-        for message in consumer.consume(10_000, timeout=0.05):
-            error = message.error()
-            if error is None:
-                yield message
-            else:
-                assert error.code() == KafkaError._PARTITION_EOF, error
-                ended.add(message.partition())
+def reader(bootstrap: str, *topics: str, isolation: str = "read_committed") -> Consumer:
+    """Return a consumer of all partitions of topics from their beginning, which reports each end as an error."""
+    properties = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 50, **QUIET}
+    own = {"bootstrap.servers": bootstrap, "group.id": f"reader-{uuid.uuid4().hex}", "isolation.level": isolation}
+    consumer = Consumer(properties | own)
+    parts = [(t, p) for t in topics for p in consumer.list_topics(t, timeout=60).topics[t].partitions]
+    consumer.assign([TopicPartition(*part, OFFSET_BEGINNING) for part in parts])
+    return consumer
 
 
 def as_record(message: Message) -> Record:

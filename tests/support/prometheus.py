@@ -7,18 +7,18 @@ import json
 import os
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from kafka_broker import LOOPBACK, die_with_parent, free_ports
+from kafka_broker import LOOPBACK, free_ports, launch
+from polling import wait
 
 PROGRAMS = ("prometheus", "promtool")
 START_SECONDS = 120.0
@@ -49,8 +49,7 @@ def complaints(page: bytes) -> str:
     return said or (f"exit {done.returncode}" if done.returncode else "")
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A series of a query result: its name, its other labels, and its current value."""
 
     name: str
@@ -108,24 +107,13 @@ def scraping(
     }
     (folder / "rules.yml").write_text(yaml.safe_dump(rules or {"groups": []}))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
-    (port,) = free_ports(1)
-    command = ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn"]
-    with (folder / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, f"--web.listen-address={LOOPBACK}:{port}"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
-        )
+    server, log = Prometheus(f"http://{LOOPBACK}:{free_ports(1)[0]}"), folder / "prometheus.log"
+    options = ("--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=warn")
+    listening = f"--web.listen-address={server.url.removeprefix('http://')}"
+    process = launch(["prometheus", *options, listening], log, folder)
     try:
-        server, deadline = Prometheus(f"http://{LOOPBACK}:{port}"), time.monotonic() + START_SECONDS
-        while server.scraped() < len(jobs):
-            said = (folder / "prometheus.log").read_text()[-3000:]
-            assert process.poll() is None, f"Prometheus ended:\n{said}"
-            assert time.monotonic() < deadline, f"not all of {jobs} are up:\n{said}"
-            time.sleep(0.2)
+        wait(lambda: process.poll() is not None or server.scraped() == len(jobs), f"scrape of {jobs}", START_SECONDS)
+        assert process.poll() is None, f"Prometheus ended:\n{log.read_text()[-3000:]}"
         yield server
     finally:
         process.kill()

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from kafka_broker import LOOPBACK, Cluster, Ports, addresses, free_ports, running
+from kafka_broker import LOOPBACK, Cluster, free_ports, running
 from polling import wait
 
 SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
@@ -35,7 +35,22 @@ USERS = (*SERVICE_USERS, "ada", "eve")
 EVERY = AclBindingFilter(
     ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
 )
-SECURITY = "org.apache.kafka.common.security"
+SETTINGS = """\
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL
+listeners=PLAINTEXT://{host}:{port},SASL://{host}:{sasl},TLS://{host}:{tls},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAINTEXT://{host}:{port},SASL://{host}:{sasl},TLS://{host}:{tls}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+listener.name.sasl.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.tls.ssl.client.auth=required
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={folder}/broker.both
+listener.name.tls.ssl.truststore.type=PEM
+listener.name.tls.ssl.truststore.location={folder}/ca.pem
+ssl.principal.mapping.rules=RULE:^CN=(.*?)$/$1/
+"""
+"""The settings that replace those of a broker without security."""
 
 
 def password(user: str) -> str:
@@ -105,29 +120,10 @@ def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
     certificates = folder / "certificates"
     write_certificates(certificates)
     sasl, tls = free_ports(2)
-    with running(folder, more=lambda ports: settings(certificates, ports, sasl, tls)) as cluster:
+    given = {"host": LOOPBACK, "folder": certificates, "sasl": sasl, "tls": tls}
+    with running(folder, more=lambda ports: SETTINGS.format(**given, **vars(ports))) as cluster:
         add_scram_users(cluster)
         yield SecuredKafka(cluster.bootstrap, f"{LOOPBACK}:{sasl}", f"{LOOPBACK}:{tls}", certificates)
-
-
-def settings(folder: Path, ports: Ports, sasl: int, tls: int) -> dict[str, object]:
-    """The settings that replace those of a broker without security."""
-    listeners = {"PLAINTEXT": ports.port, "SASL": sasl, "TLS": tls}
-    return {
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
-        "listeners": addresses(**listeners, CONTROLLER=ports.controller),
-        "advertised.listeners": addresses(**listeners),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        "listener.name.sasl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
-        "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
-        "listener.name.tls.ssl.client.auth": "required",
-        "listener.name.tls.ssl.keystore.type": "PEM",
-        "listener.name.tls.ssl.keystore.location": folder / "broker.both",
-        "listener.name.tls.ssl.truststore.type": "PEM",
-        "listener.name.tls.ssl.truststore.location": folder / "ca.pem",
-        "ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/",
-    }
 
 
 def add_scram_users(cluster: Cluster) -> None:

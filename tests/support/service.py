@@ -28,7 +28,7 @@ from typing import Any
 import orjson
 import yaml
 from click.testing import CliRunner, Result
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -38,7 +38,7 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from kafka_records import QUIET, Record, read_all, write
+from kafka_records import QUIET, Record, delete_topics, done, read_all, write
 from polling import attempts, wait
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -120,18 +120,18 @@ class Process:
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
-    def metrics(self, name: str) -> dict[tuple[tuple[str, str], ...], float]:
-        """Return the samples of ``stream_masker_NAME`` by their labels."""
-        text, wanted = self.get("/metrics")[1], f"stream_masker_{name}"
-        samples = [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == wanted]
-        return {tuple(sorted(sample.labels.items())): sample.value for sample in samples}
+    def samples(self, name: str, **labels: str) -> list[float]:
+        """Return the samples of ``stream_masker_NAME`` that have these labels."""
+        families, wanted = text_string_to_metric_families(self.get("/metrics")[1]), f"stream_masker_{name}"
+        found = [sample for family in families for sample in family.samples if sample.name == wanted]
+        return [sample.value for sample in found if labels.items() <= sample.labels.items()]
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples of a metric that have these labels; 0 without any."""
-        return sum(v for having, v in self.metrics(name).items() if set(labels.items()) <= set(having))
+        """Return the sum of the samples; 0 without any."""
+        return sum(self.samples(name, **labels))
 
     def has(self, name: str) -> bool:
-        return bool(self.metrics(name))
+        return bool(self.samples(name))
 
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
@@ -233,9 +233,7 @@ class Service:
             if process.process.is_alive():
                 process.signal(signal.SIGCONT)
                 process.kill()
-        names = [name for name in self.admin.list_topics(timeout=60).topics if self.unique in name]
-        for future in self.admin.delete_topics(names).values() if names else ():
-            future.result(60)
+        delete_topics(self.bootstrap, lambda name: self.unique in name)
 
     def create(self, partitions: int = 4) -> None:
         """Create all topics, with this number of partitions of the input."""
@@ -246,39 +244,28 @@ class Service:
         named = {name.replace("_", "."): setting for name, setting in properties.items()}
         entries = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in named.items()]
         resource = ConfigResource(ResourceType.TOPIC, self.topics[role], incremental_configs=entries)
-        for future in self.admin.incremental_alter_configs([resource]).values():
-            future.result(60)
+        done(self.admin.incremental_alter_configs([resource]))
 
         def applied() -> bool:
-            [described] = self.admin.describe_configs([resource]).values()
-            return named.items() <= {name: entry.value for name, entry in described.result(60).items()}.items()
+            found = self.admin.describe_configs([resource])[resource].result(60)
+            return all(found[name].value == setting for name, setting in named.items())
 
         wait(applied, f"{', '.join(named)} of {role}")
 
     def grow(self, role: str, partitions: int) -> None:
-        for future in self.admin.create_partitions([NewPartitions(self.topics[role], partitions)]).values():
-            future.result(60)
+        done(self.admin.create_partitions([NewPartitions(self.topics[role], partitions)]))
 
     def delete_records(self, partition: int, before: int) -> None:
         """Delete the records of an input partition before an offset, as its retention does."""
-        for future in self.admin.delete_records([TopicPartition(self.topics["input"], partition, before)]).values():
-            future.result(60)
+        done(self.admin.delete_records([TopicPartition(self.topics["input"], partition, before)]))
 
     def recreate(self, role: str, pause: float = 0.0) -> None:
         """Delete a topic, and create it again with one partition, ``pause`` seconds after its end."""
-        admin, name = self.admin, self.topics[role]
-        admin.delete_topics([name])[name].result()
-        wait(lambda: name not in admin.list_topics(timeout=60).topics, f"the end of topic {role}")
+        name = self.topics[role]
+        delete_topics(self.bootstrap, name.__eq__)
+        wait(lambda: name not in self.admin.list_topics(timeout=60).topics, f"the end of topic {role}")
         time.sleep(pause)
-
-        def created() -> bool:
-            try:
-                admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-            except KafkaException:
-                return False
-            return True
-
-        wait(created, f"the new topic {role}")
+        done(self.admin.create_topics([NewTopic(name, 1, 1)]))
 
     def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
         """Publish events; each goes to the partition of its number modulo ``partitions``."""
@@ -298,15 +285,10 @@ class Service:
         """Return the number of records that are masked or rejected."""
         return len(self.read("output")) + len(self.read("rejected"))
 
+    @property
     def group(self) -> str:
-        """Return the workers' group: of those with offsets of the input, the one with the shortest name."""
-        found = []
-        for group in self.admin.list_consumer_groups().result(60).valid:
-            request = ConsumerGroupTopicPartitions(group.group_id)
-            answer = self.admin.list_consumer_group_offsets([request])[group.group_id].result(60)
-            if any(part.topic == self.topics["input"] for part in answer.topic_partitions):
-                found.append(group.group_id)
-        return min(found, key=len)
+        """The workers' group."""
+        return f"stream-masker.{self.topics['input']}"
 
 
 def merged(data: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str, Any]:

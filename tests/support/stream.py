@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer
 from kafka_broker import LOOPBACK, Cluster
-from kafka_records import QUIET, Record, as_record, read_all, reader_properties
+from kafka_records import QUIET, Record, as_record, read_all, reader
 from polling import attempts
 from service import CODES, CONCEPTS, START, Process, Service, merged, service, value
 
@@ -148,9 +148,7 @@ class Checker:
             topics["rejected"]: self._on_rejected,
             topics["statistics"]: self._on_version,
         }
-        consumer = Consumer(reader_properties(self.stream.bootstrap, "read_committed"))
-        found = consumer.list_topics(timeout=30).topics
-        consumer.assign([TopicPartition(t, p, OFFSET_BEGINNING) for t in handlers for p in found[t].partitions])
+        consumer = reader(self.stream.bootstrap, *handlers)
         while not self._stop.is_set():
             for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
@@ -297,9 +295,9 @@ def running_stream(cluster: Cluster, folder: Path, rate: float = RATE) -> Iterat
 
 def detoured(cluster: Cluster) -> str:
     """Return the bootstrap address of the forwarder's ports."""
-    return ",".join(f"{LOOPBACK}:{broker.ports.detour}" for broker in cluster.brokers.values())
+    return ",".join(f"{LOOPBACK}:{broker.detour}" for broker in cluster.ports.values())
 
 
 def detours(cluster: Cluster) -> dict[int, int]:
     """Return the forwarder's ports with the brokers' ports behind them."""
-    return {broker.ports.detour: broker.ports.behind for broker in cluster.brokers.values()}
+    return {broker.detour: broker.behind for broker in cluster.ports.values()}

@@ -121,7 +121,7 @@ def _attribute_plan(
         )
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if section.mapping is None else read_mapping(configuration.resolve(section.mapping))
-        concepts = ConceptMap(taxonomy, unknown=section.unknown, mapping=mapping  )
+        concepts = ConceptMap(taxonomy, unknown=section.unknown, mapping=mapping)
     (path, label, copies), *also = places
     return AttributePlan(
         name=name,

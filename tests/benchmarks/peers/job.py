@@ -12,8 +12,8 @@ import orjson
 class Stream(NamedTuple):
     """Where to read and write.
 
-    ``batch``: records a transaction. ``copies``: events are copied as they are. ``pause``: that between two fetches if
-    the queue is full, in ms. ``headers``: those of each written record.
+    ``batch``: records a transaction. ``copies``: events are copied as they are. ``headers``: those of each written
+    record.
     """
 
     bootstrap: str
@@ -21,7 +21,6 @@ class Stream(NamedTuple):
     target: str
     batch: int
     copies: bool = False
-    pause: int = 10
     headers: dict[str, str] | None = None
 
 

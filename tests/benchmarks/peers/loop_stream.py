@@ -7,7 +7,7 @@ from job import masked, stream
 
 given = stream()
 settings = {"bootstrap.servers": given.bootstrap, "isolation.level": "read_committed", "enable.auto.commit": False}
-fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": given.pause}
+fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": 10}
 consumer = Consumer({**settings, **fetching, "group.id": f"loop to {given.target}"})
 consumer.subscribe([given.source])
 producer = Producer(

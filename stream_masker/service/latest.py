@@ -139,9 +139,8 @@ def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> d
     shown = {}
     for number, value in sorted(versions.items()):
         message = decode_statistics(value)
-        means = publication.means(message.statistics)
+        statistics, means = publication.shown(message.statistics)
         labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
-        by_attribute = {name: labels.get(name) for name in message.statistics.attributes}
-        statistics = publication.statistics(message.statistics)
+        by_attribute = {name: labels.get(name) for name in statistics.attributes}
         shown[number] = PublishedVersion(number, message.source, statistics, by_attribute)
     return shown

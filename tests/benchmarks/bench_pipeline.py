@@ -65,7 +65,7 @@ class Parts:
         taxonomies = self.masking.taxonomies
         self.timed(
             "encode and seal the counts of all",
-            lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies, configuration="0")) for b in blocks],
+            lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies)) for b in blocks],
         )
         records = Inputs.joined(list(batch.values()))
         parts = [records.part(start, start + DOCUMENTS) for start in range(0, BATCH, DOCUMENTS)]

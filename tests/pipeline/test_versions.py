@@ -24,28 +24,24 @@ from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.risk import RiskLimits
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
-from stream_masker.pipeline.window import CalibrationSettings, Window
+from stream_masker.pipeline.window import Window
 
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
 TAU = Ontology.from_edges(EDGES).taxonomy()
+TAXONOMIES, ALPHA = {"one": TAU, "two": TAU}, {"one": 0.3, "two": 0.5}
 SUBJECT = Subject(
-    mechanism="semantic_noise",
+    mechanism("semantic_noise")(TAXONOMIES, alpha=ALPHA, reference="pair", seed=b"s" * 32),
+    alpha=ALPHA,
     configuration="0123456789abcdef",
-    taxonomies={"one": TAU, "two": TAU},
-    distances={"one": WuPalmer(TAU), "two": WuPalmer(TAU)},
-    alpha={"one": 0.3, "two": 0.5},
+    keep_versions=3,
 )
-DISTANCES = tuple(SUBJECT.distances.values())
-SETTINGS = CalibrationSettings(window_records=1000, keep_versions=3)
+DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
 NOW = 1_700_000_000_000
 
 
-def calibration(
-    history: History | None = None, limits: RiskLimits | None = None, subject: Subject = SUBJECT, **settings: Any
-) -> VersionPlanner:
-    bounds = replace(SETTINGS, **settings)
-    noise = mechanism("semantic_noise")(SUBJECT.taxonomies, alpha=SUBJECT.alpha, reference="pair", seed=b"s" * 32)
-    return VersionPlanner(subject, noise, history or History(subject), bounds, limits=limits)
+def calibration(history: History | None = None, **subject: Any) -> VersionPlanner:
+    given = replace(SUBJECT, **subject)
+    return VersionPlanner(given, history or History(given))
 
 
 def counts(pairs: list[tuple[str, str]]) -> Counts:
@@ -90,10 +86,10 @@ def encoded(statistics: Any) -> Mapping[str, Any]:
 def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
-    assert same(done.statistics, direct)
+    assert same(done.shown["original"].statistics, direct)
     assert done.message.blocks == BlockRange(3, 7, 2)
     assert (done.message.version, done.message.source, done.message.published) == (1, "blocks", NOW)
-    assert (done.report.records, done.report.blocks) == (9, 2)
+    assert done.report.window == {"records": 9, "blocks": 2}
 
 
 def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
@@ -102,8 +98,8 @@ def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
     second = publish(made, entry(7, NOON))
     previous = compute_statistics(MORNING, ("one", "two"), DISTANCES, version=1)
     direct = compute_statistics(NOON, ("one", "two"), DISTANCES, version=2, previous=previous)
-    assert same(second.statistics, direct)
-    assert second.statistics.novel["one"] == pytest.approx(3 / 5)
+    assert same(second.shown["original"].statistics, direct)
+    assert second.shown["original"].statistics.novel["one"] == pytest.approx(3 / 5)
 
 
 def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> None:
@@ -153,8 +149,8 @@ def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
     distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
-    assert same(done.masked, masked)
-    plain = utility(done.statistics, masked, distortions, SUBJECT.alpha, DISTANCES)
+    assert same(done.shown["masked"].statistics, masked)
+    plain = utility(done.shown["original"].statistics, masked, distortions, ALPHA, DISTANCES)
     assert replace(done.utility, figures={}) == plain
     assert plain.verdict is None
     assert done.utility.verdict in VERDICTS
@@ -235,13 +231,17 @@ def test_numbers_of_unusable_versions_are_not_used_again() -> None:
     assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
 
 
-def test_a_latest_version_that_cannot_be_restored_counts_as_absent() -> None:
+@pytest.mark.parametrize("defect", [{"format": 99}, {}], ids=["of another release", "of another version"])
+def test_a_latest_version_that_cannot_be_used_counts_as_absent(defect: dict[str, Any]) -> None:
+    """Nothing of it is left: the next version is the one without it, apart from the number."""
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history = History(SUBJECT)
-    history.add(replace(usable, snapshot={**usable.snapshot, "format": 99}))
+    history.add(replace(usable, version=2, snapshot={**usable.snapshot, **defect}))
     made = calibration(history)
     assert (history.latest, history.refused) == (None, 1)
-    assert made.on_sample(MORNING, NOW).message.version == 2
+    found, alone = (each.on_sample(NOON, NOW) for each in (made, calibration(History(SUBJECT, newest=2))))
+    assert found.message.version == 3
+    assert encode_statistics(found.message) == encode_statistics(alone.message)
 
 
 def test_a_snapshot_from_a_file_keeps_the_window() -> None:
@@ -264,7 +264,7 @@ def test_the_secret_of_workers_is_the_calibrators_or_that_of_the_first_worker() 
     made.published(again)
     assert (again.message.version, again.message.secret_id, made.secret_differs) == (2, "ab", False)
     assert again.message.blocks == BlockRange(3, 3, 1)
-    other = calibration(made.history, subject=replace(SUBJECT, secret_id="ef"))
+    other = calibration(made.history, secret_id="ef")
     assert (other.secret_id, other.secret_differs) == ("ef", True)
 
 

@@ -15,8 +15,7 @@ from support.small_configuration import write_small
 from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
 from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
 from stream_masker.pipeline.versions import StatisticsMessage
-from stream_masker.service.calibrator.bootstrap import history_of
-from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components, history_of
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
@@ -184,7 +183,7 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
 ) -> None:
     bench = CalibrationBench(components)
     calibration, made = TopicSeal(configuration.topics.calibration, [SECRET]), block(0)
-    raw = encode_block(made, bench.components.subject.taxonomies, configuration="0")
+    raw = encode_block(made, bench.components.subject.taxonomies)
     sealed = calibration.seal(block_key(made), raw)
     forged = [
         (block_key(made), raw),

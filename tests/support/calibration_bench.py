@@ -16,10 +16,10 @@ from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
-from stream_masker.pipeline.versions import History, Publish
+from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import WindowLog
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.calibrator.calibration import Calibration
-from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.observability.metrics import Metrics
@@ -55,7 +55,7 @@ class CalibrationBench:
         self.components = replace(components, publisher=self.publisher)
         self.metrics = metrics or Metrics(CollectorRegistry(), "calibrator")
         initialise_counters(self.metrics)
-        self.planner = components.planner(History(components.subject))
+        self.planner = VersionPlanner(components.subject, History(components.subject))
         window = WindowLog(components.settings)
         self.calibration = Calibration(self.components, self.metrics, self.planner, window)
         self.calibration._sample_at = float("inf")
@@ -65,7 +65,7 @@ class CalibrationBench:
         configuration, key, written = self.components.configuration, b"", 0
         if isinstance(block, Block):
             key, written, subject = block_key(block), block.timestamp, self.components.subject
-            raw = encode_block(block, subject.taxonomies, configuration="0")
+            raw = encode_block(block, subject.taxonomies)
             block = topic_seal(configuration, configuration.topics.calibration).seal(key, raw)
         self.calibration.merge(offset, written, key, block)
 

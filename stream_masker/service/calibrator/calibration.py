@@ -13,13 +13,16 @@ from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
-from stream_masker.service.calibrator.bootstrap import Sample, read_history, resume_from
-from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
+from stream_masker.service.calibrator.bootstrap import (
+    CalibratorComponents,
+    Sample,
+    now_milliseconds,
+    read_history,
+    resume_from,
+)
 from stream_masker.service.calibrator.metrics import (
-    describe_risk,
     forget_drift,
     sentences_of,
-    set_mean_metrics,
     set_risk_metrics,
     set_version_metrics,
     set_window_metrics,
@@ -72,7 +75,7 @@ class Calibration:
         with connect_reader(components.configuration) as consumer:
             history = read_history(consumer, components, stopped)
             start, since = resume_from(consumer, topic, history.windowed)
-            planner = components.planner(history)
+            planner = VersionPlanner(components.subject, history)
             log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
             calibration = cls(components, metrics, planner, log_of_blocks)
             for message in read_to_end(consumer, topic, start=start, stopped=stopped):
@@ -91,8 +94,7 @@ class Calibration:
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         if latest is not None:
-            set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
-            set_mean_metrics(self._metrics, {"original": self._planner.means(latest.statistics)})
+            set_window_metrics(self._metrics, {"original": self._planner.publication.shown(latest.statistics)})
         version = "none" if latest is None else latest.version
         records = 0 if window is None else window.records
         log.info("resumed with a window of %d records; statistics version: %s", records, version)
@@ -123,7 +125,7 @@ class Calibration:
         subject = self._components.subject
         try:
             opened = self._components.blocks.open(key, value)
-            block = decode_block(opened, subject.taxonomies, subject.context)
+            block = decode_block(opened, subject.taxonomies, subject.mechanism.context)
             self._window.add(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:
@@ -221,7 +223,7 @@ class Calibration:
         """
         if self._computed <= 1:
             return 0.0
-        return time.time() + seconds * (1 / self._components.settings.core_share - 1)
+        return time.time() + seconds * (1 / self._components.configuration.calibration.core_share - 1)
 
     def _publish_secret(self) -> None:
         """Publish the latest statistics again, with the id of the masking secret that workers must have."""
@@ -234,10 +236,8 @@ class Calibration:
         self._planner.published(publish)
         self._window.first = False
         set_version_metrics(self._metrics, publish)
-        message = publish.message
-        log.info(
-            "published statistics version %d (%s, %d records)", message.version, message.source, publish.report.records
-        )
+        message, records = publish.message, publish.shown["original"].statistics.records
+        log.info("published statistics version %d (%s, %d records)", message.version, message.source, records)
 
     def _report_risk(self, publish: Publish, assessed: VersionRisk | None) -> None:
         """Set the metrics of the version's risk, and log it; the first version with its three sentences."""
@@ -248,12 +248,9 @@ class Calibration:
         version, what = publish.message.version, "withheld" if self.withholds else "published nevertheless"
         for sentence in self.crossed:
             log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
-        if assessed.risk is None:
-            return
         sentences = sentences_of(publish, assessed)
         if not self.statements:
             log.info("statistics version %d: %s", version, " ".join(sentences))
         self.statements = (f"statistics version {version}:", *(f"  {one}" for one in sentences))
         if warning := unchanged_warning(unchanged_share(publish, assessed) or 0.0, publish.message.mechanism):
             log.warning("statistics version %d: %s", version, warning)
-        log.info("risk of statistics version %d: %s", version, describe_risk(assessed.risk))

@@ -12,8 +12,8 @@ from contextlib import suppress
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.calibrator.calibration import Calibration, Task
-from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.kafka.reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.calibrator.application import run_application
-from stream_masker.service.calibrator.components import build_components
+from stream_masker.service.calibrator.bootstrap import build_components
 from stream_masker.service.calibrator.driver import Driver
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration

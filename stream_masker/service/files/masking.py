@@ -240,7 +240,7 @@ class FileMasking:
         mechanism, window, version = self._mechanism, self._window, None
         if window is not None:
             limits = build_risk_limits(self._configuration)
-            version = assess_version(mechanism, *window, mechanism.distances, limits)
+            version = assess_version(mechanism, *window, limits)
         risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,

@@ -58,7 +58,7 @@ def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
     bench: CalibrationBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
-    other = encode_block(block(0), {"one": bench.components.subject.taxonomies["one"]}, configuration="0")
+    other = encode_block(block(0), {"one": bench.components.subject.taxonomies["one"]})
     for offset, message in enumerate([b"secret-value", seal.seal(b"", b"secret-value"), seal.seal(b"", other)]):
         bench.calibration.merge(offset, 0, b"", message)
     bench.deliver(3, block(0))
@@ -73,7 +73,7 @@ def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     bench = new_bench()
     seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
     taxonomies, offsets = bench.components.subject.taxonomies, count()
-    blocks = [encode_block(one, taxonomies, configuration="0") for one in (block(0), array_block(0, [2, 0, 3]))]
+    blocks = [encode_block(one, taxonomies) for one in (block(0), array_block(0, [2, 0, 3]))]
 
     @given(st.data())
     def merge_and_compute(data: st.DataObject) -> None:
@@ -215,8 +215,8 @@ def test_few_records_are_not_published(new_bench: NewBench) -> None:
     bench = new_bench(publication={"min_records": 50})
     bench.deliver(0, block(0))
     bench.advance(0.0)
-    assert bench.publisher.published[0].statistics.values == {}
-    assert bench.publisher.published[0].means["original"] == {}
+    assert bench.publisher.published[0].shown["original"].statistics.values == {}
+    assert bench.publisher.published[0].shown["original"].means == {}
 
 
 def test_an_error_of_the_publisher_reaches_the_caller(bench: CalibrationBench) -> None:

@@ -136,7 +136,7 @@ def publish_versions(bench: CalibrationBench) -> None:
     for offset in range(2, 7):
         bench.deliver(offset, block(offset))
         bench.advance(100.0 * offset, risk=offset == 6)
-    bench.calibration.show(time.time())
+    bench.shown(time.time())
 
 
 def block(offset: int) -> Block:

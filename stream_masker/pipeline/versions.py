@@ -142,9 +142,9 @@ class Publish:
         return DriftReport(
             version=self.message.version,
             published=self.message.published,
-            previous=self.previous and self.previous.to_dict(),
-            baseline=self.baseline and self.baseline.to_dict(),
-            utility=self.utility and self.utility.to_dict(),
+            previous=None if self.previous is None else self.previous.to_dict(),
+            baseline=None if self.baseline is None else self.baseline.to_dict(),
+            utility=None if self.utility is None else self.utility.to_dict(),
             window={"records": records, "blocks": 0 if blocks is None else blocks.count},
         )
 
@@ -233,8 +233,7 @@ class VersionPlanner:
         self._guessed = guessed
         statistics = self._mechanism.statistics.with_version(self._next)
         publish = self._publish(statistics, now, "file", styles=styles or {})
-        own = {"baseline": publish.message.version} if baseline else {}
-        return replace(publish, message=replace(publish.message, **own))
+        return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
 
     def on_secret(self, now: int) -> Publish:
         """Return the latest statistics as the next version, with the id of the secret that workers must have."""

@@ -40,10 +40,6 @@ from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
 
-SAMPLE_BATCH_RECORDS = 5_000
-SAMPLE_BATCH_BYTES = 16_777_216
-"""The number of records, and about the size of their values, that are counted at a time."""
-
 SAMPLE_SECONDS = 2.0
 """The time after which a read of a sample ends although more records wait."""
 
@@ -187,12 +183,12 @@ class Sample:
         Raises KafkaException; ServiceError if the records' format is not available.
         """
         section, until = self._configuration.calibration, time.monotonic() + SAMPLE_SECONDS
-        while (wanted := min(SAMPLE_BATCH_RECORDS, section.window_records - self.records)) > 0:
-            values = self._values(wanted)
-            if values:
-                self._count(values)
-            if not values or time.monotonic() > until:
+        self._consumer = self._consumer or self._connect()
+        while self.records < section.window_records and time.monotonic() < until:
+            messages = self._consumer.consume(READ_MESSAGES, SAMPLE_IDLE_SECONDS)
+            if not messages:
                 break
+            self._count(list(message_values(messages)))
         return SampleCounts.joined(self._parts) if self.records >= section.min_records else None
 
     def _count(self, values: list[bytes]) -> None:
@@ -202,24 +198,11 @@ class Sample:
             raise ServiceError(f"the input cannot be sampled: {error}") from None
         self.records += self._parts[-1].counts.records
 
-    def _values(self, wanted: int) -> list[bytes]:
-        """Read at most ``wanted`` values, or about ``SAMPLE_BATCH_BYTES``, as long as records wait."""
-        consumer, values, size = self._consumer or self._connect(), list[bytes](), 0
-        while len(values) < wanted and size < SAMPLE_BATCH_BYTES:
-            messages = consumer.consume(min(READ_MESSAGES, wanted - len(values)), SAMPLE_IDLE_SECONDS)
-            if not messages:
-                break
-            read = list(message_values(messages))
-            values += read
-            size += sum(map(len, read))
-        return values
-
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""
         topic, consumer = self._configuration.topics.input, new_reader(self._configuration)
         [count] = partition_counts(consumer, self._configuration, [topic], seconds=POLL_TIMEOUT_SECONDS).values()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
-        self._consumer = consumer
         return consumer
 
 

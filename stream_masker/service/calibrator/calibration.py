@@ -155,7 +155,8 @@ class Calibration:
         if latest is not None:
             self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
         needed = self._components.settings.min_records
-        health.note("statistics", sample and f"no statistics yet: {sample.records} records sampled, {needed} needed")
+        sampled = sample and f"no statistics yet: {sample.records} records sampled, {needed} needed"
+        health.note("statistics", sampled or None)
         withheld = crossed if self._planner.withholds else ""
         health.reason("risk", f"statistics are withheld: {withheld}" if withheld else None)
         health.note("risk", None if withheld else crossed or None)

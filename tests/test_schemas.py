@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from support.schemas import load_schema, schema_names, schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
+from stream_masker.core.context import Context
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology
@@ -126,8 +127,8 @@ def messages() -> dict[str, list[bytes]]:
             encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
         ],
         "calibration-block": [
-            encode_block(replace(block, styles=()), TAXONOMIES, configuration=HASH),
-            encode_block(with_contexts(block), TAXONOMIES, configuration=HASH, context="0123456789abcdef"),
+            encode_block(replace(block, styles=()), TAXONOMIES),
+            encode_block(with_contexts(block), TAXONOMIES, Context.of({"sex": ["f", "m"]})),
         ],
         "statistics": [
             version(None, "bootstrap"),
@@ -166,9 +167,7 @@ def differences():
 
 
 def report(previous, baseline, gained) -> bytes:
-    return encode_drift(
-        DriftReport(version=2, published=1, previous=previous, baseline=baseline, utility=gained, records=20, blocks=1)
-    )
+    return encode_drift(DriftReport(2, 1, previous, baseline, gained, {"records": 20, "blocks": 1}))
 
 
 MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]

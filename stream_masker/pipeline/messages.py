@@ -7,9 +7,10 @@ contain a field's value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from itertools import combinations
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
@@ -35,6 +36,9 @@ MESSAGE_FORMAT: Final = 1
 MAX_COUNT: Final = 1 << 40
 """The greatest number in a block. The sum over a window of millions of blocks fits into 64 bits."""
 
+KEYED: Final = ("pairs", "lengths", "events", "lacking")
+"""The fields of ``Counts`` that map positions of attributes to counts; as texts, positions are separated by commas."""
+
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 
 
@@ -48,49 +52,30 @@ def block_key(block: Block) -> bytes:
     return f"{block.topic}:{block.partition}:{block.first_offset}".encode()
 
 
-def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, context: str = "") -> bytes:
-    """Return a calibration block as JSON.
+def encode_block(block: Block, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> bytes:
+    """Return a calibration block as JSON; ``context``: that of the records.
 
-    configuration: the hash of the configuration under which the records were masked; context: the fingerprint of the
-    context, empty if there is none. The attributes are those of ``taxonomies``, in that order. A pair's key is
-    ``position of the first * size of the second's taxonomy + position of the second``.
+    The attributes are those of ``taxonomies``, in that order. A pair's key is ``position of the first * size of the
+    second's taxonomy + position of the second``.
     """
-    return _dumps(
-        {
-            **{f.name: getattr(block, f.name) for f in fields(block)},
-            "configuration": configuration,
-            "taxonomies": fingerprints(taxonomies),
-            "context": context,
-            "rejected": dict(block.rejected),
-            "distortions": list(map(asdict, block.distortions)),
-            "styles": list(map(asdict, block.styles)),
-            "original": _counts(block.original),
-            "masked": _counts(block.masked),
-        }
-    )
+    own = {"taxonomies": fingerprints(taxonomies), "context": context.fingerprint}
+    return _dumps(block, original=_counts(block.original), masked=_counts(block.masked), **own)
 
 
 def _counts(counts: Counts) -> JsonObject:
-    return {
-        "records": counts.records,
-        "given": counts.given,
-        "unknown": counts.unknown,
-        "values": list(map(_sparse, counts.values)),
-        "pairs": {f"{i},{j}": _sparse(pair) for (i, j), pair in counts.pairs.items()},
-        "lengths": {str(j): _sparse(lengths) for j, lengths in counts.lengths.items()},
-        "events": {",".join(map(str, js)): _sparse(events) for js, events in counts.events.items()},
-        "lacking": {",".join(map(str, js)): _sparse(lacking) for js, lacking in counts.lacking.items()},
-        "contexts": {str(number): _counts(part) for number, part in counts.contexts.items()},
-    }
+    """Return the fields of counts, with the keys of mappings as texts."""
+    message = _fields(counts) | {"contexts": {str(number): _counts(part) for number, part in counts.contexts.items()}}
+    for name in KEYED:
+        message[name] = {",".join(map(str, _positions(key))): each for key, each in message[name].items()}
+    return message
 
 
-def _sparse(counts: SparseCounts) -> JsonObject:
-    bits = {} if counts.key_bits is None else {"bits": counts.key_bits}
-    return {"keys": counts.keys, "counts": counts.counts, **bits}
+def _positions(key: int | tuple[int, ...]) -> tuple[int, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
 
 def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> Block:
-    """Decode what ``encode_block`` returns; ``context``: that of the records.
+    """Decode what ``encode_block`` returns.
 
     Raises StatisticsError unless the message is a block over these taxonomies and this context, with
     counts in their bounds.
@@ -98,60 +83,68 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
     sizes = [len(taxonomy) for taxonomy in taxonomies.values()]
     with _decoding("block"):
         data = _object(raw)
-        _require(data["taxonomies"] == fingerprints(taxonomies), "taxonomies")
-        _require(data["context"] == (context.fingerprint if context else ""), "context")
+        _require(data.pop("taxonomies") == fingerprints(taxonomies), "taxonomies")
+        _require(data.pop("context") == context.fingerprint, "context")
         records = data["last_offset"] - data["first_offset"] + 1
-        _require(records > 0 and data["unchanged"] <= records, "last_offset")
-        original, masked = (_read_counts(data[side], sizes, records) for side in ("original", "masked"))
-        _require(set(original.contexts) <= set(range(context.size if context else 0)), "contexts")
-        read = {
-            "original": original,
-            "masked": masked,
-            "distortions": tuple(Distortion(**each) for each in data["distortions"]),
-            "styles": tuple(StyleCounts(**each) for each in data["styles"]),
-        }
-        block = Block(**{f.name: data[f.name] for f in fields(Block)} | read)
+        _require(0 <= data["unchanged"] <= records and records > 0, "last_offset")
+        for side in ("original", "masked"):
+            data[side] = _read_counts(data[side], sizes, records)
+        _require(set(data["original"].contexts) <= set(range(context.size if context else 0)), "contexts")
+        data["distortions"] = tuple(Distortion(**each) for each in data["distortions"])
+        data["styles"] = tuple(StyleCounts(**each) for each in data["styles"])
+        block = Block(**data)
         _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")
-        numbers = [block.partition, *block.rejected.values(), *(n for d in block.distortions for n in astuple(d))]
-        _require(all(0 <= number <= MAX_COUNT for number in numbers), "rejected")
+        places = (block.partition, block.first_offset)
+        _require_counts(*places, *block.rejected.values(), *(n for d in block.distortions for n in astuple(d)))
     return block
 
 
 def _read_counts(data: JsonObject, sizes: Sequence[int], records: int) -> Counts:
     """Return counts of at most ``records`` records. ``sizes``: of the taxonomies."""
+    p = len(sizes)
+    singles, pairs = [(j,) for j in range(p)], list(combinations(range(p), 2))
+    cells = {key: math.prod(sizes[j] for j in key) for key in (*singles, *pairs)}
+    bounds: dict[str, Callable[[int], int]] = {
+        "lengths": lambda _: MAX_COUNTED_ELEMENTS + 1,
+        "lacking": lambda size: size << p,
+    }
+    found = {name: {tuple(map(int, key.split(","))): each for key, each in data[name].items()} for name in KEYED}
+    found["values"] = dict(zip(singles, data["values"], strict=True))
+    read = {
+        name: {key: _read_sparse(each, bounds.get(name, int)(cells[key])) for key, each in part.items()}
+        for name, part in found.items()
+    }
+    _require(list(read["pairs"]) == pairs, "pairs")
     _require(0 <= data["records"] <= records, "records")
-    bounds: dict[tuple[int, ...], int] = {(j,): size for j, size in enumerate(sizes)}
-    bounds |= {(i, j): sizes[i] * sizes[j] for i, j in combinations(range(len(sizes)), 2)}
-    pairs = {key: _read_sparse(data["pairs"]["{},{}".format(*key)], bounds[key]) for key in bounds if len(key) == 2}
-    events, lacking = (
-        {tuple(map(int, name.split(","))): each for name, each in data[part].items()} for part in ("events", "lacking")
-    )
-    counts = Counts(
+    _require(len(data["given"]) == len(data["unknown"]) == p, "given")
+    _require_counts(*data["given"], *data["unknown"])
+    return Counts(
         records=data["records"],
-        values=tuple(_read_sparse(each, size) for each, size in zip(data["values"], sizes, strict=True)),
-        pairs=cast(Any, pairs),
+        values=tuple(read["values"].values()),
+        pairs=cast(Any, read["pairs"]),
         given=tuple(data["given"]),
         unknown=tuple(data["unknown"]),
-        lengths={int(j): _read_sparse(each, MAX_COUNTED_ELEMENTS + 1) for j, each in data["lengths"].items()},
-        events={key: _read_sparse(each, bounds[key]) for key, each in events.items()},
-        lacking={key: _read_sparse(each, bounds[key] << len(sizes)) for key, each in lacking.items()},
+        lengths={j: each for (j,), each in read["lengths"].items()},
+        events=read["events"],
+        lacking=read["lacking"],
         contexts={int(number): _read_counts(part, sizes, records) for number, part in data["contexts"].items()},
     )
-    _require(len(counts.given) == len(counts.unknown) == len(sizes), "given")
-    _require(all(0 <= number <= MAX_COUNT for number in (*counts.given, *counts.unknown)), "given")
-    return counts
 
 
 def _read_sparse(data: JsonObject, size: int) -> SparseCounts:
     """Return counts of keys below ``size``, which ascend."""
     _require(not set(map(type, (*data["keys"], *data["counts"]))) - {int}, "counts")
     keys, counts = np.array(data["keys"], np.int64), np.array(data["counts"], np.int64)
-    bits = None if data.get("bits") is None else np.array(data["bits"], np.uint64)
+    bits = None if data["key_bits"] is None else np.array(data["key_bits"], np.uint64)
     is_ascending = bool((keys[1:] > keys[:-1]).all()) and (not keys.size or 0 <= keys[0] <= keys[-1] < size)
     _require(is_ascending and len(counts) == len(keys), "keys")
     _require(not counts.size or (counts.min() >= 1 and counts.max() <= MAX_COUNT), "counts")
-    _require(bits is None or len(bits) == len(keys), "bits")
+    _require(bits is None or len(bits) == len(keys), "key_bits")
     return SparseCounts(keys, counts, bits)
+
+
+def _require_counts(*numbers: float) -> None:
+    _require(all(0 <= number <= MAX_COUNT for number in numbers), "count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,34 +198,22 @@ class StatisticsMessage:
         return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
 
 
-_PLAIN = [f.name for f in fields(StatisticsMessage) if f.name not in ("blocks", "styles")]
-
-
 def encode_statistics(message: StatisticsMessage) -> bytes:
     """Return a statistics version as JSON. Floats keep all their bits."""
-    return _dumps(
-        {
-            **{f.name: getattr(message, f.name) for f in fields(message)},
-            "blocks": None if message.blocks is None else asdict(message.blocks),
-            "styles": {name: asdict(style) for name, style in message.styles.items()},
-        }
-    )
+    return _dumps(message)
 
 
 def decode_statistics(raw: bytes) -> StatisticsMessage:
     """Decode what ``encode_statistics`` returns. Raises StatisticsError for anything else."""
     with _decoding("statistics"):
         data = _object(raw)
-        blocks = None if data["blocks"] is None else BlockRange(**data["blocks"])
+        data["blocks"] = blocks = None if data["blocks"] is None else BlockRange(**data["blocks"])
+        data["styles"] = {name: Style(**style) for name, style in data["styles"].items()}
         _require(blocks is None or 0 <= blocks.first <= blocks.last, "blocks")
         _require(data["version"] >= 1 and data["baseline"] >= 1 and data["published"] >= 0, "version")
         _require(data["source"] in get_args(StatisticsSource), "source")
         _require(isinstance(data["snapshot"], dict), "snapshot")
-        return StatisticsMessage(
-            **{name: data[name] for name in _PLAIN},
-            blocks=blocks,
-            styles={n: Style(**s) for n, s in data["styles"].items()},
-        )
+        return StatisticsMessage(**data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +221,7 @@ class DriftReport:
     """The drift of a statistics version since the previous version and since the baseline; None if there is none.
 
     utility: the measures of 2017, section 5, for the masked side of the window; None for a window without masked
-    records (a bootstrap sample or a file). records, blocks: the window's size.
+    records (a bootstrap sample or a file). window: the number of its ``records`` and ``blocks``.
     """
 
     version: int
@@ -248,8 +229,7 @@ class DriftReport:
     previous: Mapping[str, Any] | None
     baseline: Mapping[str, Any] | None
     utility: Mapping[str, Any] | None
-    records: int
-    blocks: int
+    window: Mapping[str, int]
 
     @property
     def key(self) -> bytes:
@@ -259,24 +239,22 @@ class DriftReport:
 
 def encode_drift(report: DriftReport) -> bytes:
     """Return a drift report as JSON."""
-    parts = {name: getattr(report, name) for name in ("version", "published", "previous", "baseline", "utility")}
-    return _dumps({**parts, "window": {"records": report.records, "blocks": report.blocks}})
+    return _dumps(report)
 
 
 def decode_drift(raw: bytes) -> DriftReport:
     """Decode what ``encode_drift`` returns. Raises StatisticsError for anything else."""
     with _decoding("drift report"):
         data = _object(raw)
-        window = data["window"]
         _require(data["version"] >= 1 and data["published"] >= 0, "version")
-        parts = {name: data[name] for name in ("version", "published", "previous", "baseline", "utility")}
-        return DriftReport(**parts, records=window["records"], blocks=window["blocks"])
+        return DriftReport(**data)
 
 
 def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
     """Return a rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
     place = {"reason": rejected.reason, "topic": topic, "partition": partition, "offset": rejected.offset}
-    return _dumps(place if rejected.field is None else {**place, "field": rejected.field})
+    blamed = {} if rejected.field is None else {"field": rejected.field}
+    return orjson.dumps({"format": MESSAGE_FORMAT, **place, **blamed})
 
 
 def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
@@ -287,14 +265,19 @@ def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
         return data["topic"], data["partition"], Rejected(data["offset"], data["reason"], data.get("field"))
 
 
-def _dumps(message: Mapping[str, Any]) -> bytes:
-    return orjson.dumps({"format": MESSAGE_FORMAT, **message}, option=orjson.OPT_SERIALIZE_NUMPY)
+def _fields(message: Any) -> JsonObject:
+    return {each.name: getattr(message, each.name) for each in fields(message)}
+
+
+def _dumps(message: Any, **changed: Any) -> bytes:
+    """Return the fields of a message as JSON, and those that are changed or added."""
+    return orjson.dumps({"format": MESSAGE_FORMAT, **_fields(message), **changed}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _object(raw: bytes) -> JsonObject:
-    """Return the JSON object of a message of this format."""
+    """Return the fields of a message of this format."""
     data = orjson.loads(raw)
-    _require(isinstance(data, dict) and data.get("format") == MESSAGE_FORMAT, "format")
+    _require(isinstance(data, dict) and data.pop("format", None) == MESSAGE_FORMAT, "format")
     return cast(JsonObject, data)
 
 

@@ -11,12 +11,10 @@ from typing import Final, NamedTuple
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.risk.risk import Disclosure
+from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import AttributeDrift, Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError
-from stream_masker.pipeline.risk import VersionRisk
 
 COMPARISONS: Final = 3
 """The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
@@ -29,30 +27,30 @@ class LabelledConcept(NamedTuple):
     label: str
 
 
+class Shown(NamedTuple):
+    """Statistics that people may see; means: sMean of the attributes of which enough values are sMean or below it."""
+
+    statistics: Statistics
+    means: Mapping[str, LabelledConcept]
+
+
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Derives what people may see from statistics. taxonomies: by attribute; min_records: at least 1, which hides
-    nothing. Raises ParameterError.
-    """
+    """Derives what people may see. taxonomies: by attribute; min_records: at least 1, which hides nothing."""
 
     taxonomies: Mapping[str, Taxonomy]
     min_records: int = 20
 
-    def __post_init__(self) -> None:
-        if self.min_records < 1:
-            raise ParameterError(f"min_records is {self.min_records}; it must be at least 1")
-
-    def statistics(self, exact: Statistics) -> Statistics:
+    def shown(self, exact: Statistics) -> Shown:
         """Return statistics without counts of single concepts. Shares of too few unknown or novel values are 0."""
         if self.min_records == 1:
-            return exact
+            return Shown(exact, self._means(exact))
         rows = {name: sum(exact.values[name].values()) for name in exact.attributes}
         unknown = {name: self._share(exact.unknown[name], n) for name, n in rows.items()}
         novel = {name: self._share(exact.novel[name], n) for name, n in rows.items()}
-        return replace(exact, unknown=unknown, novel=novel, values={})
+        return Shown(replace(exact, unknown=unknown, novel=novel, values={}), self._means(exact))
 
-    def means(self, exact: Statistics) -> dict[str, LabelledConcept]:
-        """Return sMean of each attribute for which enough values are sMean itself or below it."""
+    def _means(self, exact: Statistics) -> dict[str, LabelledConcept]:
         shown = {}
         for name, mean in exact.mean.items():
             tau = self.taxonomies[name]
@@ -76,14 +74,11 @@ class Publication:
         shown = replace(novel, value=self._share(novel.value, sum(now.values[name].values())))
         return replace(drift, figures={**drift.figures, "novel": shown})
 
-    def risk(self, exact: VersionRisk, records: int) -> VersionRisk:
+    def risk(self, exact: Risk, records: int) -> Risk:
         """Return the risk of a window of this number of records, without rare sensitive groups."""
-        if exact.risk is None:
-            return exact
-        least, record = self.min_records / max(records, 1), exact.risk.record
-        value = _without_rare(exact.risk.value, least)
+        least, record = self.min_records / max(records, 1), exact.record
         of_record = None if record is None else _without_rare(record, least)
-        return replace(exact, risk=replace(exact.risk, value=value, record=of_record))
+        return replace(exact, value=_without_rare(exact.value, least), record=of_record)
 
     def _share(self, share: float, values: int) -> float:
         """Return a share of values; 0 if it is about too few of them."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.defaults import alternative
@@ -22,11 +21,9 @@ MAX_VALUES = 2_000
 MAX_CELLS = 1 << 27
 """The maximum number of assessed values of an attribute, and of values times concepts of the taxonomy."""
 
-MAX_SAMPLED_RECORDS = 1_000
-MIN_SAMPLED_RECORDS = 100
+SAMPLED_RECORDS = (100, 1_000)
 MAX_LIKELIHOODS = 4_000_000
-"""The maximum number of drawn records, and of drawn records times distinct pairs of values."""
-
+"""The least and the most drawn records, and the most drawn records times distinct pairs of values."""
 
 ROUNDING_ERROR = 1e-6
 """By how much a figure may exceed its limit: kernels are stored with seven digits."""
@@ -50,41 +47,26 @@ class RiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class VersionRisk:
-    """The risk of a version. ``risk`` is None if it is unknown because the counts of its window are unknown.
+    """The risk of a version; crossed: a sentence about every limit that is crossed; promise: ``Mechanism.promise``."""
 
-    * ``bound``: with a probability of at least 0.95, no chance or share differs from its true value by more than this.
-      ``left_out``, the share of the window's rows that were left out, is part of it.
-    * ``crossed``: a sentence about every limit that is crossed.
-    * ``promise``: that of the mechanism (``Mechanism.promise``).
-    """
-
-    risk: Risk | None
-    left_out: float
-    bound: float
+    risk: Risk
     crossed: tuple[str, ...]
     promise: float | None = None
 
 
-def assess_version(
-    mechanism: Mechanism,
-    statistics: Statistics,
-    counts: Counts,
-    distances: Sequence[Distance],
-    limits: RiskLimits,
-) -> VersionRisk:
-    """Return the risk of statistics, in bounded time; ``counts``: of their window."""
-    sizes = [len(d.taxonomy) for d in distances]
+def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts, limits: RiskLimits) -> VersionRisk:
+    """Return the risk of statistics, in bounded time; ``counts``: of their window.
+
+    With a probability of at least 0.95, no chance or share differs from its true value by more than its error and the
+    share of the rows that are left out, together.
+    """
+    sizes = [len(d.taxonomy) for d in mechanism.distances]
     reduced, left_out = most_frequent(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
-    installed = mechanism.with_statistics(statistics, reduced)
-    risk = installed.risk(draws=_draws(reduced))
-    errors = [learned.error for learned in (*risk.value.values(), *risk.strongest.values())]
-    return VersionRisk(
-        risk,
-        left_out,
-        left_out + max(errors),
-        tuple(_crossed(risk, reduced, limits, left_out)),
-        promise=mechanism.promise,
-    )
+    pairs = sum(pair.keys.size for pair in reduced.pairs.values())
+    least, most = SAMPLED_RECORDS
+    draws = min(most, max(least, MAX_LIKELIHOODS // max(pairs, 1)))
+    risk = mechanism.with_statistics(statistics, reduced).risk(draws=draws)
+    return VersionRisk(risk, tuple(_crossed(risk, reduced, limits, left_out)), mechanism.promise)
 
 
 MOST_COMPARED, MOST_COMPARED_SLOWLY = 5_000, 25_000
@@ -136,11 +118,6 @@ def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> N
                 f"{name}: the window's variance is below {MIN_VARIANCE_SHARE:.0%} of the baseline's, version "
                 f"{baseline.version}: the window may be full of one event"
             )
-
-
-def _draws(counts: Counts) -> int:
-    pairs = sum(pair.keys.size for pair in counts.pairs.values())
-    return min(MAX_SAMPLED_RECORDS, max(MIN_SAMPLED_RECORDS, MAX_LIKELIHOODS // max(pairs, 1)))
 
 
 def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.law import expected_masks
@@ -24,40 +24,44 @@ from stream_masker.pipeline.messages import (
     Taxonomies,
     fingerprints,
 )
-from stream_masker.pipeline.publication import COMPARISONS, LabelledConcept, Publication
-from stream_masker.pipeline.risk import (
-    RiskLimits,
-    VersionRisk,
-    assess_version,
-    best_guess,
-    check_floor,
-    guess_chances,
-)
+from stream_masker.pipeline.publication import COMPARISONS, Publication, Shown
+from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
-from stream_masker.pipeline.window import CalibrationSettings, MaskingEffect, Window
+from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is calibrated: a mechanism by name, and each attribute's taxonomy, distance and noise level.
+    """What is calibrated, and how its versions are published.
 
-    All mappings have the same attributes in the same order. configuration: the hash in published versions; secret_id:
-    of the masking secret that workers must have, None if the calibrator does not know it; context: that of the records.
+    mechanism: a new one, which stays without statistics; alpha: each attribute's noise level; configuration: the hash
+    in published versions; secret_id: of the masking secret that workers must have, None if the calibrator does not know
+    it; keep_versions: the number of versions on the topic besides the baseline; min_records: see ``Publication``;
+    limits: of the risk, None computes no risk.
     """
 
-    mechanism: str
-    configuration: str
-    taxonomies: Taxonomies
-    distances: Mapping[str, Distance]
+    mechanism: Mechanism
     alpha: Mapping[str, float]
+    configuration: str
     secret_id: str | None = None
-    context: Context = NO_CONTEXT
+    keep_versions: int = 1_000
+    min_records: int = 1
+    limits: RiskLimits | None = None
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(self.taxonomies)
+        return self.mechanism.attributes
+
+    @property
+    def distances(self) -> tuple[Distance, ...]:
+        return self.mechanism.distances
+
+    @property
+    def taxonomies(self) -> Taxonomies:
+        """The taxonomy of each attribute."""
+        return dict(zip(self.attributes, (each.taxonomy for each in self.distances), strict=True))
 
 
 @dataclass
@@ -83,7 +87,7 @@ class History:
         """Add the next version. A version that is not newer than all others changes nothing."""
         if message.version <= self.newest:
             return
-        if not message.fits(self.subject.mechanism, self.subject.taxonomies):
+        if not message.fits(self.subject.mechanism.name, self.subject.taxonomies):
             self.refuse(message.version)
             return
         self._reserve(message.version)
@@ -116,99 +120,105 @@ class History:
 class Publish:
     """The next version, to be published together with its report.
 
-    statistics, report, previous, baseline, utility, masked, means, effect: what people may see, as ``Publication``
-    derives it; means: sMean by attribute, of the original and of the masked window; effect: that of masking, None for a
-    version that is not from a window of masked records. expired: versions to remove at the same time.
+    shown: the statistics of the original window, and of the masked one if it has masked values, as people may see them;
+    previous, baseline: the drift from these versions; unchanged, unchanged_records: the shares of each attribute's
+    values and of records that masking did not change, None for a version that is not from a window; expired: versions
+    to remove at the same time.
     """
 
     message: StatisticsMessage
-    statistics: Statistics
-    report: DriftReport
+    shown: Mapping[DataKind, Shown]
     previous: Drift | None
     baseline: Drift | None
-    utility: Utility | None
-    masked: Statistics | None
     expired: tuple[int, ...]
-    means: Mapping[DataKind, Mapping[str, LabelledConcept]]
-    effect: MaskingEffect | None = None
+    utility: Utility | None = None
+    unchanged: Mapping[str, float] | None = None
+    unchanged_records: float | None = None
+
+    @property
+    def report(self) -> DriftReport:
+        """The message on the drift topic."""
+        records, blocks = self.shown["original"].statistics.records, self.message.blocks
+        return DriftReport(
+            version=self.message.version,
+            published=self.message.published,
+            previous=None if self.previous is None else self.previous.to_dict(),
+            baseline=None if self.baseline is None else self.baseline.to_dict(),
+            utility=None if self.utility is None else self.utility.to_dict(),
+            window={"records": records, "blocks": 0 if blocks is None else blocks.count},
+        )
 
 
 class VersionPlanner:
     """Computes the next version from a window, a sample or a snapshot. Call ``published`` once it is published.
 
-    The result depends only on the arguments and the versions in ``history``. The planner owns ``mechanism``, which must
-    be new. If the mechanism cannot restore the latest version, for instance one of another release, that version is
-    discarded.
+    The result depends only on the arguments and the versions in ``history``. A version that the mechanism or the drift
+    cannot use, for instance one of another release, is discarded, so that it does not end every calibrator.
     """
 
-    def __init__(
-        self,
-        subject: Subject,
-        mechanism: Mechanism,
-        history: History,
-        settings: CalibrationSettings,
-        *,
-        min_records: int = 1,
-        limits: RiskLimits | None = None,
-    ) -> None:
-        """``min_records``: of ``Publication``. ``limits``: of the risk; None computes no risk."""
+    def __init__(self, subject: Subject, history: History) -> None:
         self.subject = subject
         self.history = history
-        self._limits = limits
-        self._settings = settings
-        self._publication = Publication(subject.taxonomies, min_records)
-        self._mechanism = mechanism
+        self.publication = Publication(subject.taxonomies, subject.min_records)
         self._computed: tuple[Statistics, Counts] | None = None
         self._worker_secret_id: str | None = None
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
-        if not self._is_usable(history.baseline):
+        if self._restored(history.baseline) is None:
             history.baseline = None
-        if not self._is_usable(history.latest):
+        restored = self._restored(history.latest)
+        if history.latest is not None and restored is None:
             history.latest, history.refused = None, history.refused + 1
-        self._restore()
+        self._mechanism = restored or copy.copy(subject.mechanism)
 
-    def _is_usable(self, message: StatisticsMessage | None) -> bool:
-        """Whether the mechanism and the drift can use a version. A defective version must not end every calibrator."""
+    def _restored(self, message: StatisticsMessage | None) -> Mechanism | None:
+        """Return a mechanism with the statistics of a version; None if they cannot be used."""
         if message is None:
-            return True
+            return None
+        mechanism = copy.copy(self.subject.mechanism)
         try:
-            self._mechanism.restore(message.snapshot)
+            mechanism.restore(message.snapshot)
             self._drift(message.statistics, message)
         except Exception:  # noqa: BLE001 - of any defect
-            return False
-        return True
+            return None
+        return mechanism
 
     def on_window(self, window: Window, now: int) -> Publish:
         """Return the next version, from a window of blocks. now: milliseconds since the epoch.
 
         Raises StatisticsError if an attribute has no value in the window, or if the variances are below the floor.
         """
-        original, masked = self._compute(window.original), self._masked(window.masked)
-        kept = None
-        if masked is not None:
-            kept = utility(
-                original,
-                masked,
-                window.distortions,
-                self.subject.alpha,
-                self._distances,
-                expected=self._expected(original, window.original),
-                counts=window.masked,
-                comparisons=COMPARISONS,
-            )
-        styles = self._learned(window.styles)
-        publish = self._publish(original, now, "blocks", styles, window.original, window.range, kept, masked)
-        return replace(publish, effect=window.effect(self.subject.attributes))
+        total = window.total
+        original, masked = self._compute(total.original), self._masked(total.masked)
+        styles = self._learned(total.styles)
+        publish = self._publish(original, now, "blocks", total.original, styles=styles, blocks=window.range)
+        masking = dict(zip(self.subject.attributes, total.distortions, strict=True))
+        publish = replace(
+            publish,
+            unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
+            unchanged_records=total.unchanged / max(window.records, 1),
+        )
+        if masked is None:
+            return publish
+        kept = utility(
+            original,
+            masked,
+            total.distortions,
+            self.subject.alpha,
+            self.subject.distances,
+            expected=self._expected(original, total.original),
+            counts=total.masked,
+            comparisons=COMPARISONS,
+        )
+        return replace(publish, utility=kept, shown={**publish.shown, "masked": self.publication.shown(masked)})
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles), counts)
+        return self._publish(self._compute(counts), now, "bootstrap", counts, styles=self._learned(styles))
 
     def on_snapshot(
         self,
         snapshot: Mapping[str, Any],
         now: int,
-        source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
         *,
         guessed: Mapping[str, float] | None = None,
@@ -222,14 +232,15 @@ class VersionPlanner:
         self._mechanism.restore(snapshot)
         self._guessed = guessed
         statistics = self._mechanism.statistics.with_version(self._next)
-        return self._publish(statistics, now, source, styles or {}, renewed=baseline)
+        publish = self._publish(statistics, now, "file", styles=styles or {})
+        return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
 
     def on_secret(self, now: int) -> Publish:
         """Return the latest statistics as the next version, with the id of the secret that workers must have."""
         latest = self.history.latest
         assert latest is not None, "there is a version if its secret differs"
         statistics = latest.statistics.with_version(self._next)
-        return self._publish(statistics, now, latest.source, latest.styles, None, latest.blocks)
+        return self._publish(statistics, now, latest.source, styles=latest.styles, blocks=latest.blocks)
 
     @property
     def secret_id(self) -> str | None:
@@ -252,39 +263,28 @@ class VersionPlanner:
 
         It takes several times as long as the statistics do.
         """
-        if self._limits is None or self._computed is None:
+        if self.subject.limits is None or self._computed is None:
             return None
         statistics, counts = self._computed
-        assessed = assess_version(self._mechanism, statistics, counts, self._distances, self._limits)
-        shown = self._publication.risk(assessed, statistics.records)
-        if shown.risk is not None:
-            known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
-            self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
+        assessed = assess_version(self._mechanism, statistics, counts, self.subject.limits)
+        shown = replace(assessed, risk=self.publication.risk(assessed.risk, statistics.records))
+        known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
+        self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
         return shown
 
     @property
     def withholds(self) -> bool:
         """Whether a version that crosses a limit of the risk must not be published."""
-        return self._limits is not None and self._limits.hold
+        return self.subject.limits is not None and self.subject.limits.hold
 
     def published(self, publish: Publish) -> None:
-        """Add a version that has been published to the history, and remove those that have expired with it."""
+        """Add a version that has been published to the history, and remove those that have expired with it.
+
+        The concepts observed before stay observed.
+        """
         self.history.add(publish.message)
         self.history.forget(publish.expired)
-        self._restore()
-
-    def shown(self, statistics: Statistics) -> Statistics:
-        """Return the statistics that may be published to people."""
-        return self._publication.statistics(statistics)
-
-    def means(self, statistics: Statistics) -> Mapping[str, LabelledConcept]:
-        """Return sMean of the attributes for which it may be published to people."""
-        return self._publication.means(statistics)
-
-    def _restore(self) -> None:
-        """Restore the latest version, so that the concepts observed before stay observed."""
-        if self.history.latest is not None:
-            self._mechanism.restore(self.history.latest.snapshot)
+        self._mechanism.restore(publish.message.snapshot)
 
     def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
         latest = self.history.latest
@@ -293,7 +293,7 @@ class VersionPlanner:
     def _compute(self, counts: Counts) -> Statistics:
         """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
         statistics = self._mechanism.compute(counts, version=self._next)
-        if self._limits is not None:
+        if self.subject.limits is not None:
             baseline = self.history.baseline
             check_floor(statistics, None if baseline is None else baseline.statistics)
         self._computed = statistics, counts
@@ -303,78 +303,53 @@ class VersionPlanner:
         """Return the statistics after masking; None if an attribute has no masked value."""
         if not all(column.rows for column in counts.values):
             return None
-        return compute_statistics(
-            counts,
-            self.subject.attributes,
-            self._distances,
-            version=self._next,
-        )
+        return compute_statistics(counts, self.subject.attributes, self.subject.distances, version=self._next)
 
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
         """Return the statistics that the window's masks are expected to have; None if they are not known."""
         mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts, [len(tau) for tau in self.subject.taxonomies.values()])
+        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in self.subject.distances])
         return None if masks is None else self._masked(masks)
 
     @property
     def _next(self) -> int:
         return self.history.newest + 1
 
-    @property
-    def _distances(self) -> tuple[Distance, ...]:
-        return tuple(self.subject.distances.values())
-
     def _publish(
         self,
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
-        styles: Mapping[str, Style],
         counts: Counts | None = None,
-        blocks: BlockRange | None = None,
-        kept: Utility | None = None,
-        masked: Statistics | None = None,
         *,
-        renewed: bool = False,
+        styles: Mapping[str, Style],
+        blocks: BlockRange | None = None,
     ) -> Publish:
-        """Return a version; ``renewed``: whether it is the baseline from now on."""
+        """Return a version; ``counts``: of its window, None if they are not known."""
         history = self.history
         baseline = previous = self._drift(statistics, history.latest, counts)
         if history.baseline is not history.latest:
             baseline = self._drift(statistics, history.baseline, counts)
         message = StatisticsMessage(
             version=statistics.version,
-            mechanism=self.subject.mechanism,
+            mechanism=self.subject.mechanism.name,
             configuration=self.subject.configuration,
             published=now,
             source=source,
             blocks=blocks,
             taxonomies=fingerprints(self.subject.taxonomies),
-            baseline=statistics.version if renewed or history.baseline is None else history.baseline.version,
+            baseline=statistics.version if history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
             secret_id=self.secret_id,
             guessed=self._guessed,
         )
-        report = DriftReport(
-            version=statistics.version,
-            published=now,
-            previous=None if previous is None else previous.to_dict(),
-            baseline=None if baseline is None else baseline.to_dict(),
-            utility=None if kept is None else kept.to_dict(),
-            records=statistics.records,
-            blocks=0 if blocks is None else blocks.count,
-        )
         return Publish(
             message=message,
-            statistics=self.shown(statistics),
-            report=report,
+            shown={"original": self.publication.shown(statistics)},
             previous=previous,
             baseline=baseline,
-            utility=kept,
-            masked=None if masked is None else self.shown(masked),
-            expired=history.expired(self._settings.keep_versions - 1),
-            means={"original": self.means(statistics), "masked": {} if masked is None else self.means(masked)},
+            expired=history.expired(self.subject.keep_versions - 1),
         )
 
     def _drift(
@@ -382,4 +357,4 @@ class VersionPlanner:
     ) -> Drift | None:
         if other is None:
             return None
-        return self._publication.drift(other.statistics, statistics, self._distances, counts)
+        return self.publication.drift(other.statistics, statistics, self.subject.distances, counts)

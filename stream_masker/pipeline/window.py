@@ -6,19 +6,15 @@ calibrator that restarts from the first block of the last published version reac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from stream_masker.core.batch import Distortion
-from stream_masker.core.statistics.counts import Counts, merge
-from stream_masker.errors import ParameterError
 from stream_masker.pipeline.blocks import merge_blocks
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.style import StyleCounts, add_styles
 
 NO_TIME: Final = -1
 """The time of a block whose records have no timestamps. It never becomes too old; only newer records displace it."""
@@ -37,9 +33,8 @@ Partition: TypeAlias = tuple[str, int]
 class CalibrationSettings:
     """The window's bounds, and when statistics are due.
 
-    window_records, every_records, min_records, keep_versions: at least 1; window_age, every_seconds:
-    seconds, above 0; min_new_records: the least number of new records of a version, so that no two versions differ by
-    fewer; core_share: the share of a core that computing may take, above 0, at most 1.
+    window_records, every_records, min_records: at least 1; window_age, every_seconds: seconds, above 0;
+    min_new_records: the least number of new records of a version, so that no two versions differ by fewer.
     """
 
     window_records: int = 100_000
@@ -47,36 +42,15 @@ class CalibrationSettings:
     every_records: int = 10_000
     every_seconds: float = 60.0
     min_records: int = 1_000
-    keep_versions: int = 1_000
     min_new_records: int = 1
-    core_share: float = 0.1
-
-    def __post_init__(self) -> None:
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            if value is not None and value <= 0:
-                raise ParameterError(f"{setting.name} is {value}; it must be above 0")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaskingEffect:
-    """The effect of masking on a window, as shares in [0, 1] of the masked values of each attribute.
-
-    unchanged: values that are their own masks; truncated: without a concept as distant as their noise; unsigned:
-    without the sign condition; unchanged_records: records that have a value, none of which masking changed.
-    """
-
-    unchanged: Mapping[str, float]
-    truncated: Mapping[str, float]
-    unsigned: Mapping[str, float]
-    unchanged_records: float
 
 
 @dataclass(frozen=True)
 class Window:
     """The blocks that statistics are computed from, in the topic's order; at least one.
 
-    range: from the offset of the first block to the topic's end at the time; ``window_of`` restores the window from it.
+    range: from the offset of the first block to the topic's end at the time. A ``WindowLog`` of the blocks in this
+    range has the same window.
     """
 
     blocks: tuple[Block, ...]
@@ -87,35 +61,9 @@ class Window:
         return sum(block.original.records for block in self.blocks)
 
     @cached_property
-    def original(self) -> Counts:
-        """The counts of the window before masking."""
-        return merge(block.original for block in self.blocks)
-
-    @cached_property
-    def masked(self) -> Counts:
-        """The counts of the window after masking."""
-        return merge(block.masked for block in self.blocks)
-
-    @property
-    def styles(self) -> tuple[StyleCounts, ...]:
-        """The styles of the original codes of each attribute; empty if no block counts them."""
-        return add_styles(block.styles for block in self.blocks)
-
-    @property
-    def distortions(self) -> tuple[Distortion, ...]:
-        """The distortion of each attribute."""
-        columns = zip(*(block.distortions for block in self.blocks), strict=True)
-        return tuple(sum(column, Distortion()) for column in columns)
-
-    def effect(self, attributes: Sequence[str]) -> MaskingEffect:
-        """Return the effect of masking; ``attributes``: their names, in the order of the blocks."""
-        by_name = dict(zip(attributes, self.distortions, strict=True))
-        return MaskingEffect(
-            unchanged={name: masking.share(masking.unchanged) for name, masking in by_name.items()},
-            truncated={name: masking.share(masking.truncated) for name, masking in by_name.items()},
-            unsigned={name: masking.share(masking.unsigned) for name, masking in by_name.items()},
-            unchanged_records=sum(block.unchanged for block in self.blocks) / max(self.records, 1),
-        )
+    def total(self) -> Block:
+        """The sum of the blocks. Its place has no meaning."""
+        return merge_blocks(self.blocks)
 
 
 @dataclass(slots=True)
@@ -125,8 +73,8 @@ class BlockGroup:
     While the group grows, each block stands by itself; in a complete one, the blocks of a partition are merged, except
     for its latest one, so that a window needs memory for at most some hundred groups.
 
-    merged: the number of blocks that are in ``blocks``. latest: the latest time, in milliseconds; earliest: likewise,
-    both ``NO_TIME`` if none is known.
+    merged: the number of blocks that are in ``blocks``. earliest, latest: times in milliseconds, ``NO_TIME`` if none is
+    known.
     """
 
     offset: int
@@ -152,14 +100,13 @@ class BlockGroup:
         """
         open_blocks = [block for block in self.blocks if latest.get(_partition(block)) is block]
         others = [block for block in self.blocks if latest.get(_partition(block)) is not block]
-        self.blocks = [*(merge_blocks(run) for run in _ascending_runs(others)), *open_blocks]
+        self.blocks = [*map(merge_blocks, _ascending_runs(others)), *open_blocks]
         self.complete = True
 
     def drop(self, block: Block) -> None:
         """Remove the blocks that overlap a later one."""
-        kept = [other for other in self.blocks if not _overlaps(block, other)]
-        if len(kept) < len(self.blocks):
-            self.blocks, self.records = kept, sum(other.original.records for other in kept)
+        self.blocks = [other for other in self.blocks if not _overlaps(block, other)]
+        self.records = sum(other.original.records for other in self.blocks)
 
 
 def _partition(block: Block) -> Partition:
@@ -202,21 +149,23 @@ class WindowLog:
         self._groups: list[BlockGroup] = []
         self._ends: dict[Partition, int] = {}
         self._latest: dict[Partition, Block] = {}
-        self._records = 0
         self._new = 0
         self._last_due: float | None = None
 
     def add(self, offset: int, written: int, block: Block) -> None:
-        """Add a block; written: when the block was written, in milliseconds.
+        """Add a block; written: when the block was written, in milliseconds since the epoch, below 0 if unknown.
 
-        An offset that is not greater than the last one changes nothing.
+        An offset that is not greater than the last one changes nothing. The time of the records is at most ``written``,
+        so that a wrong clock cannot age other blocks.
         """
         if offset <= self.position:
             return
         self.position = offset
         self._replace(block)
-        self._open_group(offset).add(block, effective_time(block.timestamp, written))
-        self._records = sum(group.records for group in self._groups)
+        if not self._groups or self._groups[-1].complete:
+            self._groups.append(BlockGroup(offset))
+        time = block.timestamp if written < 0 else min(block.timestamp, written)
+        self._groups[-1].add(block, max(time, NO_TIME))
         self._close_group()
         self._drop_oldest()
         if offset > self._published:
@@ -237,8 +186,7 @@ class WindowLog:
 
     def window(self) -> Window | None:
         """Return the current window; None while there is no block."""
-        oldest = max((group.latest for group in self._groups), default=NO_TIME) - self._age
-        groups = [group for group in self._groups if group.latest == NO_TIME or group.latest >= oldest]
+        groups = [group for group in self._groups if not self._is_old(group, self._latest_time)]
         blocks = tuple(block for group in groups for block in group.blocks)
         if not blocks:
             return None
@@ -246,8 +194,11 @@ class WindowLog:
         return Window(blocks, BlockRange(self._groups[0].offset, self.position, merged))
 
     @property
-    def _age(self) -> float:
-        return 1000 * self.settings.window_age
+    def _latest_time(self) -> int:
+        return max((group.latest for group in self._groups), default=NO_TIME)
+
+    def _is_old(self, group: BlockGroup, latest: int) -> bool:
+        return group.latest != NO_TIME and group.latest < latest - 1000 * self.settings.window_age
 
     def _replace(self, block: Block) -> None:
         """Remove earlier blocks of the same records. Nothing overlaps a block after all others of its partition."""
@@ -258,52 +209,24 @@ class WindowLog:
         self._ends[partition] = max(block.last_offset, self._ends.get(partition, -1))
         self._latest[partition] = block
 
-    def _open_group(self, offset: int) -> BlockGroup:
-        if not self._groups or self._groups[-1].complete:
-            self._groups.append(BlockGroup(offset))
-        return self._groups[-1]
-
     def _close_group(self) -> None:
         group, settings = self._groups[-1], self.settings
         if (
             group.records >= GROUP_SHARE * settings.window_records
-            or group.latest - group.earliest >= GROUP_SHARE * self._age
+            or group.latest - group.earliest >= GROUP_SHARE * 1000 * settings.window_age
             or len(group.blocks) >= GROUP_BLOCKS
         ):
             for each in self._groups[-2:]:
                 each.close(self._latest)
 
     def _drop_oldest(self) -> None:
-        latest = max(group.latest for group in self._groups)
-        while len(self._groups) > 1 and self._is_outside(self._groups[0], latest - self._age):
-            self._records -= self._groups.pop(0).records
-
-    def _is_outside(self, first: BlockGroup, oldest: float) -> bool:
-        too_old = first.latest != NO_TIME and first.latest < oldest
-        return (
-            too_old
-            or not first.blocks
-            or len(self._groups) > MAX_GROUPS
-            or self._records - first.records >= self.settings.window_records
-        )
-
-
-def effective_time(timestamp: int, written: int) -> int:
-    """Return the time of a block's records: at most the time at which it was written.
-
-    A wrong clock can thus not age other blocks. timestamp, written: milliseconds since the epoch, below 0 if unknown.
-    """
-    if timestamp < 0:
-        return NO_TIME
-    return min(timestamp, written) if written >= 0 else timestamp
-
-
-def window_of(
-    read: Iterable[tuple[int, int, Block]], settings: CalibrationSettings, blocks: BlockRange
-) -> Window | None:
-    """Return the window that a statistics version was computed from. read: (offset, written, block) from the topic."""
-    log = WindowLog(settings, since=blocks)
-    for offset, written, block in read:
-        if blocks.first <= offset <= blocks.last:
-            log.add(offset, written, block)
-    return log.window()
+        """Remove the groups that no window needs any more."""
+        groups, latest = self._groups, self._latest_time
+        records = sum(group.records for group in groups)
+        while len(groups) > 1 and (
+            self._is_old(groups[0], latest)
+            or not groups[0].blocks
+            or len(groups) > MAX_GROUPS
+            or records - groups[0].records >= self.settings.window_records
+        ):
+            records -= groups.pop(0).records

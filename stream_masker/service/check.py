@@ -61,9 +61,8 @@ def event_lines(configuration: Configuration, events: Sequence[FileEvent]) -> It
         return
     try:
         statistics, limits = mechanism.compute(counts, version=1), build_risk_limits(configuration)
-        risk = assess_version(mechanism, statistics, counts, mechanism.distances, limits).risk
+        risk = assess_version(mechanism, statistics, counts, limits).risk
     except StatisticsError as error:
         yield f"Guessed right: not known, because {error}"
         return
-    if risk is not None:
-        yield guessed_line(*guess_chances(mechanism, counts, risk, quick=True))
+    yield guessed_line(*guess_chances(mechanism, counts, risk, quick=True))

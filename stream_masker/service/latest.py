@@ -116,9 +116,8 @@ def _published(configuration: Configuration, versions: Mapping[int, bytes]) -> d
     shown = {}
     for number, value in sorted(versions.items()):
         message = decode_statistics(value)
-        means = publication.means(message.statistics)
+        statistics, means = publication.shown(message.statistics)
         labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
-        statistics = publication.statistics(message.statistics)
         shown[number] = {
             "version": number,
             "source": message.source,

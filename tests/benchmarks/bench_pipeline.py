@@ -67,7 +67,7 @@ class Parts:
         taxonomies = self.masking.taxonomies
         self.timed(
             "encode and seal the counts of all",
-            lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies, configuration="0")) for b in blocks],
+            lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies)) for b in blocks],
         )
         starts = range(0, BATCH // PARTITIONS, DOCUMENTS)
         parts = [records.part(start, start + DOCUMENTS) for records in batch.values() for start in starts]

@@ -78,8 +78,8 @@ def measured(rate: int, records: int) -> list[float]:
     fill(log, (decode_block(one, taxonomies) for one in itertools.cycle(raw)), records // size, size)
     full, window = resident(os.getpid()) / MB, log.window()
     assert window is not None
-    assert window.original.records == window.masked.records == window.records
-    assert len(window.distortions) == len(window.styles)
+    assert window.total.original.records == window.total.masked.records == window.records
+    assert len(window.total.distortions) == len(window.total.styles)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MB
     return [window.range.count, window.records, before, full, peak]
 
@@ -95,7 +95,7 @@ def encoded(folder: Path, size: int, records: int) -> list[bytes]:
         masking.masker.mask("discharges", 0, inputs(values[start : start + size], start), statistics_version=1).blocks
         for start in range(0, number, size)
     )
-    return [encode_block(block, masking.taxonomies, configuration="0") for block in blocks]
+    return [encode_block(block, masking.taxonomies) for block in blocks]
 
 
 def fill(log: WindowLog, blocks: Iterator[Block], number: int, size: int) -> None:

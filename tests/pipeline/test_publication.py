@@ -14,9 +14,7 @@ from stream_masker.core.risk.risk import Disclosure, Guess, Membership, Risk
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError
 from stream_masker.pipeline.publication import LabelledConcept, Publication
-from stream_masker.pipeline.risk import VersionRisk
 
 CODES = [f"c{i}{j}" for i in range(6) for j in range(5)]
 TAU = Ontology.from_edges([*((f"c{i}", "root") for i in range(6)), *((code, code[:2]) for code in CODES)]).taxonomy()
@@ -37,8 +35,8 @@ def window(*rare: str, size: int = 2_000) -> list[str]:
 
 def test_figures_of_a_whole_window_are_exact_and_concepts_are_not_counted() -> None:
     exact = statistics(window())
-    shown = SHOWN.statistics(exact)
-    assert EXACT.statistics(exact) is exact
+    shown = SHOWN.shown(exact).statistics
+    assert EXACT.shown(exact).statistics is exact
     assert (shown.mean, shown.variance, shown.records) == (exact.mean, exact.variance, exact.records)
     assert np.array_equal(shown.covariance, exact.covariance)
     assert shown.values == {}
@@ -48,7 +46,7 @@ def test_figures_of_a_whole_window_are_exact_and_concepts_are_not_counted() -> N
 def test_shares_of_few_values_are_not_shown(count: int, is_shown: bool) -> None:
     exact = statistics(window())
     shares = dict.fromkeys(NAMES, count / exact.records + 1e-12)
-    shown = SHOWN.statistics(replace(exact, unknown=shares, novel=shares))
+    shown = SHOWN.shown(replace(exact, unknown=shares, novel=shares)).statistics
     assert shown.unknown == shown.novel == (shares if is_shown else dict.fromkeys(NAMES, 0.0))
 
 
@@ -80,21 +78,14 @@ def test_the_drift_neither_names_nor_tells_rare_codes() -> None:
 )
 def test_smean_is_shown_if_enough_values_are_of_it_or_below_it(codes: list[str], mean: str, shown: str | None) -> None:
     exact = replace(statistics(codes), mean=dict.fromkeys(NAMES, mean))
-    assert SHOWN.means(exact).get("one") == (shown and LabelledConcept(shown, TAU.label(shown)))
+    assert SHOWN.shown(exact).means.get("one") == (shown and LabelledConcept(shown, TAU.label(shown)))
 
 
 def test_rare_sensitive_groups_are_not_shown() -> None:
     """Of 1,000 records, 19 are of a group and 21 of another one; chapters and blocks are always shown."""
     groups = {"rare": Membership(0.019, 1.0, 1.0), "frequent": Membership(0.021, 1.0, 1.0)}
     learned = {"one": Disclosure(0.9, 0.9, 1.0, 0.9, 0.9, {"chapter": Guess(0.9, 0.9, 1.0, 0.9, 0.9)}, groups, 0.0)}
-    shown = SHOWN.risk(VersionRisk(Risk(learned, learned, {"one": 0.9}, 0.9, {"one": 0.1}), 0.0, 0.0, ()), 1_000).risk
-    assert shown is not None
+    shown = SHOWN.risk(Risk(learned, learned, {"one": 0.9}, 0.9, {"one": 0.1}), 1_000)
     assert shown.record is not None
     for each in (shown.value, shown.record):
         assert (set(each["one"].sensitive), set(each["one"].levels)) == ({"frequent"}, {"chapter"})
-    assert SHOWN.risk(VersionRisk(None, 1.0, 1.0, ("reason",)), 1_000).risk is None
-
-
-def test_limits_are_checked() -> None:
-    with pytest.raises(ParameterError):
-        Publication({}, 0)

@@ -24,38 +24,29 @@ from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.risk import RiskLimits
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
-from stream_masker.pipeline.window import CalibrationSettings, Window
+from stream_masker.pipeline.window import Window
 
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
 TAU = Ontology.from_edges(EDGES).taxonomy()
+TAXONOMIES, ALPHA = {"one": TAU, "two": TAU}, {"one": 0.3, "two": 0.5}
 SUBJECT = Subject(
-    mechanism="semantic_noise",
+    mechanism("semantic_noise")(TAXONOMIES, alpha=ALPHA, reference="pair", seed=b"s" * 32),
+    alpha=ALPHA,
     configuration="0123456789abcdef",
-    taxonomies={"one": TAU, "two": TAU},
-    distances={"one": WuPalmer(TAU), "two": WuPalmer(TAU)},
-    alpha={"one": 0.3, "two": 0.5},
+    keep_versions=3,
 )
-DISTANCES = tuple(SUBJECT.distances.values())
-SETTINGS = CalibrationSettings(window_records=1000, keep_versions=3)
+DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
 NOW = 1_700_000_000_000
 
 
-def calibration(
-    history: History | None = None, limits: RiskLimits | None = None, subject: Subject = SUBJECT, **settings: Any
-) -> VersionPlanner:
-    bounds = replace(SETTINGS, **settings)
-    noise = mechanism("semantic_noise")(SUBJECT.taxonomies, alpha=SUBJECT.alpha, reference="pair", seed=b"s" * 32)
-    return VersionPlanner(subject, noise, history or History(subject), bounds, limits=limits)
+def calibration(history: History | None = None, **subject: Any) -> VersionPlanner:
+    given = replace(SUBJECT, **subject)
+    return VersionPlanner(given, history or History(given))
 
 
 def counts(pairs: list[tuple[str, str]]) -> Counts:
     columns = tuple(Column(TAU.encode(values)) for values in zip(*pairs, strict=True))
     return count_batch(Batch(len(pairs), columns), (len(TAU), len(TAU)))
-
-
-def no_counts(records: int) -> Counts:
-    absent = Column(np.full(records, -1, dtype=np.int32))
-    return count_batch(Batch(records, (absent, absent)), (len(TAU), len(TAU)))
 
 
 MORNING = counts([("d", "e"), ("d", "d"), ("e", "f"), ("g", "f")])
@@ -90,73 +81,58 @@ def encoded(statistics: Any) -> Mapping[str, Any]:
 def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
-    assert same(done.statistics, direct)
-    assert done.message.blocks == BlockRange(3, 7, 2)
+    assert same(done.shown["original"].statistics, direct)
     assert (done.message.version, done.message.source, done.message.published) == (1, "blocks", NOW)
-    assert (done.report.records, done.report.blocks) == (9, 2)
+    assert done.message.blocks == BlockRange(3, 7, 2)
+    assert done.report.window == {"records": 9, "blocks": 2}
 
 
 def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
     made = calibration()
-    publish(made, entry(3, MORNING))
-    second = publish(made, entry(7, NOON))
+    _, second = publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))
     previous = compute_statistics(MORNING, ("one", "two"), DISTANCES, version=1)
     direct = compute_statistics(NOON, ("one", "two"), DISTANCES, version=2, previous=previous)
-    assert same(second.statistics, direct)
-    assert second.statistics.novel["one"] == pytest.approx(3 / 5)
+    assert same(second.shown["original"].statistics, direct)
+    assert direct.novel["one"] == pytest.approx(3 / 5)
 
 
 def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> None:
     made = calibration()
     versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON)), publish(made, entry(9, MORNING))]
-    assert versions[0].report.previous is None
-    assert versions[0].report.baseline is None
     first, second, third = (v.message.statistics for v in versions)
-    assert third.version == 3
+    assert (versions[0].report.previous, versions[0].report.baseline) == (None, None)
     assert versions[2].previous == drift_between(second, third, DISTANCES, MORNING, comparisons=3)
     assert versions[2].baseline == drift_between(first, third, DISTANCES, MORNING, comparisons=3)
     assert versions[2].report.previous == versions[2].previous.to_dict()
     assert versions[2].report.baseline["since"] == 1
-    assert [v.message.baseline for v in versions] == [1, 1, 1]
 
 
-def test_the_baseline_is_the_first_version_from_blocks_not_the_bootstrap() -> None:
-    made = calibration()
-    sample = made.on_sample(MORNING, NOW)
-    made.published(sample)
-    first = publish(made, entry(3, NOON))
-    second = publish(made, entry(7, NOON))
-    assert (sample.message.source, sample.message.blocks, sample.utility) == ("bootstrap", None, None)
-    assert first.report.baseline is None
-    assert first.report.previous["since"] == 1
-    assert second.report.baseline["since"] == 2
-    assert [v.message.baseline for v in (sample, first, second)] == [1, 2, 2]
-
-
-def test_a_baseline_is_renewed_only_by_a_version_that_says_so() -> None:
+def test_the_baseline_is_the_first_version_from_blocks_and_renewed_only_by_a_version_that_says_so() -> None:
     made, snapshot = calibration(), calibration().on_window(window(entry(3, NOON)), NOW).message.snapshot
-    versions = [publish(made, entry(1, MORNING))]
+    versions = [made.on_sample(MORNING, NOW)]
+    made.published(versions[0])
+    versions.append(publish(made, entry(1, MORNING)))
     for baseline in (False, True):
         versions.append(made.on_snapshot(snapshot, NOW, baseline=baseline))
         made.published(versions[-1])
         versions.append(publish(made, entry(2 + baseline, MORNING)))
+    assert (versions[0].message.source, versions[0].message.blocks, versions[0].utility) == ("bootstrap", None, None)
     since = [version.report.baseline and version.report.baseline["since"] for version in versions]
-    assert since == [None, 1, 1, 1, 4]
+    assert since == [None, None, 2, 2, 2, 5]
+    assert [v.message.baseline for v in versions] == [1, 2, 2, 2, 5, 5]
     again = History(SUBJECT)
     for version in versions:
         again.add(version.message)
-    assert again.baseline is not None
-    assert again.baseline.version == 4
+    assert again.baseline == versions[4].message
 
 
 def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
     distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
-    assert same(done.masked, masked)
-    plain = utility(done.statistics, masked, distortions, SUBJECT.alpha, DISTANCES)
+    assert same(done.shown["masked"].statistics, masked)
+    plain = utility(done.shown["original"].statistics, masked, distortions, ALPHA, DISTANCES)
     assert replace(done.utility, figures={}) == plain
-    assert plain.verdict is None
     assert done.utility.verdict in VERDICTS
     assert {name: [*each] for name, each in done.utility.figures.items()} == {
         "one": ["mean", "variance"],
@@ -166,10 +142,19 @@ def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     assert done.report.utility == done.utility.to_dict()
 
 
+def test_the_shares_that_masking_leaves_unchanged_are_those_of_the_whole_window() -> None:
+    blocks = [replace(entry(offset, MORNING), unchanged=offset) for offset in (1, 2)]
+    kept = tuple(replace(one, unchanged=2) for one in blocks[1].distortions)
+    done = calibration().on_window(window(blocks[0], replace(blocks[1], distortions=kept)), NOW)
+    assert (done.unchanged, done.unchanged_records) == ({"one": 0.2, "two": 0.2}, 3 / 8)
+
+
 def test_no_version_from_a_window_without_values_of_an_attribute() -> None:
+    absent = Column(np.full(4, -1, dtype=np.int32))
+    empty = count_batch(Batch(4, (absent, absent)), (len(TAU), len(TAU)))
     made = calibration()
     with pytest.raises(StatisticsError):
-        made.on_window(window(entry(3, no_counts(4))), NOW)
+        made.on_window(window(entry(3, empty)), NOW)
     assert made.on_window(window(entry(3, MORNING)), NOW).message.version == 1
 
 
@@ -179,10 +164,8 @@ def test_rejects_a_snapshot_of_another_mechanism() -> None:
 
 
 def test_a_history_that_is_read_back_continues_like_the_original() -> None:
-    made = calibration()
-    versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))]
-    history = History(SUBJECT)
-    for version in versions:
+    made, history = calibration(), History(SUBJECT)
+    for version in (publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))):
         history.add(decode_statistics(encode_statistics(version.message)))
     resumed, never_stopped = (c.on_window(window(entry(9, MORNING)), NOW) for c in (calibration(history), made))
     assert encode_statistics(resumed.message) == encode_statistics(never_stopped.message)
@@ -192,30 +175,24 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
 DOTLESS, DOTTED = StyleCounts(codes=5, dotless=3, dotted=1), StyleCounts(codes=4, dotted=3)
 
 
-def styled(offset: int, *styles: StyleCounts) -> Block:
-    return entry(offset, MORNING, styles=styles)
-
-
 def test_the_majority_of_the_window_is_published_as_the_style() -> None:
+    def styled(offset: int, *styles: StyleCounts) -> Block:
+        return entry(offset, MORNING, styles=styles)
+
     made = calibration()
-    first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), entry(5, MORNING))
+    first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), styled(5))
     assert first.message.styles == {"one": Style(dot="remove"), "two": Style()}
-    uncounted = publish(made, entry(7, MORNING))
-    assert uncounted.message.styles == first.message.styles
+    assert publish(made, styled(7)).message.styles == first.message.styles
     assert made.on_secret(NOW).message.styles == first.message.styles
     assert publish(made, styled(9, DOTTED, DOTLESS)).message.styles == {"one": Style(), "two": Style(dot="remove")}
 
 
 def test_a_sample_and_a_snapshot_bring_their_styles() -> None:
     made = calibration()
-    sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED))
-    assert sample.message.styles == {"one": Style(dot="remove"), "two": Style()}
-    made.published(sample)
-    assert made.on_snapshot(sample.message.snapshot, NOW, styles=sample.message.styles).message.styles == {
-        "one": Style(dot="remove"),
-        "two": Style(),
-    }
-    assert made.on_snapshot(sample.message.snapshot, NOW).message.styles == {}
+    sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
+    assert sample.styles == {"one": Style(dot="remove"), "two": Style()}
+    assert made.on_snapshot(sample.snapshot, NOW, sample.styles).message.styles == sample.styles
+    assert made.on_snapshot(sample.snapshot, NOW).message.styles == {}
 
 
 def test_expired_versions_are_removed_except_the_baseline() -> None:
@@ -235,13 +212,17 @@ def test_numbers_of_unusable_versions_are_not_used_again() -> None:
     assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
 
 
-def test_a_latest_version_that_cannot_be_restored_counts_as_absent() -> None:
+@pytest.mark.parametrize("defect", [{"format": 99}, {}], ids=["of another release", "of another version"])
+def test_a_latest_version_that_cannot_be_used_counts_as_absent(defect: dict[str, Any]) -> None:
+    """Nothing of it is left: the next version is the one without it, apart from the number."""
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history = History(SUBJECT)
-    history.add(replace(usable, snapshot={**usable.snapshot, "format": 99}))
+    history.add(replace(usable, version=2, snapshot={**usable.snapshot, **defect}))
     made = calibration(history)
     assert (history.latest, history.refused) == (None, 1)
-    assert made.on_sample(MORNING, NOW).message.version == 2
+    found, alone = (each.on_sample(NOON, NOW) for each in (made, calibration(History(SUBJECT, newest=2))))
+    assert found.message.version == 3
+    assert encode_statistics(found.message) == encode_statistics(alone.message)
 
 
 def test_a_snapshot_from_a_file_keeps_the_window() -> None:
@@ -264,7 +245,7 @@ def test_the_secret_of_workers_is_the_calibrators_or_that_of_the_first_worker() 
     made.published(again)
     assert (again.message.version, again.message.secret_id, made.secret_differs) == (2, "ab", False)
     assert again.message.blocks == BlockRange(3, 3, 1)
-    other = calibration(made.history, subject=replace(SUBJECT, secret_id="ef"))
+    other = calibration(made.history, secret_id="ef")
     assert (other.secret_id, other.secret_differs) == ("ef", True)
 
 
@@ -279,20 +260,14 @@ def test_statistics_below_the_floor_are_refused(monkeypatch: pytest.MonkeyPatch)
         checked.on_window(window(entry(3, MORNING)), NOW)
 
 
-@pytest.mark.parametrize(
-    ("limits", "sentence"),
-    [
-        (RiskLimits(max_vulnerability=0.01), "is above risk.max_vulnerability 0.01"),
-        (RiskLimits(), ""),
-    ],
-)
-def test_limits_that_a_version_crosses_are_named(limits: RiskLimits, sentence: str) -> None:
-    made = calibration(limits=replace(limits, max_certain=1.0))
-    assert made.assess() is None, "nothing was computed"
-    made.on_window(window(entry(3, MORNING), entry(4, NOON)), NOW)
-    risk = made.assess()
-    assert risk is not None
-    assert risk.risk is not None
-    assert any(sentence in each for each in risk.crossed) if sentence else not risk.crossed
-    assert made.withholds is False
-    assert calibration(limits=replace(limits, hold=True)).withholds
+def test_limits_that_a_version_crosses_are_named() -> None:
+    for limits, crossed in ((RiskLimits(max_vulnerability=0.01), 2), (RiskLimits(), 0)):
+        made = calibration(limits=replace(limits, max_certain=1.0))
+        assert made.assess() is None, "nothing was computed"
+        made.on_window(window(entry(3, MORNING), entry(4, NOON)), NOW)
+        risk = made.assess()
+        assert risk is not None
+        assert len(risk.crossed) == crossed
+        assert all("is above risk.max_vulnerability 0.01" in each for each in risk.crossed)
+        assert not made.withholds
+    assert calibration(limits=RiskLimits(hold=True)).withholds

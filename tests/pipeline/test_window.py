@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.window import CalibrationSettings, Window, WindowLog, effective_time, window_of
+from stream_masker.pipeline.window import CalibrationSettings, Window, WindowLog
 
 SETTINGS = CalibrationSettings(
     window_records=1_000, window_age=1_000, every_records=50, every_seconds=60, min_records=20
@@ -68,7 +68,7 @@ def test_a_later_block_replaces_those_that_overlap(later: tuple[int, int], kept:
     settings = replace(SETTINGS, window_records=100_000)
     found = window(filled([span(0, 9), span(10, 19), span(20, 29), span(*later)], settings))
     assert found.records == sum(last - first + 1 for first, last in kept)
-    assert same_counts(found.original.values[0], expected(kept).values[0])
+    assert same_counts(found.total.original.values[0], expected(kept).values[0])
 
 
 def test_a_block_replaces_merged_ones_of_its_partition_alone() -> None:
@@ -82,7 +82,7 @@ def test_a_block_of_an_aborted_transaction_is_replaced_alone_also_at_the_end_of_
     committed, aborted, again = [span(0, 9), span(10, 14)], span(15, 24), [span(15, 19), span(20, 29)]
     found = window(filled([*committed, aborted, *again]))
     assert found.records == 30
-    assert same_counts(found.original.values[0], expected([(0, 29)]).values[0])
+    assert same_counts(found.total.original.values[0], expected([(0, 29)]).values[0])
 
 
 def test_the_window_has_whole_groups_with_its_records_or_more() -> None:
@@ -114,8 +114,6 @@ def test_old_blocks_leave_the_window() -> None:
 
 
 def test_a_block_from_the_future_ages_no_other_one() -> None:
-    assert effective_time(5 * DAY, DAY) == DAY
-    assert (effective_time(5, -1), effective_time(-1, DAY)) == (5, -1)
     ahead = [span(0, 9, timestamp=DAY - 1), span(10, 19, timestamp=400 * DAY), span(20, 29, timestamp=DAY - 1)]
     assert window(filled(ahead)).records == 30
 
@@ -136,19 +134,18 @@ def test_a_version_names_the_blocks_that_restore_its_window(
     found = filled(blocks, settings).window()
     if found is None:
         return
-    again = window_of(((offset, DAY, one) for offset, one in enumerate(blocks)), settings, found.range)
-    assert again is not None
+    log = WindowLog(settings, since=found.range)
+    for offset in range(found.range.first, found.range.last + 1):
+        log.add(offset, DAY, blocks[offset])
+    again = window(log)
     assert again.range == found.range
     assert list(map(place, again.blocks)) == list(map(place, found.blocks))
-    assert all(map(same_counts, again.original.values, found.original.values))
+    assert all(map(same_counts, again.total.original.values, found.total.original.values))
 
 
 def test_the_window_adds_up_what_masking_did() -> None:
     found = window(filled([replace(span(0, 9), unchanged=3), replace(span(10, 19), unchanged=4)]))
-    effect = found.effect(("one", "two"))
-    assert effect.unchanged_records == 7 / 20
-    assert found.distortions[0].squared_distance == 5.0
-    assert effect.truncated == {"one": 0.0, "two": 0.0}
+    assert (found.total.unchanged, found.total.distortions[0].squared_distance) == (7, 5.0)
 
 
 def test_the_first_statistics_are_due_with_the_least_number_of_records() -> None:

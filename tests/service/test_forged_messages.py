@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -15,8 +15,7 @@ from support.small_configuration import write_small
 from stream_masker.pipeline.messages import block_key, encode_block, encode_statistics
 from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
 from stream_masker.pipeline.versions import StatisticsMessage
-from stream_masker.service.calibrator.bootstrap import history_of
-from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components, history_of
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.reader import Versions
 from stream_masker.service.masking import Masking
@@ -45,19 +44,6 @@ def seal(configuration: Configuration) -> TopicSeal:
     return TopicSeal(configuration.topics.statistics, [SECRET])
 
 
-class Message:
-    """A message of the statistics topic as a consumer returns it."""
-
-    def __init__(self, key: bytes, value: bytes) -> None:
-        self.contents = key, value
-
-    def key(self) -> bytes:
-        return self.contents[0]
-
-    def value(self) -> bytes:
-        return self.contents[1]
-
-
 @pytest.fixture(scope="module")
 def genuine(components: CalibratorComponents) -> list[StatisticsMessage]:
     """Three published versions."""
@@ -70,73 +56,63 @@ def genuine(components: CalibratorComponents) -> list[StatisticsMessage]:
     return bench.messages
 
 
-def loosened(message: StatisticsMessage, configuration: Configuration) -> StatisticsMessage:
-    """Return the message that an attacker writes: hardly any noise, the greatest version."""
+def loosened(message: StatisticsMessage, version: int = HUGE) -> StatisticsMessage:
+    """Return the message that an attacker writes: hardly any noise."""
     statistics = replace(
         message.statistics,
-        version=HUGE,
+        version=version,
         variance=dict.fromkeys(message.statistics.variance, 1e-15),
         covariance=message.statistics.covariance * 1e-15,
     )
-    snapshot = {**message.snapshot, "statistics": statistics.to_dict()}
-    return replace(message, version=HUGE, snapshot=snapshot)
+    return replace(message, version=version, snapshot={**message.snapshot, "statistics": statistics.to_dict()})
 
 
-def forgeries(
-    message: StatisticsMessage, configuration: Configuration, seal: TopicSeal
-) -> dict[str, tuple[bytes, bytes]]:
-    """Return what somebody without the secret can write for a version."""
-    raw = encode_statistics(loosened(message, configuration))
-    other = TopicSeal(seal.topic, [b"the secret of an attacker"]).seal(b"%d" % HUGE, raw)
-    copied = seal.seal(message.key, encode_statistics(message))
-    elsewhere = TopicSeal("stream-masker.calibration", [SECRET]).seal(b"%d" % HUGE, raw)
-    return {
-        "plain": (b"%d" % HUGE, raw),
-        "sealed with another secret": (b"%d" % HUGE, other),
-        "with our key id": (b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + other[12:]),
-        "a genuine version under another key": (b"%d" % HUGE, copied),
-        "a message of another topic": (b"%d" % HUGE, elsewhere),
-        "cut": (b"%d" % HUGE, copied[:50]),
-        "a plain one in place of a genuine one": (message.key, raw),
-    }
+def sealed(message: StatisticsMessage, seal: TopicSeal) -> tuple[bytes, bytes]:
+    return message.key, seal.seal(message.key, encode_statistics(message))
 
 
-KINDS = [
-    "plain",
-    "sealed with another secret",
-    "with our key id",
-    "a genuine version under another key",
-    "a message of another topic",
-    "cut",
-    "a plain one in place of a genuine one",
-]
+KINDS = {
+    "plain": lambda genuine, raw, seal: (b"%d" % HUGE, raw),
+    "of another secret": lambda genuine, raw, seal: (b"%d" % HUGE, others(raw)),
+    "with our key id": lambda genuine, raw, seal: (b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + others(raw)[12:]),
+    "a genuine version under another key": lambda genuine, raw, seal: (b"%d" % HUGE, sealed(genuine, seal)[1]),
+    "of another topic": lambda genuine, raw, seal: (b"%d" % HUGE, TopicSeal("t", [SECRET]).seal(b"%d" % HUGE, raw)),
+    "cut": lambda genuine, raw, seal: (b"%d" % HUGE, sealed(genuine, seal)[1][:50]),
+    "plain in place of a genuine one": lambda genuine, raw, seal: (genuine.key, raw),
+}
+"""What somebody without the secret can write, from a genuine version, and the JSON of a loosened one."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def others(raw: bytes) -> bytes:
+    return TopicSeal("stream-masker.statistics", [b"the secret of an attacker"]).seal(b"%d" % HUGE, raw)
+
+
+@pytest.fixture(params=KINDS)
+def forged(request: pytest.FixtureRequest, genuine: list[StatisticsMessage], seal: TopicSeal) -> tuple[bytes, bytes]:
+    return KINDS[request.param](genuine[-1], encode_statistics(loosened(genuine[-1])), seal)
+
+
+def activated(configuration: Configuration, seal: TopicSeal) -> ActiveStatistics:
+    return ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1)
+
+
 def test_a_forged_version_changes_nothing_in_a_worker(
-    kind: str,
+    forged: tuple[bytes, bytes],
     configuration: Configuration,
     genuine: list[StatisticsMessage],
     seal: TopicSeal,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     refused: Counter[str] = Counter()
-    buffer = Versions(seal, lambda cause: refused.update([cause]))
-    active = ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1)
-    forged = forgeries(genuine[-1], configuration, seal)[kind]
-    for message in genuine:
-        buffer.add(message.key, seal.seal(message.key, encode_statistics(message)))
-    for _ in range(20):
+    buffer, active = Versions(seal, lambda cause: refused.update([cause])), activated(configuration, seal)
+    for message in [*(sealed(one, seal) for one in genuine), *[forged] * 20]:
+        buffer.add(*message)
+    for _ in range(2):
+        active.consider(buffer.take())
+        assert (active.version, active.refused) == (genuine[-1].version, None)
+        assert active.masking.mechanism.statistics.variance == genuine[-1].statistics.variance
         buffer.add(*forged)
-    active.consider(buffer.take())
-    assert (active.version, active.refused) == (genuine[-1].version, None)
-    assert active.masking.configuration.fields.unlisted == "drop"
-    assert active.masking.mechanism.statistics.variance == genuine[-1].statistics.variance
-    assert refused.total() == 20
-    assert set(refused) <= {*RefusalCause}
-    buffer.add(*forged)
-    active.consider(buffer.take())
-    assert (active.version, active.refused) == (genuine[-1].version, None)
+    assert refused.total() == 22
     warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warnings) <= len(refused), "each cause is logged once a minute"
     assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
@@ -146,33 +122,19 @@ def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
     configuration: Configuration, genuine: list[StatisticsMessage], seal: TopicSeal
 ) -> None:
     """A defective calibrator cannot remove the noise, regardless of its own limits."""
-    version = genuine[-1].version + 1
-    forged = loosened(genuine[-1], configuration)
-    statistics = replace(forged.statistics, version=version)
-    snapshot = {**forged.snapshot, "statistics": statistics.to_dict()}
-    message = replace(forged, version=version, snapshot=snapshot)
-    active = ActiveStatistics(MagicMock(), Masking(configuration), seal, partitions=1)
-    active.consider([published(genuine[-1])])
-    active.consider([published(message)])
+    active = activated(configuration, seal)
+    for message in (genuine[-1], loosened(genuine[-1], genuine[-1].version + 1)):
+        active.consider([(message.version, encode_statistics(message))])
     assert active.version == genuine[-1].version
     assert "the window's variance is below" in (active.refused or "")
 
 
-def published(message: StatisticsMessage) -> tuple[int, bytes]:
-    return (message.version, encode_statistics(message))
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_forged_version_changes_nothing_in_a_calibrator(
-    kind: str,
-    configuration: Configuration,
-    components: CalibratorComponents,
-    genuine: list[StatisticsMessage],
-    seal: TopicSeal,
+    forged: tuple[bytes, bytes], components: CalibratorComponents, genuine: list[StatisticsMessage], seal: TopicSeal
 ) -> None:
-    written: list[Any] = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
-    forged: Any = Message(*forgeries(genuine[-1], configuration, seal)[kind])
-    before, history = history_of(components, written), history_of(components, [*written, forged])
+    pairs = [*(sealed(message, seal) for message in genuine), forged]
+    written = [SimpleNamespace(key=lambda k=key: k, value=lambda v=value: v) for key, value in pairs]
+    before, history = history_of(components, written[:-1]), history_of(components, written)
     assert history.unauthentic.total() == 1
     assert (history.newest, history.versions, history.refused) == (before.newest, before.versions, 0)
     assert (history.latest, history.windowed) == (before.latest, before.windowed)
@@ -184,7 +146,7 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
 ) -> None:
     bench = CalibrationBench(components)
     calibration, made = TopicSeal(configuration.topics.calibration, [SECRET]), block(0)
-    raw = encode_block(made, bench.components.subject.taxonomies, configuration="0")
+    raw = encode_block(made, bench.components.subject.taxonomies)
     sealed = calibration.seal(block_key(made), raw)
     forged = [
         (block_key(made), raw),

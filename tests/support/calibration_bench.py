@@ -16,12 +16,13 @@ from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.messages import StatisticsMessage, block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
-from stream_masker.pipeline.versions import History, Publish
+from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import WindowLog
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents
 from stream_masker.service.calibrator.calibration import Calibration
-from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\n"
@@ -47,6 +48,15 @@ class FakePublisher:
         self.published.append(publish)
 
 
+class FakeReader:
+    """A reader that knows the end of the statistics topic."""
+
+    end = 0
+
+    def get_watermark_offsets(self, *_: Any) -> tuple[int, int]:
+        return 0, self.end
+
+
 class CalibrationBench:
     """A calibration without earlier versions, with its publisher and metrics. No sample is taken."""
 
@@ -55,17 +65,18 @@ class CalibrationBench:
         self.components = replace(components, publisher=self.publisher)
         self.metrics = metrics or Metrics(CollectorRegistry(), "calibrator")
         initialise_counters(self.metrics)
-        self.planner = components.planner(History(components.subject))
+        self.planner = VersionPlanner(components.subject, History(components.subject))
         window = WindowLog(components.settings)
-        self.calibration = Calibration(self.components, self.metrics, self.planner, window)
-        self.calibration._sample_at = float("inf")
+        self.reader: Any = FakeReader()
+        self.calibration = Calibration(self.components, self.metrics, self.planner, window, self.reader)
+        self.calibration._sample_at = self.calibration._look_at = float("inf")
 
     def deliver(self, offset: int, block: Block | bytes) -> None:
         """Merge a block, sealed as a worker does, or the bytes of a message."""
         configuration, key, written = self.components.configuration, b"", 0
         if isinstance(block, Block):
             key, written, subject = block_key(block), block.timestamp, self.components.subject
-            raw = encode_block(block, subject.taxonomies, configuration="0")
+            raw = encode_block(block, subject.taxonomies)
             block = topic_seal(configuration, configuration.topics.calibration).seal(key, raw)
         self.calibration.merge(offset, written, key, block)
 
@@ -79,6 +90,12 @@ class CalibrationBench:
             task()
             tasks += task != self.calibration.assess
         return tasks
+
+    def shown(self, now: float = 0.0) -> Health:
+        """Return what the process shows at a time, in seconds."""
+        health = Health()
+        self.calibration.show(health, now)
+        return health
 
     @property
     def messages(self) -> list[StatisticsMessage]:

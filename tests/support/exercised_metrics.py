@@ -20,7 +20,7 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Masked, Rejected
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause, TopicSeal
-from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
 from stream_masker.service.calibrator.metrics import set_risk_metrics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.observability.health import Health
@@ -119,7 +119,7 @@ def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None
     codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
     transport.learn_many([dict.fromkeys(ATTRIBUTES, code) for code in codes])
     transport.calibrate()
-    set_risk_metrics(metrics, VersionRisk(transport.risk(), 0.0, 0.0, (), promise=transport.promise))
+    set_risk_metrics(metrics, VersionRisk(transport.risk(), (), transport.promise))
 
 
 def publish_versions(bench: CalibrationBench) -> None:
@@ -134,7 +134,7 @@ def publish_versions(bench: CalibrationBench) -> None:
     for offset in range(2, 7):
         bench.deliver(offset, block(offset))
         bench.advance(100.0 * offset, risk=offset == 6)
-    bench.calibration.show(time.time())
+    bench.shown(time.time())
 
 
 def block(offset: int) -> Block:

@@ -1,4 +1,4 @@
-"""The state at the start: published versions from the topics, or first statistics from a sample or a snapshot."""
+"""What a calibrator begins with: its parts, the published versions, or first statistics from a sample of the input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
@@ -16,12 +17,15 @@ from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import BlockRange, StatisticsSource, decode_statistics
-from stream_masker.pipeline.seal import SealError
+from stream_masker.pipeline.messages import BlockRange, decode_statistics
+from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.pipeline.style import Style
-from stream_masker.pipeline.versions import History
+from stream_masker.pipeline.versions import History, Subject, VersionPlanner
+from stream_masker.pipeline.window import CalibrationSettings
+from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
+from stream_masker.service.configuration.secret import required_secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
@@ -34,14 +38,7 @@ from stream_masker.service.kafka.reader import (
 )
 from stream_masker.service.observability.logs import describe
 
-if TYPE_CHECKING:
-    from stream_masker.service.calibrator.components import CalibratorComponents
-
 log = logging.getLogger(__name__)
-
-SAMPLE_BATCH_RECORDS = 5_000
-SAMPLE_BATCH_BYTES = 16_777_216
-"""The number of records, and about the size of their values, that are counted at a time."""
 
 SAMPLE_SECONDS = 2.0
 """The time after which a read of a sample ends although more records wait."""
@@ -50,10 +47,52 @@ SAMPLE_IDLE_SECONDS = 0.5
 """The time after which no more records wait."""
 
 
+@dataclass(frozen=True, slots=True)
+class CalibratorComponents:
+    """The parts of a calibrator that last longer than one assignment.
+
+    ``blocks``, ``versions``: the seals of the messages of the calibration and the statistics topic.
+    """
+
+    configuration: Configuration
+    subject: Subject
+    settings: CalibrationSettings
+    publisher: StatisticsPublisher
+    blocks: TopicSeal
+    versions: TopicSeal
+
+
+def build_components(configuration: Configuration) -> CalibratorComponents:
+    """Build the components; loads the ontologies. Raises ConfigurationError."""
+    topics, section, least = configuration.topics, configuration.calibration, configuration.publication.min_records
+    subject = Subject(
+        mechanism=build_mechanism(configuration),
+        alpha=noise_levels(configuration),
+        configuration=configuration.hash,
+        secret_id=required_secret_id(configuration),
+        keep_versions=section.keep_versions,
+        min_records=least,
+        limits=build_risk_limits(configuration),
+    )
+    bounds = section.model_dump(include={each.name for each in fields(CalibrationSettings)})
+    return CalibratorComponents(
+        configuration=configuration,
+        subject=subject,
+        settings=CalibrationSettings(**bounds, min_new_records=least),
+        publisher=StatisticsPublisher(configuration),
+        blocks=topic_seal(configuration, topics.calibration),
+        versions=topic_seal(configuration, topics.statistics),
+    )
+
+
+def now_milliseconds() -> int:
+    """Return the time in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
 def publish_snapshot(
     configuration: Configuration,
     snapshot: Mapping[str, Any],
-    source: StatisticsSource = "file",
     styles: Mapping[str, Style] | None = None,
     *,
     guessed: Mapping[str, float] | None = None,
@@ -66,17 +105,15 @@ def publish_snapshot(
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
     """
-    from stream_masker.service.calibrator.components import build_components, now_milliseconds
-
     components = build_components(configuration)
     require_topics(configuration, configuration.topics.internal.values())
     components.publisher.open()
     try:
         with closing(connect_reader(configuration)) as consumer:
-            planner = components.planner(read_history(consumer, components, lambda: False))
+            planner = VersionPlanner(components.subject, read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles, guessed=guessed, baseline=baseline)
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), styles, guessed=guessed, baseline=baseline)
     components.publisher.publish(publish)
     return publish.message.version
 
@@ -102,18 +139,13 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
             if value is None:
                 history.forget({int(key)})
             else:
-                _add_version(history, int(key), components.versions.open(key, value), message)
+                history.add(decode_statistics(components.versions.open(key, value)))
         except SealError as error:
             history.unauthentic[error.cause] += 1
+        except StatisticsError as error:
+            history.refuse(int(key))
+            log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
     return history
-
-
-def _add_version(history: History, version: int, value: bytes, message: Message) -> None:
-    try:
-        history.add(decode_statistics(value))
-    except StatisticsError as error:
-        history.refuse(version)
-        log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
 
 
 def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> tuple[int, BlockRange | None]:
@@ -138,12 +170,8 @@ class Sample:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._masker = RecordMasker(
-            build_plan(configuration),
-            build_mechanism(configuration),
-            secrets.token_bytes(32),
-            record_format=wire_format(configuration),
-        )
+        plan, mechanism, form = build_plan(configuration), build_mechanism(configuration), wire_format(configuration)
+        self._masker = RecordMasker(plan, mechanism, secrets.token_bytes(32), record_format=form)
         self._consumer: Consumer | None = None
         self._parts: list[SampleCounts] = []
         self.records = 0
@@ -155,12 +183,12 @@ class Sample:
         Raises KafkaException; ServiceError if the records' format is not available.
         """
         section, until = self._configuration.calibration, time.monotonic() + SAMPLE_SECONDS
-        while (wanted := min(SAMPLE_BATCH_RECORDS, section.window_records - self.records)) > 0:
-            values = self._values(wanted)
-            if values:
-                self._count(values)
-            if not values or time.monotonic() > until:
+        self._consumer = self._consumer or self._connect()
+        while self.records < section.window_records and time.monotonic() < until:
+            messages = self._consumer.consume(READ_MESSAGES, SAMPLE_IDLE_SECONDS)
+            if not messages:
                 break
+            self._count(list(message_values(messages)))
         return SampleCounts.joined(self._parts) if self.records >= section.min_records else None
 
     def _count(self, values: list[bytes]) -> None:
@@ -170,24 +198,11 @@ class Sample:
             raise ServiceError(f"the input cannot be sampled: {error}") from None
         self.records += self._parts[-1].counts.records
 
-    def _values(self, wanted: int) -> list[bytes]:
-        """Read at most ``wanted`` values, or about ``SAMPLE_BATCH_BYTES``, as long as records wait."""
-        consumer, values, size = self._consumer or self._connect(), list[bytes](), 0
-        while len(values) < wanted and size < SAMPLE_BATCH_BYTES:
-            messages = consumer.consume(min(READ_MESSAGES, wanted - len(values)), SAMPLE_IDLE_SECONDS)
-            if not messages:
-                break
-            read = list(message_values(messages))
-            values += read
-            size += sum(map(len, read))
-        return values
-
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""
         topic, consumer = self._configuration.topics.input, connect_reader(self._configuration)
         [count] = require_topics(self._configuration, [topic]).values()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
-        self._consumer = consumer
         return consumer
 
 

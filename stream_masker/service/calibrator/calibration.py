@@ -6,28 +6,33 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import suppress
 from functools import partial
 
-from stream_masker.errors import StatisticsError
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.messages import decode_block
-from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
-from stream_masker.service.calibrator.bootstrap import Sample, read_history, resume_from
-from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
+from stream_masker.service.calibrator.bootstrap import (
+    CalibratorComponents,
+    Sample,
+    now_milliseconds,
+    read_history,
+    resume_from,
+)
 from stream_masker.service.calibrator.metrics import (
-    describe_risk,
     forget_drift,
     sentences_of,
-    set_mean_metrics,
     set_risk_metrics,
     set_version_metrics,
     set_window_metrics,
     unchanged_share,
 )
-from stream_masker.service.kafka.reader import connect_reader, read_to_end
+from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
+from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.summary import unchanged_warning
@@ -37,6 +42,9 @@ log.addFilter(RepeatFilter())
 
 SAMPLE_PAUSE_SECONDS = 0.5
 """The time between two reads of a sample that is not complete."""
+
+LOOK_SECONDS = 10.0
+"""The time between two looks for versions of another process, such as ``calibrate --publish``."""
 
 Task = Callable[[], None]
 
@@ -49,19 +57,27 @@ class Calibration:
     """
 
     def __init__(
-        self, components: CalibratorComponents, metrics: Metrics, planner: VersionPlanner, window: WindowLog
+        self,
+        components: CalibratorComponents,
+        metrics: Metrics,
+        planner: VersionPlanner,
+        window: WindowLog,
+        reader: Consumer,
     ) -> None:
+        """``reader``: by which to look for the versions of other processes."""
         self._components = components
         self._metrics = metrics
         self._planner = planner
         self._window = window
+        self._reader = reader
+        self._versions_end, self._look_at = self._end_of_versions(), 0.0
         self._sample: Sample | None = None
         self._sample_at = 0.0
         self._open_at = self._assess_at = 0.0
         self._unassessed: Publish | None = None
         self._computed = 0
-        self.statements: tuple[str, ...] = ()
-        self.crossed: tuple[str, ...] = ()
+        self._statements: tuple[str, ...] = ()
+        self._crossed: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, components: CalibratorComponents, metrics: Metrics, stopped: Callable[[], bool]) -> Calibration:
@@ -71,14 +87,15 @@ class Calibration:
         """
         components.publisher.open()
         topic, settings = components.configuration.topics.calibration, components.settings
-        with closing(connect_reader(components.configuration)) as consumer:
-            history = read_history(consumer, components, stopped)
-            start, since = resume_from(consumer, topic, history.windowed)
-            planner = components.planner(history)
-            log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
-            calibration = cls(components, metrics, planner, log_of_blocks)
-            for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
-                calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
+        consumer = connect_reader(components.configuration)
+        history = read_history(consumer, components, stopped)
+        start, since = resume_from(consumer, topic, history.windowed)
+        planner = VersionPlanner(components.subject, history)
+        log_of_blocks = WindowLog(settings, since=since, first=history.latest is None)
+        calibration = cls(components, metrics, planner, log_of_blocks, consumer)
+        for message in read_to_end(consumer, topic, start=start, stopped=stopped, patience=math.inf):
+            calibration.merge(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
+        consumer.unassign()
         calibration._report_recovered()
         return calibration
 
@@ -93,8 +110,7 @@ class Calibration:
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         if latest is not None:
-            set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
-            set_mean_metrics(self._metrics, {"original": self._planner.means(latest.statistics)})
+            set_window_metrics(self._metrics, {"original": self._planner.publication.shown(latest.statistics)})
         version = "none" if latest is None else latest.version
         records = 0 if window is None else window.records
         log.info("resumed with a window of %d records; statistics version: %s", records, version)
@@ -108,16 +124,6 @@ class Calibration:
         """The offset of the last merged block, -1 if there is none."""
         return self._window.position
 
-    @property
-    def sampled(self) -> int | None:
-        """The number of sampled records; None if no sample is needed."""
-        return None if self._sample is None else self._sample.records
-
-    @property
-    def withholds(self) -> bool:
-        """Whether the last version was withheld because of its risk."""
-        return self._planner.withholds and bool(self.crossed)
-
     def merge(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         """Merge the block at an offset of the calibration topic; a block that was merged before is ignored."""
         if offset <= self._window.position:
@@ -125,7 +131,7 @@ class Calibration:
         subject = self._components.subject
         try:
             opened = self._components.blocks.open(key, value)
-            block = decode_block(opened, subject.taxonomies, subject.context)
+            block = decode_block(opened, subject.taxonomies, subject.mechanism.context)
             self._window.add(offset, timestamp, block)
             self._planner.on_worker(block.secret_id)
         except SealError as error:
@@ -140,12 +146,22 @@ class Calibration:
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
 
-    def show(self, now: float) -> None:
-        """Set the version and its age; ``now`` in seconds since the epoch."""
-        latest = self.history.latest
+    def show(self, health: Health, now: float) -> None:
+        """Show the version and its age, the sample, and the limits of the risk that the last version crosses.
+
+        ``now``: seconds since the epoch. A version that is withheld for a limit makes the process not ready.
+        """
+        latest, sample, crossed = self.history.latest, self._sample, "; ".join(self._crossed)
         self._metrics.set("statistics_version", latest.version if latest else 0)
         if latest is not None:
             self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
+        needed = self._components.settings.min_records
+        sampled = sample and f"no statistics yet: {sample.records} records sampled, {needed} needed"
+        health.note("statistics", sampled or None)
+        withheld = crossed if self._planner.withholds else ""
+        health.reason("risk", f"statistics are withheld: {withheld}" if withheld else None)
+        health.note("risk", None if withheld else crossed or None)
+        health.statements = self._statements
 
     def next_task(self, now: float) -> Task | None:
         """Return what is to be computed now, or None; ``now`` in seconds since the epoch.
@@ -163,6 +179,20 @@ class Calibration:
             self._sample = None
         elif now >= self._sample_at:
             return self._read_sample
+        return partial(self._look, now) if now >= self._look_at else None
+
+    def _look(self, now: float) -> None:
+        """Raise ServiceError if another process has published a version, so that it is taken over at once."""
+        end, self._look_at = self._end_of_versions(), now + LOOK_SECONDS
+        if None not in (end, self._versions_end) and end != self._versions_end:
+            raise ServiceError("another process has published statistics: reading the topics again")
+
+    def _end_of_versions(self) -> int | None:
+        """Return the end of the statistics topic; None if the broker does not answer."""
+        partition = TopicPartition(self._components.configuration.topics.statistics, SINGLE_PARTITION)
+        with suppress(KafkaException):
+            offsets = self._reader.get_watermark_offsets(partition, POLL_TIMEOUT_SECONDS)
+            return None if offsets is None else offsets[1]
         return None
 
     def _read_sample(self) -> None:
@@ -189,7 +219,7 @@ class Calibration:
         except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
             log.warning("failed to compute statistics from %s: %s", what, describe(error))
             self._metrics.add("statistics_withheld_total")
-            self.crossed = (describe(error),) if isinstance(error, StatisticsError) else ("the computation failed",)
+            self._crossed = (describe(error),) if isinstance(error, StatisticsError) else ("the computation failed",)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - begun)
         self._publish(publish)
@@ -198,22 +228,20 @@ class Calibration:
 
     def _publish(self, publish: Publish) -> None:
         """Publish a version. Its risk is computed later, or before if a limit that it crosses withholds it."""
-        if not self._planner.withholds:
-            self._send(publish)
-            self._unassessed = publish
-            return
-        self._report_risk(publish, self._planner.assess())
-        if self.crossed:
-            self._metrics.add("statistics_withheld_total")
+        if self._planner.withholds:
+            self._report_risk(publish)
+            if self._crossed:
+                self._metrics.add("statistics_withheld_total")
+                return
         else:
-            self._send(publish)
+            self._unassessed = publish
+        self._send(publish)
 
     def assess(self) -> None:
         """Compute the risk of the last version, and report it; then pause, as after statistics."""
-        start, publish = time.process_time(), self._unassessed
-        self._unassessed = None
+        start, publish, self._unassessed = time.process_time(), self._unassessed, None
         if publish is not None:
-            self._report_risk(publish, self._planner.assess())
+            self._report_risk(publish)
             self._assess_at = self._after_pause(time.process_time() - start)
 
     def _after_pause(self, seconds: float) -> float:
@@ -223,7 +251,7 @@ class Calibration:
         """
         if self._computed <= 1:
             return 0.0
-        return time.time() + seconds * (1 / self._components.settings.core_share - 1)
+        return time.time() + seconds * (1 / self._components.configuration.calibration.core_share - 1)
 
     def _publish_secret(self) -> None:
         """Publish the latest statistics again, with the id of the masking secret that workers must have."""
@@ -234,28 +262,25 @@ class Calibration:
     def _send(self, publish: Publish) -> None:
         self._components.publisher.publish(publish)
         self._planner.published(publish)
+        self._versions_end = self._end_of_versions()
         self._window.first = False
         set_version_metrics(self._metrics, publish)
-        message = publish.message
-        log.info(
-            "published statistics version %d (%s, %d records)", message.version, message.source, publish.report.records
-        )
+        message, records = publish.message, publish.shown["original"].statistics.records
+        log.info("published statistics version %d (%s, %d records)", message.version, message.source, records)
 
-    def _report_risk(self, publish: Publish, assessed: VersionRisk | None) -> None:
-        """Set the metrics of the version's risk, and log it; the first version with its three sentences."""
+    def _report_risk(self, publish: Publish) -> None:
+        """Compute the version's risk, set its metrics, and log it; the first version with its three sentences."""
+        assessed = self._planner.assess()
         if assessed is None:
             return
-        self.crossed = assessed.crossed
+        self._crossed = assessed.crossed
         set_risk_metrics(self._metrics, assessed)
-        version, what = publish.message.version, "withheld" if self.withholds else "published nevertheless"
-        for sentence in self.crossed:
+        version, what = publish.message.version, "withheld" if self._planner.withholds else "published nevertheless"
+        for sentence in self._crossed:
             log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
-        if assessed.risk is None:
-            return
         sentences = sentences_of(publish, assessed)
-        if not self.statements:
+        if not self._statements:
             log.info("statistics version %d: %s", version, " ".join(sentences))
-        self.statements = (f"statistics version {version}:", *(f"  {one}" for one in sentences))
+        self._statements = (f"statistics version {version}:", *(f"  {one}" for one in sentences))
         if warning := unchanged_warning(unchanged_share(publish, assessed) or 0.0, publish.message.mechanism):
             log.warning("statistics version %d: %s", version, warning)
-        log.info("risk of statistics version %d: %s", version, describe_risk(assessed.risk))

@@ -7,18 +7,21 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.calibrator.calibration import Calibration, Task
-from stream_masker.service.calibrator.components import CalibratorComponents
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents
+from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.kafka.reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.process import in_background
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -94,53 +97,41 @@ class Driver:
         """Record a heartbeat of the event loop."""
         self._health.beat()
         if self._calibration is not None:
-            self._calibration.show(time.time())
+            self._calibration.show(self._health, time.time())
 
     async def _restore(self, seek: Seek) -> None:
-        generation, found = self._generation, []
+        generation = self._generation
 
-        def task() -> None:
-            found.append(Calibration.open(self._components, self._metrics, lambda: self._generation != generation))
+        def stopped() -> bool:
+            return self._generation != generation
 
-        with suppress(StoppedError):
-            await self._compute(task)
-        if self._generation != generation:
+        try:
+            restored = await self._compute(partial(Calibration.open, self._components, self._metrics, stopped))
+        except StoppedError:
             return
-        [self._calibration] = found
-        self._rewinds = self._seen > self._calibration.position
-        await seek(self._calibration.position + 1)
-        self._backoff = BACKOFF_SECONDS[0]
-        self._health.reason("role", None)
+        if not stopped():
+            self._calibration, self._rewinds = restored, self._seen > restored.position
+            await seek(restored.position + 1)
+            self._backoff = BACKOFF_SECONDS[0]
+            self._health.reason("role", None)
 
     async def _advance(self, calibration: Calibration) -> None:
         generation = self._generation
         while generation == self._generation and (task := calibration.next_task(time.time())) is not None:
             await self._compute(task)
-        if generation == self._generation:
-            self._show(calibration)
 
-    async def _compute(self, task: Task) -> None:
-        """Run a task in a thread, after the one of an earlier assignment that may still run."""
+    async def _compute(self, task: Callable[[], T]) -> T:
+        """Run a task in a thread, after the one of an earlier assignment that may still run; return its result."""
 
-        def run() -> None:
+        def run() -> T:
             with self._one_at_a_time:
-                task()
+                return task()
 
         self.is_computing = True
         try:
-            await asyncio.wrap_future(in_background(run, name="computing"))
+            return await asyncio.wrap_future(in_background(run, name="computing"))
         finally:
             self.is_computing = False
-
-    def _show(self, calibration: Calibration) -> None:
-        """Report limits of the risk that the last version crosses. A withheld version makes the process not ready."""
-        needed, text = self._components.settings.min_records, "; ".join(calibration.crossed) or None
-        sampled = calibration.sampled
-        note = None if sampled is None else f"no statistics yet: {sampled} records sampled, {needed} needed"
-        self._health.note("statistics", note)
-        self._health.reason("risk", f"statistics are withheld: {text}" if calibration.withholds else None)
-        self._health.note("risk", None if calibration.withholds else text)
-        self._health.statements = calibration.statements
 
     def _fail(self, error: Exception) -> None:
         self._drop()

@@ -7,45 +7,38 @@ from itertools import combinations
 from typing import Literal
 
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.risk.risk import Disclosure, Risk
-from stream_masker.core.statistics import Statistics
+from stream_masker.core.risk.risk import Disclosure
 from stream_masker.core.statistics.drift import VERDICTS, Drift, Figure, Verdict
 from stream_masker.core.statistics.utility import Utility
-from stream_masker.pipeline.publication import LabelledConcept
+from stream_masker.pipeline.publication import Shown
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause
 from stream_masker.pipeline.versions import DataKind, Publish
-from stream_masker.pipeline.window import MaskingEffect
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.summary import three_sentences
 
 
-def set_window_metrics(metrics: Metrics, statistics: Statistics) -> None:
-    """Set the metrics of a published version, for the window's original data."""
-    set_statistics_metrics(metrics, statistics, data="original")
-    metrics.set("statistics_version", statistics.version)
-    metrics.set("window_records", statistics.records)
-    for attribute in statistics.attributes:
-        metrics.set("novel_share", statistics.novel[attribute], attribute=attribute)
+def set_window_metrics(metrics: Metrics, windows: Mapping[DataKind, Shown]) -> None:
+    """Set sVar, sdCov with sdVar, sdCor and sMean of the original and the masked window of a published version.
 
-
-def set_mean_metrics(metrics: Metrics, means: Mapping[DataKind, Mapping[str, LabelledConcept]]) -> None:
-    """Set the concepts that are sMean; those of earlier versions are removed."""
+    The concepts that were sMean before are removed.
+    """
     metrics.forget("smean")
-    for data, by_attribute in means.items():
-        for attribute, mean in by_attribute.items():
+    for data, (statistics, means) in windows.items():
+        for i, attribute in enumerate(statistics.attributes):
+            metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
+            variance = float(statistics.covariance[i, i])
+            metrics.set("sdcov", variance, first=attribute, second=attribute, data=data)
+        for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
+            metrics.set("sdcov", float(statistics.covariance[i, j]), first=first, second=second, data=data)
+            metrics.set("sdcor", float(statistics.correlation[i, j]), first=first, second=second, data=data)
+        for attribute, mean in means.items():
             metrics.set("smean", 1, attribute=attribute, data=data, concept=mean.concept, label=mean.label)
-
-
-def set_statistics_metrics(metrics: Metrics, statistics: Statistics, *, data: DataKind) -> None:
-    """Set sVar, sdCov with sdVar, and sdCor of the original or masked window."""
-    for i, attribute in enumerate(statistics.attributes):
-        metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
-        variance = float(statistics.covariance[i, i])
-        metrics.set("sdcov", variance, first=attribute, second=attribute, data=data)
-    for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
-        metrics.set("sdcov", float(statistics.covariance[i, j]), first=first, second=second, data=data)
-        metrics.set("sdcor", float(statistics.correlation[i, j]), first=first, second=second, data=data)
+    original = windows["original"].statistics
+    metrics.set("statistics_version", original.version)
+    metrics.set("window_records", original.records)
+    for attribute, share in original.novel.items():
+        metrics.set("novel_share", share, attribute=attribute)
 
 
 def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
@@ -77,18 +70,10 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
         _set_figures(metrics, utility.verdict, judged, "expected")
 
 
-def set_effect_metrics(metrics: Metrics, effect: MaskingEffect) -> None:
-    """Set the metrics of the effect of masking on the window."""
-    for attribute, share in effect.unchanged.items():
-        metrics.set("unchanged_share", share, attribute=attribute)
-
-
 def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
     """Set the metrics of a version's disclosure risk. A figure that is not known is left out."""
     metrics.set("risk_limits_crossed", len(version.crossed))
     risk = version.risk
-    if risk is None:
-        return
     for attribute, value in risk.value.items():
         metrics.set("risk_prior", value.prior, attribute=attribute)
         metrics.set("risk_certainty", value.greatest, attribute=attribute, given="value")
@@ -105,22 +90,9 @@ def _set_disclosure(metrics: Metrics, learned: Disclosure, *, attribute: str, gi
     metrics.set("risk_certain_share", learned.certain, attribute=attribute, given=given)
 
 
-def describe_risk(risk: Risk) -> str:
-    """Return what an attacker learns of each attribute, and how much of it changes, for the log."""
-    given = "value" if risk.record is None else "record"
-    return "; ".join(
-        f"{name}: vulnerability {learned.vulnerability:.3f} given the {given}'s masks, prior {learned.prior:.3f}, "
-        f"chapter {learned.levels['chapter'].vulnerability:.3f}, greatest posterior {learned.greatest:.3f}, "
-        f"certain {learned.certain:.3f}, unchanged {risk.unchanged[name]:.3f}"
-        for name, learned in risk.strongest.items()
-    )
-
-
 def unchanged_share(publish: Publish, version: VersionRisk) -> float | None:
     """Return the share of records in which masking changes no value: measured, else expected; None if unknown."""
-    if publish.effect is not None:
-        return publish.effect.unchanged_records
-    return None if version.risk is None else version.risk.unchanged_records
+    return version.risk.unchanged_records if publish.unchanged_records is None else publish.unchanged_records
 
 
 def sentences_of(publish: Publish, version: VersionRisk) -> tuple[str, str, str]:
@@ -128,14 +100,16 @@ def sentences_of(publish: Publish, version: VersionRisk) -> tuple[str, str, str]
 
     The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
     """
-    shown = all(set(each) == set(publish.statistics.attributes) for each in publish.means.values())
+    before, after = publish.shown["original"], publish.shown.get("masked")
+    attributes = set(before.statistics.attributes)
+    shown = after if after and attributes == set(before.means) == set(after.means) else None
     return three_sentences(
         version.risk,
         promise=version.promise,
-        unchanged=None if publish.effect is None else publish.effect.unchanged,
+        unchanged=publish.unchanged,
         unchanged_records=unchanged_share(publish, version),
-        before=publish.statistics if shown else None,
-        after=publish.masked if shown else None,
+        before=before.statistics if shown else None,
+        after=shown.statistics if shown else None,
         preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
     )
 
@@ -162,14 +136,12 @@ def forget_drift(metrics: Metrics) -> None:
 def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
-    set_window_metrics(metrics, publish.statistics)
-    set_mean_metrics(metrics, publish.means)
-    if publish.masked is not None and publish.utility is not None:
-        set_statistics_metrics(metrics, publish.masked, data="masked")
-        set_utility_metrics(metrics, publish.utility)
-    if publish.effect is not None:
-        set_effect_metrics(metrics, publish.effect)
+    set_window_metrics(metrics, publish.shown)
+    for attribute, share in (publish.unchanged or {}).items():
+        metrics.set("unchanged_share", share, attribute=attribute)
     metrics.forget("drift_moved")
+    if publish.utility is not None:
+        set_utility_metrics(metrics, publish.utility)
     if publish.utility is None or publish.utility.verdict is None:
         forget_drift(metrics)
     if publish.previous is not None:

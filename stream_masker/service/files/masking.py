@@ -217,7 +217,7 @@ class FileMasking:
         mechanism, window, risk = self._mechanism, self._window, None
         warnings, guessed, chances = list[str](), list[str](), dict[str, float]()
         if window is not None:
-            version = assess_version(mechanism, *window, mechanism.distances, build_risk_limits(self._configuration))
+            version = assess_version(mechanism, *window, build_risk_limits(self._configuration))
             risk, warnings = version.risk, [*version.crossed]
         if window is not None and risk is not None:
             chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)

@@ -167,11 +167,11 @@ def new_worker(
 def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
     """Return the function that encodes and seals a block; it returns key and value."""
     seal, secret_id = topic_seal(configuration, configuration.topics.calibration), own_secret_id(configuration)
-    taxonomies, hashed, context = masking.taxonomies, configuration.hash, masking.mechanism.context.fingerprint
+    taxonomies, context = masking.taxonomies, masking.mechanism.context
 
     def encode(counted: Block) -> tuple[bytes, bytes]:
         block, key = replace(counted, secret_id=secret_id), block_key(counted)
-        return key, seal.seal(key, encode_block(block, taxonomies, configuration=hashed, context=context))
+        return key, seal.seal(key, encode_block(block, taxonomies, context))
 
     return encode
 

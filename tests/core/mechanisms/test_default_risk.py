@@ -38,5 +38,5 @@ def test_alerts_are_quiet_for_the_default_and_not_for_the_papers_rule_on_leaves(
     tau, columns = window()
     counts = count_batch(Batch(RECORDS, tuple(columns)), [len(tau)] * 2)
     noise = SemanticNoise({"a": tau, "b": tau}, preset=preset, seed=b"sixteen bytes or more")
-    found = assess_version(noise, noise.compute(counts, version=1), counts, noise.distances, RiskLimits())
+    found = assess_version(noise, noise.compute(counts, version=1), counts, RiskLimits())
     assert bool(found.crossed) == crosses

@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator import driver
-from stream_masker.service.calibrator.application import build_app
 from stream_masker.service.calibrator.driver import STANDBY, Driver
 from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.calibrator.process import build_app
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
@@ -27,10 +27,6 @@ class FakeCalibration:
         self.position = position
         self.merged: list[int] = []
         self.tasks: list[Callable[[], None]] = []
-        self.crossed: tuple[str, ...] = ()
-        self.statements: tuple[str, ...] = ()
-        self.withholds = False
-        self.sampled: int | None = None
 
     def merge(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         if offset > self.position:
@@ -39,9 +35,6 @@ class FakeCalibration:
 
     def next_task(self, now: float) -> Callable[[], None] | None:
         return self.tasks.pop(0) if self.tasks else None
-
-    def show(self, now: float) -> None:
-        """Show nothing."""
 
 
 class DriverBench:
@@ -154,22 +147,6 @@ def test_all_that_is_due_is_computed_in_another_thread(made: DriverBench) -> Non
     made.opened[0].tasks = [lambda: threads.append(threading.current_thread().name)] * 2
     made.tick()
     assert threads == ["computing"] * 2
-
-
-def test_the_risk_and_the_sample_are_reported(made: DriverBench) -> None:
-    made.driver.assigned(active=True)
-    made.tick()
-    made.opened[0].sampled, made.opened[0].crossed = 7, ("one: the vulnerability is too high",)
-    made.opened[0].statements = ("statistics version 3:", "  Right guesses: 45 %.")
-    made.tick()
-    assert made.health.page().endswith("statistics version 3:\n  Right guesses: 45 %.\n")
-    assert made.health.notes == (
-        "no statistics yet: 7 records sampled, 10 needed",
-        "one: the vulnerability is too high",
-    )
-    made.opened[0].withholds = True
-    made.tick()
-    assert made.health.reasons == ("statistics are withheld: one: the vulnerability is too high",)
 
 
 def test_the_application_acknowledges_nothing_and_serves_nothing(bench: CalibrationBench, made: DriverBench) -> None:

@@ -58,7 +58,7 @@ def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
     bench: CalibrationBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
-    other = encode_block(block(0), {"one": bench.components.subject.taxonomies["one"]}, configuration="0")
+    other = encode_block(block(0), {"one": bench.components.subject.taxonomies["one"]})
     for offset, message in enumerate([b"secret-value", seal.seal(b"", b"secret-value"), seal.seal(b"", other)]):
         bench.calibration.merge(offset, 0, b"", message)
     bench.deliver(3, block(0))
@@ -73,7 +73,7 @@ def test_no_message_ends_the_calibration(new_bench: NewBench) -> None:
     bench = new_bench()
     seal = TopicSeal(bench.components.configuration.topics.calibration, [b"the secret of all processes"])
     taxonomies, offsets = bench.components.subject.taxonomies, count()
-    blocks = [encode_block(one, taxonomies, configuration="0") for one in (block(0), array_block(0, [2, 0, 3]))]
+    blocks = [encode_block(one, taxonomies) for one in (block(0), array_block(0, [2, 0, 3]))]
 
     @given(st.data())
     def merge_and_compute(data: st.DataObject) -> None:
@@ -101,8 +101,9 @@ class FakeSample:
 def test_the_first_version_may_come_from_a_sample(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "Sample", FakeSample)
     bench.calibration._sample_at = 0.0
-    assert (bench.advance(0.0), bench.calibration.sampled, bench.messages) == (1, 14, [])
-    assert (bench.advance(1e12), bench.calibration.sampled) == (1, None)
+    assert (bench.advance(0.0), bench.messages) == (1, [])
+    assert bench.shown().notes == ("no statistics yet: 14 records sampled, 10 needed",)
+    assert (bench.advance(1e12), bench.shown().notes) == (1, ())
     bench.deliver(0, block(0))
     assert bench.advance(0.0) == 0, "a version from blocks needs more records or more time"
     bench.deliver(1, block(10))
@@ -116,13 +117,13 @@ def test_a_window_that_cannot_be_computed_is_left_out(
     bench.deliver(0, block(0, [3] * 10))
     assert bench.advance(0.0) == 1
     assert not bench.messages
-    assert bench.calibration.crossed
+    assert bench.shown().notes
     assert bench.metric("statistics_withheld_total") == 1
     for offset in (1, 2):
         bench.deliver(offset, block(10 * offset))
     bench.advance(100.0, risk=True)
     assert [m.version for m in bench.messages] == [1]
-    assert not bench.calibration.crossed
+    assert not bench.shown().notes
 
 
 def test_computing_takes_a_share_of_a_core(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,8 +197,10 @@ def test_a_version_beyond_a_limit_is_published_and_reported(
     assert [m.version for m in bench.messages] == [1]
     assert "published nevertheless" in caplog.text
     assert "statistics version 1: Nothing is promised about single records" in caplog.text
-    assert bench.metric("risk_limits_crossed") == len(bench.calibration.crossed) > 0
-    assert not bench.calibration.withholds
+    assert bench.metric("risk_limits_crossed") > 0
+    assert not {*bench.shown().reasons} - {"starting"}
+    assert "risk.max_vulnerability" in bench.shown().notes[0]
+    assert "statistics version 1:\n  " in bench.shown().page()
 
 
 def test_a_version_beyond_a_limit_is_withheld(new_bench: NewBench, caplog: pytest.LogCaptureFixture) -> None:
@@ -205,7 +208,7 @@ def test_a_version_beyond_a_limit_is_withheld(new_bench: NewBench, caplog: pytes
     bench.deliver(0, block(0))
     bench.advance(0.0)
     assert not bench.messages
-    assert bench.calibration.withholds
+    assert "statistics are withheld" in bench.shown().reasons[-1]
     assert bench.metric("statistics_withheld_total") == 1
     assert "withheld" in caplog.text
 
@@ -215,8 +218,8 @@ def test_few_records_are_not_published(new_bench: NewBench) -> None:
     bench = new_bench(publication={"min_records": 50})
     bench.deliver(0, block(0))
     bench.advance(0.0)
-    assert bench.publisher.published[0].statistics.values == {}
-    assert bench.publisher.published[0].means["original"] == {}
+    assert bench.publisher.published[0].shown["original"].statistics.values == {}
+    assert bench.publisher.published[0].shown["original"].means == {}
 
 
 def test_an_error_of_the_publisher_reaches_the_caller(bench: CalibrationBench) -> None:
@@ -228,11 +231,11 @@ def test_an_error_of_the_publisher_reaches_the_caller(bench: CalibrationBench) -
 
 
 def test_the_age_of_the_version_is_shown(bench: CalibrationBench) -> None:
-    bench.calibration.show(0.0)
+    bench.shown()
     assert bench.metric("statistics_version") == 0
     bench.deliver(0, block(0))
     bench.advance(0.0)
-    bench.calibration.show(bench.messages[0].published / 1000 + 5)
+    bench.shown(bench.messages[0].published / 1000 + 5)
     assert bench.metric("statistics_age_seconds") == pytest.approx(5)
 
 
@@ -241,3 +244,15 @@ def test_masked_statistics_are_left_out_without_masked_values(bench: Calibration
     bench.advance(0.0)
     assert bench.publisher.published[0].utility is None
     assert bench.metric("rmse", attribute="one", kind="actual") is None
+
+
+def test_a_version_of_another_process_ends_the_calibration(bench: CalibrationBench) -> None:
+    """The driver restores it from the topics, with the new version. Its own versions do not end it."""
+    bench.calibration._look_at = 0.0
+    bench.deliver(0, block(0))
+    bench.reader.end = 7
+    bench.advance(0.0, risk=True)
+    bench.reader.end = 9
+    assert bench.advance(1.0, risk=True) == 0, "looks are rare"
+    with pytest.raises(ServiceError, match="another process has published"):
+        bench.advance(60.0, risk=True)

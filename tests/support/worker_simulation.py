@@ -235,6 +235,7 @@ class SimulatedConsumer:
         return "" if self.removed else "member"
 
     def close(self) -> None:
+        assert self.simulation.pending is None, "closed while a transaction commits"
         if self.next and not self.removed:
             self.revoke(list(self.next))
         self.broker.remove(set(self.broker.owned))
@@ -295,9 +296,6 @@ class SimulatedTransactions:
         self.broker.lost.append(self.simulation.pending)
         self.simulation.pending, self.stuck, self.lost = None, False, True
         return True
-
-    def close(self) -> None:
-        assert self.simulation.pending is None, "closed while a transaction commits"
 
 
 class SimulatedMasker:

@@ -232,7 +232,8 @@ class Source:
             return
         start = bounds[1] if offset is None and self._from_end else bounds[0]
         self._skipped += 0 if offset is None else max(0, start - offset)
-        log.info("partition %d is read from offset %d: the next one is not in the topic", partition, start)
+        say = log.info if offset is None else log.warning
+        say("partition %d is read from offset %d: %s is not in the topic", partition, start, offset or "the next one")
         reading.read = reading.done = start
         self._seek(partition, start)
 

@@ -15,7 +15,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import OFFSET_STORED, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 from consumer import FakeMessage, at
 from prometheus_client import CollectorRegistry
 from results import result_of
@@ -204,8 +204,9 @@ class SimulatedConsumer:
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:
-            assert one.offset == OFFSET_STORED
-            self.next[one.partition] = self.broker.committed[one.partition]
+            committed = self.broker.committed[one.partition]
+            assert one.offset in {committed, OFFSET_STORED}
+            self.next[one.partition] = committed
             self.reassigned.add(one.partition)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -221,6 +222,12 @@ class SimulatedConsumer:
     def seek(self, partition: TopicPartition) -> None:
         assert partition.partition in self.next, "seek of a partition that is not assigned"
         self.next[partition.partition] = partition.offset
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        unstable = not all(self.broker.is_stable(one.partition) for one in partitions)
+        if unstable or (self.simulation.faulty and self.random.random() < 0.2):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+        return [TopicPartition("in", one.partition, self.broker.committed[one.partition]) for one in partitions]
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Iterator
 from measuring import SCRIPTS, table
 from streaming import HEADERS, Measured, Stream, broker, stream_arguments
 
-from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
+from stream_masker.service.kafka.clients import BOUNDS
 
 CLIENT_S_OWN_MS = 1_000
 LOOP = (sys.executable, str(SCRIPTS / "loop_stream.py"))
 HEAD = ("", "records/s", "of the copy's", "processor, µs a record")
+OUR_PAUSE_MS = BOUNDS["fetch.queue.backoff.ms"]
 COPIES: dict[str, dict[str, object]] = {
     "copy": {},
     "copy with three headers": {"headers": HEADERS},
@@ -48,7 +49,7 @@ def contest(stream: Stream, options: argparse.Namespace) -> Iterator[tuple[str, 
     """Yield the rates of each contender."""
     records = options.records
     for name, settings in COPIES.items():
-        yield name, stream.copied(LOOP, options.batch, records, copies=True, **{"pause": FETCH_BACKOFF_MS, **settings})
+        yield name, stream.copied(LOOP, options.batch, records, copies=True, **{"pause": OUR_PAUSE_MS, **settings})
     yield "worker", stream.masked(records)
 
 

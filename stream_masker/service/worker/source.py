@@ -172,7 +172,7 @@ class Source:
     def roll_back(self) -> None:
         """Read every partition again from the offset that was committed last, or from where it was read first."""
         for partition, reading in self._readings.items():
-            if reading.done < reading.read:
+            if reading.done != reading.read:
                 reading.read = reading.done
                 self._seek(partition, reading.done)
 
@@ -188,7 +188,7 @@ class Source:
             bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
             if bounds is None:
                 break
-            done = reading.done if reading.done < reading.read else max(reading.done, reading.end)
+            done = reading.done if reading.done != reading.read else max(reading.done, reading.end)
             if done >= 0 <= bounds[1]:
                 lag[partition] = max(0, bounds[1] - max(bounds[0], done))
         return lag
@@ -213,7 +213,7 @@ class Source:
                 added += new
                 reading.done = new[0].offset() if reading.done < 0 else reading.done
                 reading.read, reading.error = new[-1].offset() + 1, None
-        for message in messages if len(records) < len(messages) else ():
+        for message in messages:
             if message.error() is not None:
                 self._handle(message)
         return added

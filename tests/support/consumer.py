@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.worker.groups import Limits
 from stream_masker.service.worker.source import Source
@@ -16,7 +16,7 @@ TOPIC = "in"
 class FakeMessage:
     """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
-    def __init__(self, partition: int, offset: int | None, size: int = 10, *, error: KafkaError | None = None) -> None:
+    def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
         self.location, self.size, self.failure = (partition, offset), size, error
 
     def error(self) -> KafkaError | None:
@@ -28,7 +28,7 @@ class FakeMessage:
     def partition(self) -> int:
         return self.location[0]
 
-    def offset(self) -> int | None:
+    def offset(self) -> int:
         return self.location[1]
 
     def key(self) -> None:
@@ -57,6 +57,7 @@ class FakeClient:
         self.member = "one"
         self.paused: set[int] = set()
         self.seeks: list[tuple[int, int]] = []
+        self.committed_offsets: dict[int, int] = {}
         self.watermarks: dict[int, tuple[int, int]] = {}
         self.seek_failures = 0
 
@@ -78,7 +79,7 @@ class FakeClient:
         return delivered
 
     def incremental_assign(self, partitions) -> None:
-        assert all(p.offset == OFFSET_STORED for p in partitions)
+        self.starts = {p.partition: p.offset for p in partitions}
 
     def incremental_unassign(self, partitions) -> None:
         """Nothing is kept of an assignment."""
@@ -94,6 +95,9 @@ class FakeClient:
             self.seek_failures -= 1
             raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
         self.seeks.append((partition.partition, partition.offset))
+
+    def committed(self, partitions, timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
     def get_watermark_offsets(self, partition, timeout: float = 0.0, cached: bool = False) -> tuple[int, int]:
         return self.watermarks.get(partition.partition, (-1001, -1001))

@@ -15,8 +15,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import OFFSET_STORED, KafkaError, TopicPartition
-from consumer import FakeMessage, at
+from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, TopicPartition
+from consumer import FakeClient, FakeMessage
 from prometheus_client import CollectorRegistry
 from results import result_of
 
@@ -120,24 +120,20 @@ class SimulatedBroker:
         return set(self.committed.values()) == {RECORDS}
 
 
-class SimulatedConsumer:
+class SimulatedConsumer(FakeClient):
     """A consumer whose group rebalances at random within ``consume``, and sometimes removes it without notice.
 
     ``reassigned``: the partitions assigned in the present ``consume``, which returns no older messages of them.
     """
 
     def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
         self.simulation = simulation
         self.random, self.broker = simulation.random, simulation.broker
-        self.callbacks: dict[str, Callable[..., None]] = {}
         self.next: dict[int, int] = {}
-        self.paused: set[int] = set()
         self.reassigned: set[int] = set()
         self.quiet = 0
         self.removed = self.closed = False
-
-    def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
-        self.callbacks = callbacks
 
     def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         assert not self.closed
@@ -167,7 +163,10 @@ class SimulatedConsumer:
     def rebalance(self) -> bool:
         """Perhaps change the assignment; return whether the client has failed for good."""
         if self.removed:
-            self.lose()
+            self.removed = False
+            if self.next:
+                self.lose(*sorted(self.next))
+                assert self.simulation.pending is None, "a commit is pending after a loss"
         if self.random.random() < 0.2:
             self.broker.resolve()
         chance = self.random.random() if self.simulation.faulty else 1.0
@@ -175,52 +174,47 @@ class SimulatedConsumer:
             self.removed = True
             self.broker.remove(set(self.broker.owned))
         elif chance < 0.05 and self.next:
-            self.revoke(self.random.sample(sorted(self.next), self.random.randint(1, len(self.next))))
+            self.revoke(*self.random.sample(sorted(self.next), self.random.randint(1, len(self.next))))
         elif chance < 0.055:
             return True
         elif chance < 0.4 or not self.simulation.faulty:
-            self.assign()
+            self.join()
         return False
 
-    def assign(self) -> None:
+    def join(self) -> None:
         free = filter(self.broker.is_stable, set(range(PARTITIONS)) - self.next.keys())
         chosen = [partition for partition in free if not self.simulation.faulty or self.random.random() < 0.7]
         if chosen and self.callbacks and not self.removed:
             self.broker.generation += 1
             self.broker.owned |= set(chosen)
-            self.callbacks["on_assign"](self, at(*sorted(chosen)))
+            self.assign(*sorted(chosen))
 
-    def revoke(self, partitions: Iterable[int]) -> None:
+    def revoke(self, *partitions: int) -> None:
         """A cooperative revocation: the next owner starts after the callback."""
-        self.callbacks["on_revoke"](self, at(*sorted(partitions)))
+        super().revoke(*sorted(partitions))
         assert self.simulation.pending is None, "a commit is pending after a revocation"
         self.broker.remove(set(partitions))
 
-    def lose(self) -> None:
-        self.removed = False
-        if self.next:
-            self.callbacks["on_lost"](self, at(*sorted(self.next)))
-            assert self.simulation.pending is None, "a commit is pending after a loss"
-
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:
-            assert one.offset == OFFSET_STORED
-            self.next[one.partition] = self.broker.committed[one.partition]
+            committed = self.broker.committed[one.partition]
+            assert one.offset in {committed, OFFSET_STORED}
+            self.next[one.partition] = committed
             self.reassigned.add(one.partition)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             del self.next[one.partition]
 
-    def pause(self, partitions: list[TopicPartition]) -> None:
-        self.paused |= {one.partition for one in partitions}
-
-    def resume(self, partitions: list[TopicPartition]) -> None:
-        self.paused -= {one.partition for one in partitions}
-
     def seek(self, partition: TopicPartition) -> None:
         assert partition.partition in self.next, "seek of a partition that is not assigned"
         self.next[partition.partition] = partition.offset
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        unstable = not all(self.broker.is_stable(one.partition) for one in partitions)
+        if unstable or (self.simulation.faulty and self.random.random() < 0.2):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+        return [TopicPartition("in", one.partition, self.broker.committed[one.partition]) for one in partitions]
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = 0.0, cached: bool = False
@@ -235,8 +229,9 @@ class SimulatedConsumer:
         return "" if self.removed else "member"
 
     def close(self) -> None:
+        assert self.simulation.pending is None, "closed while a transaction commits"
         if self.next and not self.removed:
-            self.revoke(list(self.next))
+            self.revoke(*self.next)
         self.broker.remove(set(self.broker.owned))
         self.closed = True
 
@@ -295,9 +290,6 @@ class SimulatedTransactions:
         self.broker.lost.append(self.simulation.pending)
         self.simulation.pending, self.stuck, self.lost = None, False, True
         return True
-
-    def close(self) -> None:
-        assert self.simulation.pending is None, "closed while a transaction commits"
 
 
 class SimulatedMasker:

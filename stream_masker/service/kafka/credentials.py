@@ -11,7 +11,7 @@ from stream_masker.service.kafka.clients import PropertyValue
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-UNSUPPORTED: Final = ("ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location")
+UNSUPPORTED: Final = {"ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location"}
 
 
 class Credentials(NamedTuple):
@@ -27,10 +27,11 @@ class Credentials(NamedTuple):
 def credentials(properties: Mapping[str, PropertyValue]) -> Credentials:
     """Return the credentials of ``security.protocol``, ``sasl.*`` and ``ssl.*``.
 
-    Raises ConfigurationError for a protocol, a mechanism or a certificate that cannot be used.
+    Raises ConfigurationError, without anything of a secret, for a protocol, a mechanism, a certificate or a key that
+    cannot be used, and for properties that have no effect here.
     """
     protocol = _one_of("security.protocol", properties.get("security.protocol", "PLAINTEXT"), PROTOCOLS)
-    context = ssl_context(properties) if protocol.endswith("SSL") else None
+    context = _ssl_context(properties) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL"):
         return Credentials(protocol, context)
     given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
@@ -44,15 +45,10 @@ def _one_of(name: str, value: PropertyValue, allowed: tuple[str, ...]) -> str:
     return text
 
 
-def ssl_context(properties: Mapping[str, PropertyValue]) -> ssl.SSLContext:
-    """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it.
-
-    Raises ConfigurationError for a certificate or key that cannot be used, without anything of it, and for properties
-    that have no effect here.
-    """
-    for name in UNSUPPORTED:
-        if name in properties:
-            raise ConfigurationError(f"kafka.properties.{name} is supported by librdkafka only: use files of PEM")
+def _ssl_context(properties: Mapping[str, PropertyValue]) -> ssl.SSLContext:
+    """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
+    for name in UNSUPPORTED & properties.keys():
+        raise ConfigurationError(f"kafka.properties.{name} is supported by librdkafka only: use files of PEM")
     text = {name: str(value) for name, value in properties.items()}
     try:
         context = ssl.create_default_context(cafile=text.get("ssl.ca.location"), cadata=text.get("ssl.ca.pem"))

@@ -1,6 +1,6 @@
 """The mask worker: reads records from Kafka, masks them, and writes them in exactly-once transactions.
 
 ``run`` builds a worker from a configuration. ``worker`` is its session loop. A record passes ``source`` (the consumer),
-``groups`` (batches and micro-windows) and ``transactions`` (the producer). ``statistics`` finds the version to mask
+``groups`` (micro-windows) and ``transactions`` (the producer). ``statistics`` finds the version to mask
 with, and ``report`` keeps metrics and readiness.
 """

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import methodcaller
 
-from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from stream_masker.service.kafka.errors import explained
 from stream_masker.service.observability.logs import RepeatFilter
@@ -162,7 +172,7 @@ class Source:
     def roll_back(self) -> None:
         """Read every partition again from the offset that was committed last, or from where it was read first."""
         for partition, reading in self._readings.items():
-            if reading.done < reading.read:
+            if reading.done != reading.read:
                 reading.read = reading.done
                 self._seek(partition, reading.done)
 
@@ -178,7 +188,7 @@ class Source:
             bounds = self._bounds(partition, SHORT_REQUEST_SECONDS, cached=not self._held)
             if bounds is None:
                 break
-            done = reading.done if reading.done < reading.read else max(reading.done, reading.end)
+            done = reading.done if reading.done != reading.read else max(reading.done, reading.end)
             if done >= 0 <= bounds[1]:
                 lag[partition] = max(0, bounds[1] - max(bounds[0], done))
         return lag
@@ -203,7 +213,7 @@ class Source:
                 added += new
                 reading.done = new[0].offset() if reading.done < 0 else reading.done
                 reading.read, reading.error = new[-1].offset() + 1, None
-        for message in messages if len(records) < len(messages) else ():
+        for message in messages:
             if message.error() is not None:
                 self._handle(message)
         return added
@@ -224,7 +234,7 @@ class Source:
     def _reset(self, partition: int, offset: int | None, reading: _Reading) -> None:
         """Read a partition on whose next offset is not in the topic: retention has deleted it, or it never was.
 
-        What was deleted is counted. ``offset``: the next one; None if there is none, because none is committed.
+        What was deleted is counted. ``offset``: the next one; None if none is committed.
         """
         bounds = self._bounds(partition, REQUEST_SECONDS)
         if bounds is None:
@@ -232,7 +242,7 @@ class Source:
             return
         start = bounds[1] if offset is None and self._from_end else bounds[0]
         self._skipped += 0 if offset is None else max(0, start - offset)
-        log.info("partition %d is read from offset %d: the next one is not in the topic", partition, start)
+        log.warning("partition %d is read on from offset %d: the next one is not in the topic", partition, start)
         reading.read = reading.done = start
         self._seek(partition, start)
 
@@ -242,10 +252,25 @@ class Source:
             return
         assigned = {one.partition for one in partitions}
         self._readings |= {partition: _Reading() for partition in assigned}
-        client.incremental_assign([TopicPartition(self.topic, partition, OFFSET_STORED) for partition in assigned])
+        client.incremental_assign(self._starts(assigned))
         self._member = client.memberid()
         (client.pause if self._held else client.resume)(self._partitions(assigned))
         log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
+
+    def _starts(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        """Return partitions with the offsets to read them from.
+
+        If no broker tells the committed offsets in time, the client finds them. It reads no partition without one.
+        """
+        unknown, wanted = OFFSET_END if self._from_end else OFFSET_BEGINNING, self._partitions(partitions)
+        try:
+            found = self._client.committed(wanted, REQUEST_SECONDS)
+        except KafkaException as failure:
+            log.warning("requesting the committed offsets: %s", failure.args[0].str())
+            found = [TopicPartition(self.topic, one.partition, OFFSET_STORED) for one in wanted]
+        for one in found:
+            one.offset = OFFSET_STORED if one.error else unknown if one.offset == OFFSET_INVALID else one.offset
+        return found
 
     def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)

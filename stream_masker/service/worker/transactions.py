@@ -122,40 +122,21 @@ class Transactions:
     """
 
     def __init__(
-        self,
-        connect: Callable[[], Producer],
-        outputs: Outputs,
-        *,
-        running: Callable[[], bool],
-        retry_delay: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, connect: Callable[[], Producer], outputs: Outputs, *, running: Callable[[], bool], retry_delay: float
     ) -> None:
-        self._connect, self._outputs, self._running = connect, outputs, running
-        self._retry_delay, self._clock = retry_delay, clock
-        self._client: Producer | None = None
+        self._connect, self._outputs, self._running, self._retry_delay = connect, outputs, running, retry_delay
+        self._producer: Producer
         self._in_doubt = False
         self._attempted = 0.0
 
     def open(self) -> None:
-        """Connect a producer and initialise its transactions; wait for the brokers until the process stops.
+        """Connect a producer, and initialise its transactions.
 
-        Raises ServiceError if Kafka refuses the transactional id, and SessionLostError if it is fenced meanwhile.
+        Raises ServiceError if Kafka refuses the transactional id, and SessionLostError if no broker answers in time.
         """
-        self._client, client = None, self._connect()
-        while self._running():
-            self._attempted = self._clock()
-            try:
-                client.init_transactions(ATTEMPT_SECONDS)
-            except KafkaException as failure:
-                error = failure.args[0]
-                if is_refusal(error, ALLOW):
-                    raise ServiceError(f"the transactional id cannot be used: {explained(error)}") from None
-                if not error.retriable():
-                    raise _lost("initialisation", error) from None
-                log.warning("waiting for the transaction coordinator: %s", explained(error))
-            else:
-                self._client, self._in_doubt = client, False
-                return
+        self._producer = self._connect()
+        self._step("the transactional id cannot be used", self._producer.init_transactions, abortable=False)
+        self._in_doubt = False
 
     def write(self, results: Mapping[int, Result], group: object) -> Future[list[Result]]:
         """Start to write a batch, and to commit the offsets after its records. Call it when the one before is done.
@@ -164,16 +145,12 @@ class Transactions:
         what was committed: the batch in parts, without the blocks that the output refuses; or AbortedError or
         SessionLostError.
         """
-        self._attempted = self._clock()
+        self._attempted = time.monotonic()
         return in_background(lambda: self._write(results, group), name="transactions")
 
     def is_stuck(self) -> bool:
         """Return whether a call to the client does not return."""
-        return self._clock() - self._attempted >= STUCK_SECONDS
-
-    def close(self) -> None:
-        """Release the producer."""
-        self._client = None
+        return time.monotonic() - self._attempted >= STUCK_SECONDS
 
     def _write(self, results: Mapping[int, Result], group: object) -> list[Result]:
         """Write a batch, in halves if its outputs refuse it."""
@@ -219,12 +196,6 @@ class Transactions:
             else:
                 return
 
-    @property
-    def _producer(self) -> Producer:
-        if self._client is None:
-            raise SessionLostError("the producer is not open")
-        return self._client
-
     def _step(
         self, name: str, attempt: Callable[[float], object], *, abortable: bool = True, sequenced: bool = False
     ) -> None:
@@ -232,11 +203,11 @@ class Transactions:
 
         ``abortable``: whether the transaction can be aborted after it. ``sequenced``: whether its requests have
         sequence numbers; if not, note whether one of them may still be on its way. Raises _StepError if the transaction
-        is to be aborted, otherwise SessionLostError.
+        is to be aborted, ServiceError if Kafka refuses a producer that has none, otherwise SessionLostError.
         """
-        start, attempts = self._clock(), 0
+        start, attempts = time.monotonic(), 0
         while True:
-            self._attempted, attempts = self._clock(), attempts + 1
+            self._attempted, attempts = time.monotonic(), attempts + 1
             try:
                 with fatal_errors(self._producer):
                     attempt(ATTEMPT_SECONDS)
@@ -244,12 +215,14 @@ class Transactions:
                 error = failure.args[0]
                 self._in_doubt |= not sequenced
             else:
-                once = attempts == 1 and self._clock() - start < self._retry_delay
+                once = attempts == 1 and time.monotonic() - start < self._retry_delay
                 self._in_doubt |= not (sequenced or once)
                 return
             if abortable and not error.fatal() and error.txn_requires_abort():
                 raise _StepError(name, _cause(self._producer, error))
-            late = self._clock() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
+            if not abortable and is_refusal(error, ALLOW):
+                raise ServiceError(f"{name}: {explained(error)}")
+            late = time.monotonic() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
             if late or error.fatal() or not error.retriable():
                 raise _lost(name, error)
 

@@ -97,21 +97,21 @@ class Worker:
         with closing(self.statistics):
             while self.liveness.beat():
                 try:
-                    with closing(_Session(self)) as session:
-                        self._run_session(session)
+                    self._run_session()
                 except SessionLostError as lost:
                     log.warning("a new session begins: %s", lost)
                     self._fail()
         log.info("left the group")
 
-    def _run_session(self, session: _Session) -> None:
-        session.open()
-        while self.liveness.beat():
-            try:
-                session.turn()
-            except AbortedError:
-                self._fail()
-                session.roll_back()
+    def _run_session(self) -> None:
+        with closing(_Session(self)) as session:
+            session.open()
+            while self.liveness.beat():
+                try:
+                    session.turn()
+                except AbortedError:
+                    self._fail()
+                    session.roll_back()
 
     def _fail(self) -> None:
         """Count a failure, and wait: longer with each failure in a row."""
@@ -150,7 +150,6 @@ class _Session:
             self._report.health.reason("stop", "stopping")
         self._finish()
         wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
-        self._transactions.close()
 
     def turn(self) -> None:
         """Read and mask a batch, and begin to write it as soon as the one before is committed.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
 from stream_masker.service.worker.groups import Limits
@@ -33,20 +33,17 @@ def deliver(client: FakeClient, partition: int, *numbers: int) -> None:
     client.events.extend(FakeMessage(partition, number) for number in numbers)
 
 
-def failed(code: int, partition: int, offset: int | None) -> FakeMessage:
+def failed(code: int, partition: int, offset: int) -> FakeMessage:
     return FakeMessage(partition, offset, error=KafkaError(code, "failed"))
 
 
-@pytest.mark.parametrize(("from_end", "start"), [(False, 5), (True, 9)])
-def test_a_partition_without_a_committed_offset_is_read_from_its_beginning_or_its_end(
-    client: FakeClient, from_end: bool, start: int
-) -> None:
-    source = source_of(client, from_end=from_end)
-    client.watermarks = {0: (5, 9)}
-    client.assign(0)
-    client.events.append(failed(KafkaError._AUTO_OFFSET_RESET, 0, None))
-    assert read(source) == {}
-    assert (client.seeks, source.lag(), source.take_skipped()) == ([(0, start)], {0: 9 - start}, 0)
+@pytest.mark.parametrize(("from_end", "unknown"), [(False, OFFSET_BEGINNING), (True, OFFSET_END)])
+def test_partitions_are_read_from_their_committed_offsets(client: FakeClient, from_end: bool, unknown: int) -> None:
+    """One without is read from its beginning or its end."""
+    source_of(client, from_end=from_end)
+    client.committed_offsets = {0: 10}
+    client.assign(0, 1)
+    assert client.starts == {0: 10, 1: unknown}
 
 
 def test_reading_goes_on_from_the_first_retained_offset_and_what_was_deleted_is_counted(

@@ -25,7 +25,7 @@ its row of the table, and is not replaced by concepts of its own class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,13 +156,15 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
-        step, given = self.table.room // 2, (codes, references, noise, rounding, ties)
+        given: tuple[Any, ...] = codes, references, noise, rounding, ties
+        step = self.table.room // 2
         starts = range(0, max(1, codes.size), step)
         parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
         if len(parts) == 1:
             return parts[0]
-        *arrays, distortions = zip(*parts, strict=True)
-        return Replacement(*map(np.concatenate, arrays), sum(distortions, Distortion()))
+        masks, distances, flags, distortions = zip(*parts, strict=True)
+        sums = sum(distortions, Distortion())
+        return Replacement(np.concatenate(masks), np.concatenate(distances), np.concatenate(flags), sums)
 
     def _replaced(
         self,

@@ -17,7 +17,7 @@ from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
-from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, own_first
+from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
@@ -64,8 +64,17 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
 
-    method_card: ClassVar[MethodCard]
-    """What the mechanism does, preserves and costs: its entry in the method guide."""
+    source: ClassVar[str]
+    """The paper and section."""
+
+    takes: ClassVar[str] = "any number of nominal ones"
+    """How many attributes it takes, and what it requires of them."""
+
+    preserves: ClassVar[tuple[str, ...]]
+    """The properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …"""
+
+    guarantee: ClassVar[str]
+    """The protection that is guaranteed, if any."""
 
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""

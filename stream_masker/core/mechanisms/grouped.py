@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class GroupParameters(Parameters):
 class GroupMechanism(Mechanism):
     """A mechanism that masks records in groups. Its transition probabilities are estimated from random groups."""
 
-    needs_group: ClassVar[bool] = True
+    needs_group = True
     parameters: GroupParameters
     _groups: list[MaskedGroup] | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isclose
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels import draw_by_weights
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.cooccurrence import ValueGraph, divided
-from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, parameter
+from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
 from stream_masker.core.risk.law import Channel, OutputClasses
@@ -150,12 +150,10 @@ class NaiveDistortion(MarkovMechanism):
     that case each value stays with probability 1/2. A single value stays.
     """
 
-    name: ClassVar[str] = "naive_distortion"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 5, as a baseline",
-        preserves=("the set of values",),
-        guarantee="none in a strict sense: all other values are equally probable originals",
-    )
+    name = "naive_distortion"
+    source = "2017: section 5, as a baseline"
+    preserves = ("the set of values",)
+    guarantee = "none in a strict sense: all other values are equally probable originals"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         return TransitionMatrix(values, np.zeros(values.size), np.ones((1, values.size)), others=values.size > 2)
@@ -169,12 +167,10 @@ class ProbabilisticDistortion(MarkovMechanism):
     the marginal distribution is preserved in expectation, and a masked value reveals nothing about the original.
     """
 
-    name: ClassVar[str] = "probabilistic_distortion"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 5, as a baseline",
-        preserves=("marginals", "mean", "dispersion"),
-        guarantee="masked values are independent of the originals: they reveal only the window's frequencies",
-    )
+    name = "probabilistic_distortion"
+    source = "2017: section 5, as a baseline"
+    preserves = ("marginals", "mean", "dispersion")
+    guarantee = "masked values are independent of the originals: they reveal only the window's frequencies"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         return TransitionMatrix(values, np.zeros(values.size), counts[None, :].astype(np.float64))
@@ -195,12 +191,10 @@ class Pram(MarkovMechanism):
     that the window does not contain is drawn by frequency.
     """
 
-    name: ClassVar[str] = "pram"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 2; Kooiman and others 1997",
-        preserves=("marginals",),
-        guarantee="that of the matrix: each masked value's original has known probabilities",
-    )
+    name = "pram"
+    source = "2017: section 2; Kooiman and others 1997"
+    preserves = ("marginals",)
+    guarantee = "that of the matrix: each masked value's original has known probabilities"
     parameters_type = PramParameters
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
@@ -273,7 +267,7 @@ class PartitionMechanism(MarkovMechanism):
         labels = read_array(model, "parts", np.int32, values.size, low=0, high=values.size - 1)
         sizes = np.bincount(labels)[labels]
         keep = stay_probability(self.parameters.k1, self.parameters.k2, sizes, values.size - sizes)
-        weights = np.vstack((self._weights(keep, labels[:, None] == labels[None, :]), counts))
+        weights = np.vstack((self._weights(keep, labels[:, None] == labels[None, :]), counts.astype(float)))
         weights[np.diag_indices(values.size)] = 0.0
         return TransitionMatrix(values, keep, weights)
 
@@ -310,17 +304,15 @@ class Vicus(PartitionMechanism):
     advises a product k1·k2 of 100 or more, with a low k1.
     """
 
-    name: ClassVar[str] = "vicus"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2012: sections 2 and 3",
-        attributes="two or more nominal ones, of at most 50 values each",
-        preserves=("similarity by co-occurrence", "more association than Random"),
-        guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-    )
+    name = "vicus"
+    source = "2012: sections 2 and 3"
+    takes = "two or more nominal ones, of at most 50 values each"
+    preserves = ("similarity by co-occurrence", "more association than Random")
+    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         k1, k2 = self.parameters.k1, self.parameters.k2
-        return keep[:, None] / np.where(together, k1, k1 * k2)
+        return np.asarray(keep[:, None] / np.where(together, k1, k1 * k2))
 
 
 class RandomTransitions(PartitionMechanism):
@@ -330,13 +322,11 @@ class RandomTransitions(PartitionMechanism):
     only for the probability of staying.
     """
 
-    name: ClassVar[str] = "random"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2012: section 3.1.1, as a baseline of VICUS",
-        attributes="two or more nominal ones, of at most 50 values each",
-        preserves=("the set of values",),
-        guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-    )
+    name = "random"
+    source = "2012: section 3.1.1, as a baseline of VICUS"
+    takes = "two or more nominal ones, of at most 50 values each"
+    preserves = ("the set of values",)
+    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         return np.ones(together.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
-from stream_masker.core.mechanisms.parameters import MethodCard, parameter
+from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, key_words, uniforms
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -64,13 +64,13 @@ class Microaggregation(GroupMechanism):
     that every value of the group, for each attribute separately, is a possible result for each of its records.
     """
 
-    name: ClassVar[str] = "microaggregation"
-    counts_units: ClassVar[bool] = True
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2013: sections 2.2 to 3.1",
-        preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
-        guarantee="k-anonymity of scalars within a group, verified, but not of the masks of a person in "
-        "several groups; none with hybrid",
+    name = "microaggregation"
+    counts_units = True
+    source = "2013: sections 2.2 to 3.1"
+    preserves = ("meaning", "mean", "with hybrid: dispersion within groups")
+    guarantee = (
+        "k-anonymity of scalars within a group, verified, but not of the masks of a person in "
+        "several groups; none with hybrid"
     )
 
     parameters_type = MicroaggregationParameters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
 from stream_masker.core.mechanisms import mechanism as mechanism_type
-from stream_masker.core.mechanisms.defaults import noise_defaults
+from stream_masker.core.mechanisms.noise.semantic import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError

@@ -247,7 +247,7 @@ class FileMasking:
             promise=mechanism.promise,
             unchanged=None if totals is None else totals.unchanged_shares,
             unchanged_records=None if totals is None else totals.unchanged_records,
-            preserves=mechanism.method_card.preserves,
+            preserves=mechanism.preserves,
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_records
         unchanged = unchanged_warning(same or 0.0, mechanism.name)

@@ -161,7 +161,7 @@ class ActiveStatistics:
         return three_sentences(
             mechanism.expected_risk(),
             promise=mechanism.promise,
-            preserves=mechanism.method_card.preserves,
+            preserves=mechanism.preserves,
         )
 
     def _refuse(self, cause: RefusalCause) -> None:

@@ -69,7 +69,7 @@ def published(*messages: StatisticsMessage) -> list[tuple[int, bytes]]:
 class FakeMechanism:
     name = "semantic_noise"
     promise = 0.5
-    method_card = SemanticTransport.method_card
+    preserves = SemanticTransport.preserves
 
     def __init__(self) -> None:
         self.restored: list[int] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, 
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
-    MethodCard,
     Parameters,
     parameter,
     per_attribute,
@@ -111,13 +110,11 @@ class SemanticNoise(Mechanism):
     array, a scalar is the reference of every element, and the first element is the scalar's reference.
     """
 
-    name: ClassVar[str] = "semantic_noise"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
-        attributes="any number of nominal ones; with reference pair, two of one taxonomy",
-        preserves=("meaning", "mean", "dispersion", "correlation"),
-        guarantee="none in a strict sense: plausible deniability that grows with α",
-    )
+    name = "semantic_noise"
+    source = "2017: sections 4.4 and 4.5, algorithms 1 to 3"
+    takes = "any number of nominal ones; with reference pair, two of one taxonomy"
+    preserves = ("meaning", "mean", "dispersion", "correlation")
+    guarantee = "none in a strict sense: plausible deniability that grows with α"
 
     parameters_type = NoiseParameters
     parameters: NoiseParameters
@@ -168,7 +165,7 @@ class SemanticNoise(Mechanism):
         With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
         partner is an array is taken to be any of its elements, not the first one.
         """
-        rule = self._prepared_statistics().rules[j]
+        rule: MaskRule = self._prepared_statistics().rules[j]
         if not self._is_paired:
             return rule.channel(values, References.single(values, rule.reference))
         return rule.channel(values, References.paired(values, known_counts(counts), j, self._sizes[j]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
-    MethodCard,
     Parameters,
     parameter,
     per_attribute,
@@ -105,14 +104,13 @@ class SemanticTransport(Mechanism):
     where the window does not allow as much; they then count as truncated in the ``Distortion`` of a batch.
     """
 
-    name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = FORMAT
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="own; Cuturi 2013, Peyré and Cuturi 2019",
-        attributes="any number of nominal ones",
-        preserves=("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes"),
-        guarantee="no code is known with more than `certainty` from any masked record, unless it was so before; a "
-        "masked tuple is no proof of a tuple of fewer patients than `least`",
+    name = "semantic_transport"
+    snapshot_format = FORMAT
+    source = "own; Cuturi 2013, Peyré and Cuturi 2019"
+    preserves = ("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes")
+    guarantee = (
+        "no code is known with more than `certainty` from any masked record, unless it was so before; a "
+        "masked tuple is no proof of a tuple of fewer patients than `least`"
     )
 
     parameters_type = TransportParameters

@@ -386,11 +386,19 @@ class Mechanism(ABC):
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
-    def _masked(self, batch: Batch, codes: Sequence[Int32Array], truncated: Sequence[int] | None = None) -> MaskedBatch:
-        """Return the batch with other values, without noise.
+    def _masked(
+        self,
+        batch: Batch,
+        codes: Sequence[Int32Array],
+        truncated: Sequence[int] | None = None,
+        noise: Sequence[float] | None = None,
+    ) -> MaskedBatch:
+        """Return the batch with other values: ``codes``, those of each column.
 
-        ``codes``: those of each column. ``truncated``: of each column, the number of values that could not be masked.
+        ``truncated``: of each column, the number of values that could not be masked. ``noise``: the mean ε² of a value.
         """
-        parts = zip(batch.columns, codes, self._distances, truncated or [0] * len(codes), strict=True)
-        made = [(Column(new, old.offsets), distortion_of(old.codes, new, d, truncated=n)) for old, new, d, n in parts]
-        return MaskedBatch(*zip(*made, strict=True))
+        none = [0] * len(codes)
+        parts = zip(batch.columns, codes, self._distances, truncated or none, noise or none, strict=True)
+        distortions = [distortion_of(old.codes, new, d, truncated=n, noise=e) for old, new, d, n, e in parts]
+        columns = [Column(new, old.offsets) for old, new in zip(batch.columns, codes, strict=True)]
+        return MaskedBatch(tuple(columns), tuple(distortions))

@@ -144,7 +144,7 @@ class SemanticTransport(Mechanism):
         maps: Maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return maps.mask(batch, words)
+        return self._masked(batch, *maps.mask(batch, words), maps.noise.tolist())
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)

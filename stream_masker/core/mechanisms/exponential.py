@@ -64,14 +64,14 @@ class Exponential(DrawingMechanism):
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        budgets = per_attribute("epsilon", self.parameters.epsilon, self._attributes).values()
+        budgets = per_attribute("epsilon", self.parameters.epsilon, self.attributes).values()
         self._drawers = tuple(
             ExponentialDrawer(d, Candidates.of(d.taxonomy, self.parameters.candidates), epsilon)
-            for d, epsilon in zip(self._distances, budgets, strict=True)
+            for d, epsilon in zip(self.distances, budgets, strict=True)
         )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        table, drawer = table_of(self._distances[j], values), self._drawers[j]
+        table, drawer = table_of(self.distances[j], values), self._drawers[j]
         some, classes = mask_classes(table, drawer.candidates, values)
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
         rows = np.exp(-0.5 * drawer.epsilon * distances) * classes.totals

@@ -76,7 +76,7 @@ class GroupMechanism(Mechanism):
         An attribute with a single value is not checked: an attacker knows it without masks.
         """
         groups = list(islice(self._sampled(counts), CHECKED_GROUPS))
-        for j, name in enumerate(self._attributes):
+        for j, name in enumerate(self.attributes):
             prior = value_law(counts.values[j])[1]
             shares = [float((group.before[:, j] != group.after[:, j]).mean()) for group in groups]
             changed = float(np.mean(shares) + 2.0 * np.std(shares) / len(shares) ** 0.5)

@@ -123,11 +123,11 @@ class MarkovMechanism(DrawingMechanism):
 
     def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
         """Return the values and counts of each attribute."""
-        columns = zip(self._attributes, counts.values, strict=True)
+        columns = zip(self.attributes, counts.values, strict=True)
         return {name: pack_counts(column.keys, column.counts) for name, column in columns}
 
     def _prepare(self, statistics: Statistics) -> tuple[TransitionMatrix, ...]:
-        models = [read_model_field(statistics.model, name) for name in self._attributes]
+        models = [read_model_field(statistics.model, name) for name in self.attributes]
         pairs = zip(models, self._sizes, strict=True)
         return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in pairs)
 
@@ -243,13 +243,13 @@ class PartitionMechanism(MarkovMechanism):
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        if len(self._attributes) < 2:
+        if len(self.attributes) < 2:
             raise ParameterError(
                 f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
             )
 
     def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
-        for name, column in zip(self._attributes, counts.values, strict=True):
+        for name, column in zip(self.attributes, counts.values, strict=True):
             if column.keys.size > MAX_PARTITIONED_VALUES:
                 raise StatisticsError(
                     f"{name} has {column.keys.size} values in the window, {self.name} is for at most "

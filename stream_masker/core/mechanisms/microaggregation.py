@@ -93,7 +93,7 @@ class Microaggregation(GroupMechanism):
                     codes[j][rows] = means[j]
                     truncated[j] += rows.size
                 continue
-            values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._is_semantic) for j in columns]
+            values = [Nominal.of(codes[j][rows], self.distances[j], semantic=self._is_semantic) for j in columns]
             groups = mdav(values, weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
                 codes[j][rows] = value.masked(groups, order, uniforms(words[j][rows, TIES]) if hybrid else None)
@@ -108,7 +108,7 @@ class Microaggregation(GroupMechanism):
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean, and its variance over the number of values (2013: equations 3 and 5)."""
-        columns = zip(self._attributes, counts.values, self._distances, strict=True)
+        columns = zip(self.attributes, counts.values, self.distances, strict=True)
         return {"marginality": {name: self._marginality(values, d) for name, values, d in columns}}
 
     def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
@@ -123,8 +123,8 @@ class Microaggregation(GroupMechanism):
         """Return the weight of each attribute in the S-distance, 1 / variance (2013: equation 7), 0 for a constant one;
         and its mean over the window, a position."""
         try:
-            found = [statistics.model["marginality"][name] for name in self._attributes]
-            means = [d.taxonomy.position(each["mean"]) for d, each in zip(self._distances, found, strict=True)]
+            found = [statistics.model["marginality"][name] for name in self.attributes]
+            means = [d.taxonomy.position(each["mean"]) for d, each in zip(self.distances, found, strict=True)]
             variances = [float(each["variance"]) for each in found]
         except (KeyError, TypeError, ValueError, UnknownConceptError):
             raise StatisticsError("the statistics have no valid marginalities of these attributes") from None

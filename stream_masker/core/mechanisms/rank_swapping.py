@@ -82,7 +82,7 @@ class RankSwapping(GroupMechanism):
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        if self.parameters.multivariate and len(self._attributes) < 2:
+        if self.parameters.multivariate and len(self.attributes) < 2:
             raise ParameterError("multivariate=True needs at least two attributes")
 
     @property
@@ -103,7 +103,7 @@ class RankSwapping(GroupMechanism):
         for together in self._swapped_together(batch):
             units = np.flatnonzero(np.any([codes[j] >= 0 for j in together], axis=0))
             if units.size:
-                columns = [Units(codes[j][units], words[j][units], self._distances[j]) for j in together]
+                columns = [Units(codes[j][units], words[j][units], self.distances[j]) for j in together]
                 owners = batch.columns[together[0]].owners[units]
                 partners, _ = swap_partners(columns, owners, given.k, fixed=given.intervals == "fixed")
                 for j, column, of in zip(together, columns, partners, strict=True):
@@ -115,7 +115,7 @@ class RankSwapping(GroupMechanism):
         """Return which attributes swap together: the scalars of Algorithm 3, others alone. Raises ParameterError if one
         has too few values."""
         k = self.parameters.k
-        for name, column in zip(self._attributes, batch.columns, strict=True):
+        for name, column in zip(self.attributes, batch.columns, strict=True):
             owners = column.owners[column.codes >= 0]
             if 0 < owners.size <= k or len(np.unique(owners)) == 1:
                 raise ParameterError(

@@ -125,7 +125,7 @@ class SemanticNoise(Mechanism):
         chosen = noise_defaults(taxonomies, (), vars(self.parameters))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
-        self._alpha = per_attribute("alpha", chosen["alpha"], self._attributes)
+        self._alpha = per_attribute("alpha", chosen["alpha"], self.attributes)
         self._distribution = Distribution(self.parameters.distribution)
         self._is_paired = self._reference == "pair"
         if self._is_paired and (len(taxonomies) != 2 or len(set(taxonomies.values())) != 1):
@@ -199,8 +199,8 @@ class SemanticNoise(Mechanism):
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
-        variances = np.array([statistics.variance[name] for name in self._attributes])
-        check_moments(self._attributes, statistics.covariance, variances)
+        variances = np.array([statistics.variance[name] for name in self.attributes])
+        check_moments(self.attributes, statistics.covariance, variances)
         model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
         if self.parameters.preset == "strong":
             _check_leaves(model, self._taxonomies)
@@ -214,11 +214,11 @@ class SemanticNoise(Mechanism):
     def _rules(self, model: NoiseModel, deviations: Float64Array, means: Sequence[int]) -> tuple[MaskRule, ...]:
         """Return the rule of each attribute; attributes of one taxonomy share a table."""
         anchors: dict[Distance, list[Int32Array]] = {}
-        for d, (positions, _), mean in zip(self._distances, model.frequencies, means, strict=True):
+        for d, (positions, _), mean in zip(self.distances, model.frequencies, means, strict=True):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
         tables = {d: table_of(d, np.concatenate(parts)) for d, parts in anchors.items()}
         rules, which = [], self._candidates
-        for d, observed, deviation, mean in zip(self._distances, model.frequencies, deviations, means, strict=True):
+        for d, observed, deviation, mean in zip(self.distances, model.frequencies, deviations, means, strict=True):
             some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
             replacer = Replacer(tables[d], some or Candidates.of(d.taxonomy, which), calibrated=self._calibrated)
             law = NoiseLaw(float(deviation), self._distribution)
@@ -232,7 +232,7 @@ class SemanticNoise(Mechanism):
             held = NoiseModel.read(previous.model, self._taxonomies)
             if held.is_near(new, drawn_by_frequency=self._candidates == "observed"):
                 return previous.model
-        return new.to_dict(self._attributes)
+        return new.to_dict(self.attributes)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:
@@ -244,7 +244,7 @@ class SemanticNoise(Mechanism):
         super()._check(batch, keys)
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         if self._correlated and len(arrays) > 1:
-            names = ", ".join(self._attributes[j] for j in arrays)
+            names = ", ".join(self.attributes[j] for j in arrays)
             raise ParameterError(f"correlated=True allows one array attribute, but {names} are arrays")
         if self._is_paired and len(arrays) > 1:
             raise ParameterError("reference='pair' does not allow a pair of two arrays")

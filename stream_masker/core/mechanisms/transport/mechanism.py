@@ -120,11 +120,11 @@ class SemanticTransport(Mechanism):
         super().__init__(taxonomies, **options)
         given, known = self.parameters, Context.of(self.parameters.context or {})
         for name in known.names:
-            if name in self._attributes:
+            if name in self.attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        alpha = tuple(per_attribute("alpha", given.alpha, self._attributes).values())
+        alpha = tuple(per_attribute("alpha", given.alpha, self.attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
-        self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
+        self._settings = Settings(self.attributes, self.distances, alpha, given.certainty, groups, given.least, known)
 
     @property
     def context(self) -> Context:
@@ -132,7 +132,7 @@ class SemanticTransport(Mechanism):
 
     @property
     def promise(self) -> float | None:
-        is_promised = self.parameters.certainty < 1.0 and len(self._attributes) <= MAX_PATTERN_ATTRIBUTES
+        is_promised = self.parameters.certainty < 1.0 and len(self.attributes) <= MAX_PATTERN_ATTRIBUTES
         return self.parameters.certainty if is_promised else None
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
@@ -151,7 +151,7 @@ class SemanticTransport(Mechanism):
         maps = self._prepared_statistics()
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
-        for name, column in zip(self._attributes, batch.columns, strict=True):
+        for name, column in zip(self.attributes, batch.columns, strict=True):
             if column.is_array and any(len(m.attributes) == 2 for _, each in maps.strata.values() for m in each):
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
@@ -164,9 +164,9 @@ class SemanticTransport(Mechanism):
         out, for lists, gets the chances of all values.
         """
         law = self._prepared_statistics().laws[j]
-        own = Values.of(self._distances[j], law.positions).indices(values)
+        own = Values.of(self.distances[j], law.positions).indices(values)
         rows = np.where(law.joint[own].any(axis=1, keepdims=True), law.joint[own], law.joint.sum(axis=0))
-        classes = OutputClasses.of_values(law.positions, len(self._distances[j].taxonomy))
+        classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> None:
@@ -181,7 +181,7 @@ class SemanticTransport(Mechanism):
         """Return the risk, which follows from the maps: their law is that of the window."""
         maps = self._prepared_statistics()
         value, record, unchanged, rmse = {}, {}, {}, {}
-        for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
+        for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
             law = maps.laws[j]
             joint, positions = law.joint, law.positions
             prior = joint.sum(axis=1)
@@ -200,7 +200,7 @@ class SemanticTransport(Mechanism):
 
     def _prepare(self, statistics: Statistics) -> Maps:
         noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
-        return Maps.read(statistics.model, self.context.to_list(), self._distances, noise)
+        return Maps.read(statistics.model, self.context.to_list(), self.distances, noise)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""
@@ -211,5 +211,5 @@ class SemanticTransport(Mechanism):
         return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        names = (*self._attributes, *self.context.names)
-        return as_records(records, names, required=self._attributes)
+        names = (*self.attributes, *self.context.names)
+        return as_records(records, names, required=self.attributes)

@@ -141,6 +141,11 @@ class Mechanism(ABC):
             raise StatisticsError(NO_STATISTICS)
         return self._statistics
 
+    @property
+    def counts(self) -> Counts | None:
+        """The counts of the window of the statistics in force; None if these come from a snapshot."""
+        return self._counts
+
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
@@ -384,8 +389,8 @@ class Mechanism(ABC):
 
         ``truncated``: of each column, the number of values that could not be masked. ``noise``: the mean ε² of a value.
         """
-        none = [0] * len(codes)
-        parts = zip(batch.columns, codes, self.distances, truncated or none, noise or none, strict=True)
+        numbers = truncated or [0] * len(codes), noise or [0.0] * len(codes)
+        parts = zip(batch.columns, codes, self.distances, *numbers, strict=True)
         distortions = [distortion_of(old.codes, new, d, truncated=n, noise=e) for old, new, d, n, e in parts]
         columns = [Column(new, old.offsets) for old, new in zip(batch.columns, codes, strict=True)]
         return MaskedBatch(tuple(columns), tuple(distortions))

@@ -10,8 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import isclose
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -209,8 +208,7 @@ class PartitionParameters(Parameters):
     threshold: float = parameter(
         0.6, "T: the minimum similarity of values that are merged for S''; in [0, 1].", ge=0, le=1
     )
-    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.", ge=0, le=1)
-    c2: float = parameter(0.4, "The weight of S''; in [0, 1].", ge=0, le=1)
+    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. That of S'', c2, is 1 − c1.", ge=0, le=1)
     multigraph: bool = parameter(True, "Whether the number of co-occurrences counts, or only that values co-occur.")
     part_size: int = parameter(
         2, "The minimum number of values in a part; at least 1. An attribute with fewer has one part.", ge=1
@@ -229,15 +227,37 @@ class PartitionParameters(Parameters):
         le=1_000_000,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isclose(self.c1 + self.c2, 1.0):
-            raise ParameterError(f"c1={self.c1!r} and c2={self.c2!r} are not allowed: use two numbers that sum to 1")
+
+def stay_probability(k1: float, k2: float, part_size: Int64Array, others: Int64Array) -> Float64Array:
+    """Return Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) + |S'|) (2012: equation 9).
+
+    ``part_size``: |S|; ``others``: |S'|.
+    """
+    return np.asarray(k1 * k2 / (k1 * k2 + k2 * (part_size - 1.0) + others))
 
 
-class PartitionMechanism(MarkovMechanism):
-    """Divides the values of the window into parts by similarity, and masks a value depending on its part."""
+class Vicus(MarkovMechanism):
+    """Replaces each value by transition probabilities that favour its part of similar values.
 
+    Similar values occur together with the same values of other attributes. Let S be the part of a value among the
+    attribute's v values, and S' all other values. The value stays with probability Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) +
+    |S'|). It becomes each other value of S with psp = Ps / k1, and each value of S' with pdp = Ps / (k1·k2) (2012:
+    equations 8 to 11). The similarity (``ValueGraph``) and the parts (``divided``) are computed from the window.
+
+    Where the paper leaves a choice: the values of an attribute are those of the window; a value that the window does
+    not contain becomes one of them by frequency. An attribute with a single value in the window is masked to it.
+    Elements of an array occur together with the record's other attributes, not with each other.
+
+    The more values an attribute has, the less often a value stays, because their number is weighed against k1·k2, and
+    the less association is left: attributes of more than 50 values are refused. For up to twelve values the paper
+    advises a product k1·k2 of 100 or more, with a low k1.
+    """
+
+    name = "vicus"
+    source = "2012: sections 2 and 3"
+    takes = "two or more nominal ones, of at most 50 values each"
+    preserves: ClassVar[tuple[str, ...]] = ("similarity by co-occurrence", "more association than Random")
+    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
     parameters_type = PartitionParameters
 
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
@@ -258,7 +278,7 @@ class PartitionMechanism(MarkovMechanism):
                 )
         given, models = self.parameters, super()._model(counts, statistics)
         graph = ValueGraph.of(counts, self._sizes, multigraph=given.multigraph)
-        similarities = graph.similarities(threshold=given.threshold, c1=given.c1, c2=given.c2)
+        similarities = graph.similarities(threshold=given.threshold, c1=given.c1)
         for model, similarity in zip(models.values(), similarities, strict=True):
             model["parts"] = pack_array(divided(similarity, given.part_size).astype(np.int32))
         return models
@@ -271,51 +291,16 @@ class PartitionMechanism(MarkovMechanism):
         weights[np.diag_indices(values.size)] = 0.0
         return TransitionMatrix(values, keep, weights)
 
-    @abstractmethod
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         """Return (v, v): the weight with which each value becomes each other one.
 
         ``keep``: (v,) the probability that a value stays. ``together``: (v, v) whether two values are in one part.
         """
-
-
-def stay_probability(k1: float, k2: float, part_size: Int64Array, others: Int64Array) -> Float64Array:
-    """Return Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) + |S'|) (2012: equation 9).
-
-    ``part_size``: |S|; ``others``: |S'|.
-    """
-    return np.asarray(k1 * k2 / (k1 * k2 + k2 * (part_size - 1.0) + others))
-
-
-class Vicus(PartitionMechanism):
-    """Replaces each value by transition probabilities that favour its part of similar values.
-
-    Similar values occur together with the same values of other attributes. Let S be the part of a value among the
-    attribute's v values, and S' all other values. The value stays with probability Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) +
-    |S'|). It becomes each other value of S with psp = Ps / k1, and each value of S' with pdp = Ps / (k1·k2) (2012:
-    equations 8 to 11). The similarity (``ValueGraph``) and the parts (``divided``) are computed from the window.
-
-    Where the paper leaves a choice: the values of an attribute are those of the window; a value that the window does
-    not contain becomes one of them by frequency. An attribute with a single value in the window is masked to it.
-    Elements of an array occur together with the record's other attributes, not with each other.
-
-    The more values an attribute has, the less often a value stays, because their number is weighed against k1·k2, and
-    the less association is left: attributes of more than 50 values are refused. For up to twelve values the paper
-    advises a product k1·k2 of 100 or more, with a low k1.
-    """
-
-    name = "vicus"
-    source = "2012: sections 2 and 3"
-    takes = "two or more nominal ones, of at most 50 values each"
-    preserves = ("similarity by co-occurrence", "more association than Random")
-    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
-
-    def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         k1, k2 = self.parameters.k1, self.parameters.k2
         return np.asarray(keep[:, None] / np.where(together, k1, k1 * k2))
 
 
-class RandomTransitions(PartitionMechanism):
+class RandomTransitions(Vicus):
     """Keeps each value as often as VICUS, and otherwise replaces it by any other value with equal probability.
 
     This is the paper's Random method (2012: section 3.1.1, equation 12), to which VICUS is compared. It uses the parts
@@ -324,9 +309,7 @@ class RandomTransitions(PartitionMechanism):
 
     name = "random"
     source = "2012: section 3.1.1, as a baseline of VICUS"
-    takes = "two or more nominal ones, of at most 50 values each"
     preserves = ("the set of values",)
-    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         return np.ones(together.shape)

@@ -93,6 +93,6 @@ def test_the_risk_counts_a_permutation_of_few_records_as_certain():
     rows = rotated(few) | {value: dict.fromkeys(others, 1.0 / len(others)) for value in others}
     made = calibrated(rows, others * 3 + few)
     share = (
-        made._counts.values[0].counts[np.isin(TAU.decode(made._counts.values[0].keys), few)].sum() / made._counts.records
+        made.counts.values[0].counts[np.isin(TAU.decode(made.counts.values[0].keys), few)].sum() / made.counts.records
     )
     assert made.risk(draws=50).value["one"].certain == pytest.approx(share)

@@ -46,19 +46,8 @@ __all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"
 
 NO_REFERENCE = -1
 
-MAX_FREQUENCY = (1 << 31) - 1
-"""The largest sum of weights of candidates; greater frequencies are scaled."""
-
 ORDER_BYTES = 256 << 20
 """The memory for the orders of candidates that a replacer keeps."""
-
-
-def scaled_frequencies(counts: Int64Array) -> Int64Array:
-    """Return (k,) int64, positive: frequencies, scaled to a sum of at most ``MAX_FREQUENCY``."""
-    total = int(counts.sum())
-    if total <= MAX_FREQUENCY:
-        return counts.astype(np.int64)
-    return np.asarray(np.maximum(counts * ((MAX_FREQUENCY - counts.size) / total), 1).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +75,7 @@ class Candidates:
         * ``positions``: (k,) int32, distinct, anchors of the table. ``counts``: (k,) int64, their frequencies.
         """
         weights = np.zeros(size, np.int64)
-        weights[positions] = scaled_frequencies(counts)
+        weights[positions] = counts
         return cls(weights, observed=True)
 
     def by_class(self, table: DistanceTable) -> ClassMembers:

@@ -296,10 +296,6 @@ class Mechanism(ABC):
         """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
         return None
 
-    def group_size(self, counts: Counts) -> int:
-        """Return the number of records that are masked together; ``counts``: those of the window."""
-        return self.group_minimum
-
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""
         return self.snapshot_of(self.statistics)

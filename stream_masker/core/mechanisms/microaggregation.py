@@ -85,7 +85,8 @@ class Microaggregation(GroupMechanism):
         """Mask encoded records as one data set. Raises ParameterError, too, for records of fewer than k units."""
         (weights, means), k, hybrid = self._prepared_statistics(), self.group_minimum, self.parameters.hybrid
         self._check(batch, keys)
-        words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
+        semantic, words = self.parameters.variant == "semantic", draw_words(keys, batch)
+        codes = [column.codes.copy() for column in batch.columns]
         truncated = [0] * len(codes)
         for rows, columns, order, units in _comparable(batch, keys, words):
             if len(np.unique(units)) < k:
@@ -93,7 +94,7 @@ class Microaggregation(GroupMechanism):
                     codes[j][rows] = means[j]
                     truncated[j] += rows.size
                 continue
-            values = [Nominal.of(codes[j][rows], self.distances[j], semantic=self._is_semantic) for j in columns]
+            values = [Nominal.of(codes[j][rows], self.distances[j], semantic=semantic) for j in columns]
             groups = mdav(values, weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
                 codes[j][rows] = value.masked(groups, order, uniforms(words[j][rows, TIES]) if hybrid else None)
@@ -102,17 +103,13 @@ class Microaggregation(GroupMechanism):
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
         return self._masked(batch, codes, truncated)
 
-    @property
-    def _is_semantic(self) -> bool:
-        return self.parameters.variant == "semantic"
-
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean, and its variance over the number of values (2013: equations 3 and 5)."""
         columns = zip(self.attributes, counts.values, self.distances, strict=True)
         return {"marginality": {name: self._marginality(values, d) for name, values, d in columns}}
 
     def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
-        if self._is_semantic:
+        if self.parameters.variant == "semantic":
             mean, variance = mean_and_variance(counts, d)
         else:
             mean = int(counts.keys[counts.counts.argmax()])

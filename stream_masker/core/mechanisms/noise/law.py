@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -150,22 +151,21 @@ def _normal_below(z: Float64Array) -> Float64Array:
     return np.array(values).reshape(z.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class References:
-    """The references of the values of one attribute: S situations, ascending by value.
+class References(NamedTuple):
+    """The references of n values of one attribute, in S situations.
 
-    * ``values``, ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
+    * ``index``: (S,) int64, which of the values. ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
     * ``shares``: (S,) float64, the probability of the reference given the value.
     """
 
-    values: Int32Array
+    index: Int64Array
     references: Int32Array
     shares: Float64Array
 
     @classmethod
-    def single(cls, values: Int32Array, reference: int) -> References:
-        """Return the situations of ascending values that all have the same reference."""
-        return cls(values, np.full(values.size, reference, np.int32), np.ones(values.size))
+    def single(cls, n: int, reference: int) -> References:
+        """Return the situations of n values that all have the same reference."""
+        return cls(np.arange(n), np.full(n, reference, np.int32), np.ones(n))
 
     @classmethod
     def paired(cls, values: Int32Array, counts: Counts, j: int, size: int) -> References:
@@ -176,22 +176,18 @@ class References:
         * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
         """
         pair, column = counts.pairs[0, 1], counts.values[1 - j]
-        first, second = np.divmod(pair.keys, size)
-        own, other = (first, second) if j == 0 else (second, first)
-        asked = np.isin(own, values)
-        rows = np.zeros(size, np.int64)
+        own, other = np.divmod(pair.keys, size)[:: 1 if j == 0 else -1]
+        asked, rows = np.isin(own, values), np.zeros(size, np.int64)
+        place, seen = np.searchsorted(values, own[asked]), pair.counts[asked]
         rows[counts.values[j].keys] = counts.values[j].counts
-        alone = rows[values] - np.bincount(np.searchsorted(values, own[asked]), pair.counts[asked], values.size)
-        novel = values[rows[values] == 0]
-        codes = np.concatenate((own[asked], values, np.repeat(novel, column.keys.size)))
+        novel = np.flatnonzero(rows[values] == 0)
+        index = np.concatenate((place, np.arange(values.size), np.repeat(novel, column.keys.size)))
         none = np.full(values.size, NO_REFERENCE)
         references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size)))
-        weights = np.concatenate((pair.counts[asked], alone, np.tile(column.counts, novel.size)))
-        order = np.argsort(codes, kind="stable")
-        order = order[weights[order] > 0.0]
-        index = np.searchsorted(values, codes[order])
-        shares = weights[order] / np.bincount(index, weights[order], values.size)[index]
-        return cls(codes[order].astype(np.int32), references[order].astype(np.int32), shares)
+        alone = rows[values] - np.bincount(place, seen, values.size)
+        weights = np.concatenate((seen, alone, np.tile(column.counts, novel.size)))
+        shares, some = weights / np.bincount(index, weights, values.size)[index], weights > 0.0
+        return cls(index[some], references[some].astype(np.int32), shares[some])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,10 +204,10 @@ class MaskRule:
 
     def channel(self, values: Int32Array, given: References) -> Channel:
         """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
-        situations = self.situations(given.values, given.references)
+        situations = self.situations(values[given.index], given.references)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
         rows, masses = np.zeros((values.size, some.size)), 0.5 * self.law.masses(situations.grid)
-        add_likelihoods(situations, given.shares, np.searchsorted(values, given.values), some, masses, rows)
+        add_likelihoods(situations, given.shares, given.index, some, masses, rows)
         return Channel(values, rows, classes)
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:

@@ -161,7 +161,7 @@ class SemanticNoise(Mechanism):
         """
         rule: MaskRule = self._prepared_statistics().rules[j]
         if not self._is_paired:
-            return rule.channel(values, References.single(values, rule.reference))
+            return rule.channel(values, References.single(values.size, rule.reference))
         return rule.channel(values, References.paired(values, known_counts(counts), j, self._sizes[j]))
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:

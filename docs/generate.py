@@ -199,15 +199,14 @@ def _anchor(path: str) -> str:
 
 
 def methods() -> str:
-    """Every mechanism's card: 2017's Table 9, extended to all methods."""
+    """What each mechanism does: 2017's Table 9, extended to all methods."""
     head = ("`mechanism.name`", "source", "attributes", "records", "preserves", "guarantee")
     return table(head, [_method(name, kind) for name, kind in code.MECHANISMS.items()])
 
 
 def _method(name: str, kind: type[code.Mechanism]) -> tuple[str, ...]:
-    card, records = kind.method_card, "in groups" if kind.needs_group else "each alone"
-    link = f"[`{name}`](configuration.md#{name})"
-    return link, card.source, card.attributes, records, "; ".join(card.preserves), card.guarantee
+    link, records = f"[`{name}`](configuration.md#{name})", "in groups" if kind.needs_group else "each alone"
+    return link, kind.source, kind.takes, records, "; ".join(kind.preserves), kind.guarantee
 
 
 def reasons() -> str:

@@ -38,7 +38,6 @@ from stream_masker.core.mechanisms.cooccurrence import ValueGraph
 from stream_masker.core.mechanisms.markov import stay_probability
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
-from stream_masker.core.mechanisms.parameters import MethodCard
 from stream_masker.core.mechanisms.transport.certainty import Redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
@@ -63,7 +62,6 @@ __all__ = [
     "Given",
     "LogTaxonomic",
     "Mechanism",
-    "MethodCard",
     "NoiseSampler",
     "Nominal",
     "Ontology",

@@ -41,7 +41,7 @@ def three_sentences(
       they were; None: those that ``risk`` expects.
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
       sentence states what the mechanism preserves.
-    * ``preserves``: ``MethodCard.preserves`` of the mechanism.
+    * ``preserves``: ``Mechanism.preserves`` of the mechanism.
     """
     if risk is not None:
         unchanged = risk.unchanged if unchanged is None else unchanged

@@ -43,14 +43,12 @@ class ContextAttribute:
     def of(cls, name: str, given: object) -> ContextAttribute:
         """Create the attribute of a list of texts or of bounds. Raises ParameterError."""
         entries = tuple(given) if isinstance(given, list | tuple) else ()
-        if entries and all(isinstance(entry, str) for entry in entries):
-            if len(set(entries)) < len(entries):
-                raise ParameterError(f"context {name!r} has a text twice")
+        if entries and all(isinstance(entry, str) for entry in entries) and len(set(entries)) == len(entries):
             return cls(name, texts=entries)
         are_numbers = all(isinstance(entry, int | float) and math.isfinite(_number(entry)) for entry in entries)
         if not entries or not are_numbers or any(low >= high for low, high in pairwise(entries)):
             raise ParameterError(
-                f"context {name!r}: give the texts that can occur, or the ascending bounds of bands of numbers"
+                f"context {name!r}: give different texts that can occur, or the ascending bounds of bands of numbers"
             )
         return cls(name, bounds=tuple(map(float, entries)))
 
@@ -97,14 +95,9 @@ class Context:
         return tuple(attribute.name for attribute in self.attributes)
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of kinds of each attribute."""
-        return tuple(attribute.size for attribute in self.attributes)
-
-    @property
     def size(self) -> int:
         """The number of contexts."""
-        return math.prod(self.sizes)
+        return math.prod(attribute.size for attribute in self.attributes)
 
     def numbers(self, columns: Sequence[Sequence[Any]]) -> Int64Array:
         """Return (n,) int64: the context of each record, from the n values of each attribute."""
@@ -114,7 +107,8 @@ class Context:
 
     def numbers_of(self, kinds: NDArray[np.int64]) -> Int64Array:
         """Return (n,) int64: the contexts of the (n, c) kinds of each attribute."""
-        return np.asarray(np.ravel_multi_index(tuple(kinds.reshape(-1, len(self.attributes)).T), self.sizes), np.int64)
+        columns = kinds.reshape(-1, len(self.attributes)).T
+        return np.asarray(np.ravel_multi_index(tuple(columns), [each.size for each in self.attributes]), np.int64)
 
     @property
     def fingerprint(self) -> str:

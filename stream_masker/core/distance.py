@@ -248,11 +248,13 @@ def require_distance(name: str, given: object) -> None:
         )
 
 
-def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:
-    """Return the distortion of one attribute's values; its ``squared_noise`` is 0.
+def distortion_of(
+    before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0, noise: float = 0.0
+) -> Distortion:
+    """Return the distortion of one attribute's values.
 
     * ``before``, ``after``: (k,) int32 positions.
-    * ``truncated``: the number of values that the mechanism could not mask.
+    * ``truncated``: the number of values that the mechanism could not mask. ``noise``: the mean ε² of a value.
     """
     changed = before != after
     distances = d.pairs(before[changed], after[changed])
@@ -260,6 +262,7 @@ def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncat
     return Distortion(
         values=present,
         squared_distance=float((distances**2).sum()),
+        squared_noise=present * noise,
         truncated=truncated,
         unchanged=present - int(np.count_nonzero(changed)),
     )

@@ -478,6 +478,28 @@ def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cell
 
 
 @kernel
+def add_likelihoods(
+    given: Situations,
+    shares: Float64Array,
+    rows: Int64Array,
+    classes: Int64Array,
+    masses: Float64Array,
+    to: Float64Matrix,
+) -> None:
+    """Add to a row of (n, K) the share of each situation times its probability to become each of K ``classes``.
+
+    ``shares``, ``rows``: (S,) each. ``masses``: (L,) the probability of the cells of one sign.
+    """
+    chances, cells = np.zeros((2, masses.size)), np.zeros((2, 2), np.int64)
+    for s in range(shares.size):
+        for k in range(classes.size):
+            fill_chances(given, s, classes[k], chances, cells)
+            for sign in range(2):
+                for i in range(cells[sign, 0], cells[sign, 1]):
+                    to[rows[s], k] += shares[s] * masses[i] * chances[sign, i]
+
+
+@kernel
 def pair_likelihoods(
     first: Situations,
     which_first: Int64Array,

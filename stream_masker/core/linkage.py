@@ -57,7 +57,8 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
         tables += [table] * sides[0].shape[1]
     if not original.size or not tables:
         return np.zeros(original.size)
-    return _probabilities(*np.concatenate(indices, axis=2), tables)
+    whole, changed = np.concatenate(indices, axis=2)
+    return _probabilities(whole, changed, tables)
 
 
 def _padded(column: Column) -> Int32Array:

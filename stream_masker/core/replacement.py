@@ -25,7 +25,7 @@ its row of the table, and is not replaced by concepts of its own class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,19 +46,8 @@ __all__ = ["NO_REFERENCE", "SIGN_DROPPED", "TRUNCATED", "Candidates", "Replacer"
 
 NO_REFERENCE = -1
 
-MAX_FREQUENCY = (1 << 31) - 1
-"""The largest sum of weights of candidates; greater frequencies are scaled."""
-
 ORDER_BYTES = 256 << 20
 """The memory for the orders of candidates that a replacer keeps."""
-
-
-def scaled_frequencies(counts: Int64Array) -> Int64Array:
-    """Return (k,) int64, positive: frequencies, scaled to a sum of at most ``MAX_FREQUENCY``."""
-    total = int(counts.sum())
-    if total <= MAX_FREQUENCY:
-        return counts.astype(np.int64)
-    return np.asarray(np.maximum(counts * ((MAX_FREQUENCY - counts.size) / total), 1).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +75,7 @@ class Candidates:
         * ``positions``: (k,) int32, distinct, anchors of the table. ``counts``: (k,) int64, their frequencies.
         """
         weights = np.zeros(size, np.int64)
-        weights[positions] = scaled_frequencies(counts)
+        weights[positions] = counts
         return cls(weights, observed=True)
 
     def by_class(self, table: DistanceTable) -> ClassMembers:
@@ -156,13 +145,15 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
-        step, given = self.table.room // 2, (codes, references, noise, rounding, ties)
+        given: tuple[Any, ...] = codes, references, noise, rounding, ties
+        step = self.table.room // 2
         starts = range(0, max(1, codes.size), step)
         parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
         if len(parts) == 1:
             return parts[0]
-        *arrays, distortions = zip(*parts, strict=True)
-        return Replacement(*map(np.concatenate, arrays), sum(distortions, Distortion()))
+        masks, distances, flags, distortions = zip(*parts, strict=True)
+        sums = sum(distortions, Distortion())
+        return Replacement(np.concatenate(masks), np.concatenate(distances), np.concatenate(flags), sums)
 
     def _replaced(
         self,

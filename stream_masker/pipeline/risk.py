@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.defaults import alternative
+from stream_masker.core.mechanisms import Mechanism, alternative
 from stream_masker.core.risk.law import value_law
 from stream_masker.core.risk.risk import CERTAIN, Risk, required_change
 from stream_masker.core.statistics.counts import Counts, SparseCounts

@@ -58,5 +58,5 @@ def test_the_third_part_of_table_2_from_the_printed_second_part():
     g = graph()
     first = g.direct()[0]
     np.testing.assert_array_equal((0.6 * first + 0.4 * printed(S2)).round(3), printed(S))
-    exact = g.similarities(threshold=0.4, c1=0.6, c2=0.4)[0]
+    exact = g.similarities(threshold=0.4, c1=0.6)[0]
     assert np.abs(exact - printed(S)).max() < 0.0006

@@ -15,6 +15,9 @@ The mechanisms:
 
 from __future__ import annotations
 
+import secrets
+from typing import Any
+
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.encoding import Record, Value
 from stream_masker.core.mechanisms.exponential import Exponential
@@ -26,9 +29,10 @@ from stream_masker.core.mechanisms.markov import (
     Vicus,
 )
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -63,7 +67,9 @@ __all__ = [
     "SemanticTransport",
     "Value",
     "Vicus",
+    "alternative",
     "mechanism",
+    "noise_defaults",
 ]
 
 
@@ -74,3 +80,21 @@ def mechanism(name: object) -> type[Mechanism]:
     if not isinstance(name, str) or name not in MECHANISMS:
         raise ParameterError(f"mechanism={name!r} is not allowed: use {' or '.join(MECHANISMS)}")
     return MECHANISMS[name]
+
+
+def alternative(given: Mechanism, counts: Counts) -> Mechanism | None:
+    """Return the other one of semantic noise and semantic transport, with its defaults, for these counts of a window.
+
+    None for other mechanisms. With many different pairs of values it takes minutes.
+    """
+    taxonomies = {name: d.taxonomy for name, d in zip(given.attributes, given.distances, strict=True)}
+    shared: dict[str, Any] = {"distance": given.parameters.distance, "seed": secrets.token_bytes(32)}
+    other: Mechanism
+    if given.name == SemanticNoise.name:
+        other = SemanticTransport(taxonomies, **shared)
+    elif given.name == SemanticTransport.name:
+        chosen = noise_defaults(taxonomies, [given.attributes[j] for j in counts.lengths], {})
+        other = SemanticNoise(taxonomies, **chosen, **shared)
+    else:
+        return None
+    return other.with_statistics(other.compute(counts, version=1), counts)

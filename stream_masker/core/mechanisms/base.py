@@ -17,7 +17,7 @@ from stream_masker.core.distance import Distance, distance_on, distortion_of
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding
 from stream_masker.core.mechanisms.encoding import Record, Value
-from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, own_first
+from stream_masker.core.mechanisms.parameters import Parameters, own_first
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.law import Channel, IndependentMasks, MaskLaw, Tuples, value_law
@@ -64,8 +64,17 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
 
-    method_card: ClassVar[MethodCard]
-    """What the mechanism does, preserves and costs: its entry in the method guide."""
+    source: ClassVar[str]
+    """The paper and section."""
+
+    takes: ClassVar[str] = "any number of nominal ones"
+    """How many attributes it takes, and what it requires of them."""
+
+    preserves: ClassVar[tuple[str, ...]]
+    """The properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …"""
+
+    guarantee: ClassVar[str]
+    """The protection that is guaranteed, if any."""
 
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
@@ -78,6 +87,12 @@ class Mechanism(ABC):
 
     parameters_type: ClassVar[type[Parameters]] = Parameters
     """The class of the parameters; its fields are the keyword arguments of the constructor."""
+
+    attributes: tuple[str, ...]
+    """The names of the attributes, in the order of every column, row and matrix."""
+
+    distances: tuple[Distance, ...]
+    """The semantic distance of each attribute."""
 
     parameters: Any
     _counts: Counts | None = None
@@ -98,25 +113,11 @@ class Mechanism(ABC):
         require_mapping("taxonomies", taxonomies, "{'principal': ontology.taxonomy()}")
         if not taxonomies:
             raise ParameterError("there is no attribute to mask: give at least one taxonomy")
-        self._attributes, self._taxonomies = tuple(taxonomies), dict(taxonomies)
-        self._distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
+        self.attributes, self._taxonomies = tuple(taxonomies), dict(taxonomies)
+        self.distances = tuple(distance_on(tau, self.parameters.distance) for tau in self._taxonomies.values())
+        self._sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(self._sizes, records=self.parameters.window)
         self._secret = Secret(checked_seed(seed))
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The names of the attributes, in the order of every column, row and matrix."""
-        return self._attributes
-
-    @property
-    def _sizes(self) -> list[int]:
-        """The number of concepts of each taxonomy."""
-        return [len(tau) for tau in self._taxonomies.values()]
-
-    @property
-    def distances(self) -> tuple[Distance, ...]:
-        """The semantic distance of each attribute, in the attributes' order."""
-        return self._distances
 
     @property
     def context(self) -> Context:
@@ -154,7 +155,7 @@ class Mechanism(ABC):
         return encoding.encode(self._as_records(records), self._taxonomies)
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, self._attributes, required=self._attributes)
+        return as_records(records, self.attributes, required=self.attributes)
 
     def decode(self, masked: MaskedBatch) -> list[dict[str, Value]]:
         """Decode masked columns to records of concept ids."""
@@ -205,7 +206,7 @@ class Mechanism(ABC):
         attribute has no value, or if masking with these statistics would change too little.
         """
         statistics = compute_statistics(
-            counts, self._attributes, self._distances, version=version, previous=self._statistics
+            counts, self.attributes, self.distances, version=version, previous=self._statistics
         )
         return self.completed(statistics, counts)
 
@@ -295,10 +296,6 @@ class Mechanism(ABC):
         """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
         return None
 
-    def group_size(self, counts: Counts) -> int:
-        """Return the number of records that are masked together; ``counts``: those of the window."""
-        return self.group_minimum
-
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""
         return self.snapshot_of(self.statistics)
@@ -339,7 +336,7 @@ class Mechanism(ABC):
 
         The most frequent values are checked first, and all of them only if these fail.
         """
-        for j, name in enumerate(self._attributes):
+        for j, name in enumerate(self.attributes):
             values, prior = value_law(counts.values[j])
             frequent = np.sort(np.argsort(-prior, kind="stable")[:CHECKED_VALUES])
             share = prior[frequent] / prior[frequent].sum()
@@ -349,8 +346,8 @@ class Mechanism(ABC):
                 check_masking(name, self.attribute_channel(j, values, counts), prior)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
-        if statistics.attributes != self._attributes:
-            raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
+        if statistics.attributes != self.attributes:
+            raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self.attributes}")
         for name, taxonomy in self._taxonomies.items():
             unpack_observed(statistics.observed[name], len(taxonomy))
         self._prepared = self._prepare(statistics)
@@ -364,24 +361,32 @@ class Mechanism(ABC):
 
     def _index(self, attribute: str) -> int:
         """Return the place of an attribute. Raises ParameterError if it is none."""
-        if attribute not in self._attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
-        return self._attributes.index(attribute)
+        if attribute not in self.attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self.attributes}")
+        return self.attributes.index(attribute)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         """Raise ParameterError if the batch has other attributes than the mechanism, or another size than the keys."""
-        if len(batch.columns) != len(self._attributes):
+        if len(batch.columns) != len(self.attributes):
             raise ParameterError(
-                f"the batch has {len(batch.columns)} columns, but the attributes are {self._attributes}"
+                f"the batch has {len(batch.columns)} columns, but the attributes are {self.attributes}"
             )
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
-    def _masked(self, batch: Batch, codes: Sequence[Int32Array], truncated: Sequence[int] | None = None) -> MaskedBatch:
-        """Return the batch with other values, without noise.
+    def _masked(
+        self,
+        batch: Batch,
+        codes: Sequence[Int32Array],
+        truncated: Sequence[int] | None = None,
+        noise: Sequence[float] | None = None,
+    ) -> MaskedBatch:
+        """Return the batch with other values: ``codes``, those of each column.
 
-        ``codes``: those of each column. ``truncated``: of each column, the number of values that could not be masked.
+        ``truncated``: of each column, the number of values that could not be masked. ``noise``: the mean ε² of a value.
         """
-        parts = zip(batch.columns, codes, self._distances, truncated or [0] * len(codes), strict=True)
-        made = [(Column(new, old.offsets), distortion_of(old.codes, new, d, truncated=n)) for old, new, d, n in parts]
-        return MaskedBatch(*zip(*made, strict=True))
+        numbers = truncated or [0] * len(codes), noise or [0.0] * len(codes)
+        parts = zip(batch.columns, codes, self.distances, *numbers, strict=True)
+        distortions = [distortion_of(old.codes, new, d, truncated=n, noise=e) for old, new, d, n, e in parts]
+        columns = [Column(new, old.offsets) for old, new in zip(batch.columns, codes, strict=True)]
+        return MaskedBatch(tuple(columns), tuple(distortions))

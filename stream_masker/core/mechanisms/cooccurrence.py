@@ -54,10 +54,10 @@ class ValueGraph:
             edges[u, w] = edges[w, u] = pair.counts if multigraph else 1.0
         return cls(values, tuple(map(slice, firsts[:-1], firsts[1:])), edges)
 
-    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Float64Matrix]:
-        """S: for each attribute (v, v) float64, in the order of ``values``."""
+    def similarities(self, *, threshold: float, c1: float) -> list[Float64Matrix]:
+        """S: for each attribute (v, v) float64, in the order of ``values``. c2 is 1 − ``c1``."""
         first = self.direct()
-        return [c1 * s1 + c2 * s2 for s1, s2 in zip(first, self.transitive(first, threshold), strict=True)]
+        return [c1 * s1 + (1.0 - c1) * s2 for s1, s2 in zip(first, self.transitive(first, threshold), strict=True)]
 
     def direct(self) -> list[Float64Matrix]:
         """S': for each attribute (v, v) float64."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise.law import mask_classes
-from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, parameter, per_attribute
+from stream_masker.core.mechanisms.parameters import Parameters, parameter, per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms
 from stream_masker.core.replacement import Candidates
@@ -55,25 +55,23 @@ class Exponential(DrawingMechanism):
     over it. Among m concepts, those near a value only dominate the others from about ε = 2·ln(m).
     """
 
-    name: ClassVar[str] = "exponential"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 2; McSherry and Talwar 2007",
-        preserves=("meaning (for large ε)",),
-        guarantee="ε-local differential privacy of each value",
-    )
+    name = "exponential"
+    source = "2017: section 2; McSherry and Talwar 2007"
+    preserves = ("meaning (for large ε)",)
+    guarantee = "ε-local differential privacy of each value"
     parameters_type = ExponentialParameters
 
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        budgets = per_attribute("epsilon", self.parameters.epsilon, self._attributes).values()
+        budgets = per_attribute("epsilon", self.parameters.epsilon, self.attributes).values()
         self._drawers = tuple(
             ExponentialDrawer(d, Candidates.of(d.taxonomy, self.parameters.candidates), epsilon)
-            for d, epsilon in zip(self._distances, budgets, strict=True)
+            for d, epsilon in zip(self.distances, budgets, strict=True)
         )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        table, drawer = table_of(self._distances[j], values), self._drawers[j]
+        table, drawer = table_of(self.distances[j], values), self._drawers[j]
         some, classes = mask_classes(table, drawer.candidates, values)
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
         rows = np.exp(-0.5 * drawer.epsilon * distances) * classes.totals

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class GroupParameters(Parameters):
 class GroupMechanism(Mechanism):
     """A mechanism that masks records in groups. Its transition probabilities are estimated from random groups."""
 
-    needs_group: ClassVar[bool] = True
+    needs_group = True
     parameters: GroupParameters
     _groups: list[MaskedGroup] | None = None
 
@@ -77,7 +76,7 @@ class GroupMechanism(Mechanism):
         An attribute with a single value is not checked: an attacker knows it without masks.
         """
         groups = list(islice(self._sampled(counts), CHECKED_GROUPS))
-        for j, name in enumerate(self._attributes):
+        for j, name in enumerate(self.attributes):
             prior = value_law(counts.values[j])[1]
             shares = [float((group.before[:, j] != group.after[:, j]).mean()) for group in groups]
             changed = float(np.mean(shares) + 2.0 * np.std(shares) / len(shares) ** 0.5)

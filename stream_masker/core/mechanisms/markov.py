@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import isclose
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels import draw_by_weights
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.cooccurrence import ValueGraph, divided
-from stream_masker.core.mechanisms.parameters import MethodCard, Parameters, parameter
+from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words, salts_of, uniforms
 from stream_masker.core.risk.law import Channel, OutputClasses
@@ -123,11 +122,11 @@ class MarkovMechanism(DrawingMechanism):
 
     def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
         """Return the values and counts of each attribute."""
-        columns = zip(self._attributes, counts.values, strict=True)
+        columns = zip(self.attributes, counts.values, strict=True)
         return {name: pack_counts(column.keys, column.counts) for name, column in columns}
 
     def _prepare(self, statistics: Statistics) -> tuple[TransitionMatrix, ...]:
-        models = [read_model_field(statistics.model, name) for name in self._attributes]
+        models = [read_model_field(statistics.model, name) for name in self.attributes]
         pairs = zip(models, self._sizes, strict=True)
         return tuple(self._matrix(*unpack_counts(model, size), model) for model, size in pairs)
 
@@ -150,12 +149,10 @@ class NaiveDistortion(MarkovMechanism):
     that case each value stays with probability 1/2. A single value stays.
     """
 
-    name: ClassVar[str] = "naive_distortion"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 5, as a baseline",
-        preserves=("the set of values",),
-        guarantee="none in a strict sense: all other values are equally probable originals",
-    )
+    name = "naive_distortion"
+    source = "2017: section 5, as a baseline"
+    preserves = ("the set of values",)
+    guarantee = "none in a strict sense: all other values are equally probable originals"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         return TransitionMatrix(values, np.zeros(values.size), np.ones((1, values.size)), others=values.size > 2)
@@ -169,12 +166,10 @@ class ProbabilisticDistortion(MarkovMechanism):
     the marginal distribution is preserved in expectation, and a masked value reveals nothing about the original.
     """
 
-    name: ClassVar[str] = "probabilistic_distortion"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 5, as a baseline",
-        preserves=("marginals", "mean", "dispersion"),
-        guarantee="masked values are independent of the originals: they reveal only the window's frequencies",
-    )
+    name = "probabilistic_distortion"
+    source = "2017: section 5, as a baseline"
+    preserves = ("marginals", "mean", "dispersion")
+    guarantee = "masked values are independent of the originals: they reveal only the window's frequencies"
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
         return TransitionMatrix(values, np.zeros(values.size), counts[None, :].astype(np.float64))
@@ -195,12 +190,10 @@ class Pram(MarkovMechanism):
     that the window does not contain is drawn by frequency.
     """
 
-    name: ClassVar[str] = "pram"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: section 2; Kooiman and others 1997",
-        preserves=("marginals",),
-        guarantee="that of the matrix: each masked value's original has known probabilities",
-    )
+    name = "pram"
+    source = "2017: section 2; Kooiman and others 1997"
+    preserves = ("marginals",)
+    guarantee = "that of the matrix: each masked value's original has known probabilities"
     parameters_type = PramParameters
 
     def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
@@ -215,8 +208,7 @@ class PartitionParameters(Parameters):
     threshold: float = parameter(
         0.6, "T: the minimum similarity of values that are merged for S''; in [0, 1].", ge=0, le=1
     )
-    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.", ge=0, le=1)
-    c2: float = parameter(0.4, "The weight of S''; in [0, 1].", ge=0, le=1)
+    c1: float = parameter(0.6, "The weight of S'; in [0, 1]. That of S'', c2, is 1 − c1.", ge=0, le=1)
     multigraph: bool = parameter(True, "Whether the number of co-occurrences counts, or only that values co-occur.")
     part_size: int = parameter(
         2, "The minimum number of values in a part; at least 1. An attribute with fewer has one part.", ge=1
@@ -235,55 +227,6 @@ class PartitionParameters(Parameters):
         le=1_000_000,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isclose(self.c1 + self.c2, 1.0):
-            raise ParameterError(f"c1={self.c1!r} and c2={self.c2!r} are not allowed: use two numbers that sum to 1")
-
-
-class PartitionMechanism(MarkovMechanism):
-    """Divides the values of the window into parts by similarity, and masks a value depending on its part."""
-
-    parameters_type = PartitionParameters
-
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
-        if len(self._attributes) < 2:
-            raise ParameterError(
-                f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
-            )
-
-    def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
-        for name, column in zip(self._attributes, counts.values, strict=True):
-            if column.keys.size > MAX_PARTITIONED_VALUES:
-                raise StatisticsError(
-                    f"{name} has {column.keys.size} values in the window, {self.name} is for at most "
-                    f"{MAX_PARTITIONED_VALUES}: with more, hardly any association is left (of an sdCor of 0.26, 0.03 "
-                    "at 700 values)"
-                )
-        given, models = self.parameters, super()._model(counts, statistics)
-        graph = ValueGraph.of(counts, self._sizes, multigraph=given.multigraph)
-        similarities = graph.similarities(threshold=given.threshold, c1=given.c1, c2=given.c2)
-        for model, similarity in zip(models.values(), similarities, strict=True):
-            model["parts"] = pack_array(divided(similarity, given.part_size).astype(np.int32))
-        return models
-
-    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
-        labels = read_array(model, "parts", np.int32, values.size, low=0, high=values.size - 1)
-        sizes = np.bincount(labels)[labels]
-        keep = stay_probability(self.parameters.k1, self.parameters.k2, sizes, values.size - sizes)
-        weights = np.vstack((self._weights(keep, labels[:, None] == labels[None, :]), counts))
-        weights[np.diag_indices(values.size)] = 0.0
-        return TransitionMatrix(values, keep, weights)
-
-    @abstractmethod
-    def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
-        """Return (v, v): the weight with which each value becomes each other one.
-
-        ``keep``: (v,) the probability that a value stays. ``together``: (v, v) whether two values are in one part.
-        """
-
 
 def stay_probability(k1: float, k2: float, part_size: Int64Array, others: Int64Array) -> Float64Array:
     """Return Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) + |S'|) (2012: equation 9).
@@ -293,7 +236,7 @@ def stay_probability(k1: float, k2: float, part_size: Int64Array, others: Int64A
     return np.asarray(k1 * k2 / (k1 * k2 + k2 * (part_size - 1.0) + others))
 
 
-class Vicus(PartitionMechanism):
+class Vicus(MarkovMechanism):
     """Replaces each value by transition probabilities that favour its part of similar values.
 
     Similar values occur together with the same values of other attributes. Let S be the part of a value among the
@@ -310,33 +253,63 @@ class Vicus(PartitionMechanism):
     advises a product k1·k2 of 100 or more, with a low k1.
     """
 
-    name: ClassVar[str] = "vicus"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2012: sections 2 and 3",
-        attributes="two or more nominal ones, of at most 50 values each",
-        preserves=("similarity by co-occurrence", "more association than Random"),
-        guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-    )
+    name = "vicus"
+    source = "2012: sections 2 and 3"
+    takes = "two or more nominal ones, of at most 50 values each"
+    preserves: ClassVar[tuple[str, ...]] = ("similarity by co-occurrence", "more association than Random")
+    guarantee = "none in a strict sense: every value is a possible original, with known probabilities"
+    parameters_type = PartitionParameters
+
+    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
+        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
+        super().__init__(taxonomies, **options)
+        if len(self.attributes) < 2:
+            raise ParameterError(
+                f"{self.name} needs at least two attributes: similarity is computed from co-occurrences"
+            )
+
+    def _model(self, counts: Counts, statistics: Statistics) -> dict[str, Any]:
+        for name, column in zip(self.attributes, counts.values, strict=True):
+            if column.keys.size > MAX_PARTITIONED_VALUES:
+                raise StatisticsError(
+                    f"{name} has {column.keys.size} values in the window, {self.name} is for at most "
+                    f"{MAX_PARTITIONED_VALUES}: with more, hardly any association is left (of an sdCor of 0.26, 0.03 "
+                    "at 700 values)"
+                )
+        given, models = self.parameters, super()._model(counts, statistics)
+        graph = ValueGraph.of(counts, self._sizes, multigraph=given.multigraph)
+        similarities = graph.similarities(threshold=given.threshold, c1=given.c1)
+        for model, similarity in zip(models.values(), similarities, strict=True):
+            model["parts"] = pack_array(divided(similarity, given.part_size).astype(np.int32))
+        return models
+
+    def _matrix(self, values: Int32Array, counts: Int64Array, model: object) -> TransitionMatrix:
+        labels = read_array(model, "parts", np.int32, values.size, low=0, high=values.size - 1)
+        sizes = np.bincount(labels)[labels]
+        keep = stay_probability(self.parameters.k1, self.parameters.k2, sizes, values.size - sizes)
+        weights = np.vstack((self._weights(keep, labels[:, None] == labels[None, :]), counts.astype(float)))
+        weights[np.diag_indices(values.size)] = 0.0
+        return TransitionMatrix(values, keep, weights)
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
+        """Return (v, v): the weight with which each value becomes each other one.
+
+        ``keep``: (v,) the probability that a value stays. ``together``: (v, v) whether two values are in one part.
+        """
         k1, k2 = self.parameters.k1, self.parameters.k2
-        return keep[:, None] / np.where(together, k1, k1 * k2)
+        return np.asarray(keep[:, None] / np.where(together, k1, k1 * k2))
 
 
-class RandomTransitions(PartitionMechanism):
+class RandomTransitions(Vicus):
     """Keeps each value as often as VICUS, and otherwise replaces it by any other value with equal probability.
 
     This is the paper's Random method (2012: section 3.1.1, equation 12), to which VICUS is compared. It uses the parts
     only for the probability of staying.
     """
 
-    name: ClassVar[str] = "random"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2012: section 3.1.1, as a baseline of VICUS",
-        attributes="two or more nominal ones, of at most 50 values each",
-        preserves=("the set of values",),
-        guarantee="none in a strict sense: every value is a possible original, with known probabilities",
-    )
+    name = "random"
+    source = "2012: section 3.1.1, as a baseline of VICUS"
+    preserves = ("the set of values",)
 
     def _weights(self, keep: Float64Array, together: BoolArray) -> Float64Array:
         return np.ones(together.shape)

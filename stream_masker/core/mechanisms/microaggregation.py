@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
-from stream_masker.core.mechanisms.parameters import MethodCard, parameter
+from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.random import ROUNDING_WORD, TIES, Keys, draw_words, key_words, uniforms
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -64,13 +64,13 @@ class Microaggregation(GroupMechanism):
     that every value of the group, for each attribute separately, is a possible result for each of its records.
     """
 
-    name: ClassVar[str] = "microaggregation"
-    counts_units: ClassVar[bool] = True
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2013: sections 2.2 to 3.1",
-        preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
-        guarantee="k-anonymity of scalars within a group, verified, but not of the masks of a person in "
-        "several groups; none with hybrid",
+    name = "microaggregation"
+    counts_units = True
+    source = "2013: sections 2.2 to 3.1"
+    preserves = ("meaning", "mean", "with hybrid: dispersion within groups")
+    guarantee = (
+        "k-anonymity of scalars within a group, verified, but not of the masks of a person in "
+        "several groups; none with hybrid"
     )
 
     parameters_type = MicroaggregationParameters
@@ -85,7 +85,8 @@ class Microaggregation(GroupMechanism):
         """Mask encoded records as one data set. Raises ParameterError, too, for records of fewer than k units."""
         (weights, means), k, hybrid = self._prepared_statistics(), self.group_minimum, self.parameters.hybrid
         self._check(batch, keys)
-        words, codes = draw_words(keys, batch), [column.codes.copy() for column in batch.columns]
+        semantic, words = self.parameters.variant == "semantic", draw_words(keys, batch)
+        codes = [column.codes.copy() for column in batch.columns]
         truncated = [0] * len(codes)
         for rows, columns, order, units in _comparable(batch, keys, words):
             if len(np.unique(units)) < k:
@@ -93,7 +94,7 @@ class Microaggregation(GroupMechanism):
                     codes[j][rows] = means[j]
                     truncated[j] += rows.size
                 continue
-            values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._is_semantic) for j in columns]
+            values = [Nominal.of(codes[j][rows], self.distances[j], semantic=semantic) for j in columns]
             groups = mdav(values, weights[columns], order, units, k)
             for j, value in zip(columns, values, strict=True):
                 codes[j][rows] = value.masked(groups, order, uniforms(words[j][rows, TIES]) if hybrid else None)
@@ -102,17 +103,13 @@ class Microaggregation(GroupMechanism):
                 raise AnonymityError(f"masked records are not {k}-anonymous and are withheld")
         return self._masked(batch, codes, truncated)
 
-    @property
-    def _is_semantic(self) -> bool:
-        return self.parameters.variant == "semantic"
-
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean, and its variance over the number of values (2013: equations 3 and 5)."""
-        columns = zip(self._attributes, counts.values, self._distances, strict=True)
+        columns = zip(self.attributes, counts.values, self.distances, strict=True)
         return {"marginality": {name: self._marginality(values, d) for name, values, d in columns}}
 
     def _marginality(self, counts: SparseCounts, d: Distance) -> dict[str, Any]:
-        if self._is_semantic:
+        if self.parameters.variant == "semantic":
             mean, variance = mean_and_variance(counts, d)
         else:
             mean = int(counts.keys[counts.counts.argmax()])
@@ -123,8 +120,8 @@ class Microaggregation(GroupMechanism):
         """Return the weight of each attribute in the S-distance, 1 / variance (2013: equation 7), 0 for a constant one;
         and its mean over the window, a position."""
         try:
-            found = [statistics.model["marginality"][name] for name in self._attributes]
-            means = [d.taxonomy.position(each["mean"]) for d, each in zip(self._distances, found, strict=True)]
+            found = [statistics.model["marginality"][name] for name in self.attributes]
+            means = [d.taxonomy.position(each["mean"]) for d, each in zip(self.distances, found, strict=True)]
             variances = [float(each["variance"]) for each in found]
         except (KeyError, TypeError, ValueError, UnknownConceptError):
             raise StatisticsError("the statistics have no valid marginalities of these attributes") from None

@@ -1,4 +1,4 @@
-"""Parameters of mechanisms: frozen dataclasses that validate themselves; and the card that describes a mechanism."""
+"""Parameters of mechanisms: frozen dataclasses that validate themselves."""
 
 from __future__ import annotations
 
@@ -74,19 +74,3 @@ def per_attribute(name: str, given: object, attributes: tuple[str, ...]) -> dict
         names = ", ".join(map(repr, each)) or "no attribute"
         raise ParameterError(f"{name} is given for {names}: give one number, or one for each of {attributes}")
     return {attribute: each[attribute] for attribute in attributes}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodCard:
-    """What a mechanism does, preserves and costs, for readers who choose one; phrases without a full stop.
-
-    * ``source``: the paper and section.
-    * ``attributes``: how many attributes it takes, and what it requires of them.
-    * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
-    * ``guarantee``: the protection that is guaranteed, if any.
-    """
-
-    source: str
-    attributes: str = "any number of nominal ones"
-    preserves: tuple[str, ...]
-    guarantee: str

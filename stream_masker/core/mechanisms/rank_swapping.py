@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
-from stream_masker.core.mechanisms.parameters import MethodCard, parameter
+from stream_masker.core.mechanisms.parameters import parameter
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, draw_words
 from stream_masker.core.validation import whole_number
@@ -67,13 +67,13 @@ class RankSwapping(GroupMechanism):
       1,012 to 1,172 real discharges for k = 10, and 0.05 to 0.09 for k = 50 (``core.linkage``).
     """
 
-    name: ClassVar[str] = "rank_swapping"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2019: algorithms 1 to 3",
-        attributes="any number of nominal ones; at least two with multivariate",
-        preserves=("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)"),
-        guarantee="of two swapped values, one is among the k nearest of the other; record linkage finds 0.11 to 0.15 "
-        "of real records for k = 10, more than the 1/k that 2019 states for multivariate",
+    name = "rank_swapping"
+    source = "2019: algorithms 1 to 3"
+    takes = "any number of nominal ones; at least two with multivariate"
+    preserves = ("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)")
+    guarantee = (
+        "of two swapped values, one is among the k nearest of the other; record linkage finds 0.11 to 0.15 "
+        "of real records for k = 10, more than the 1/k that 2019 states for multivariate"
     )
 
     parameters_type = RankSwappingParameters
@@ -82,7 +82,7 @@ class RankSwapping(GroupMechanism):
     def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
         """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
         super().__init__(taxonomies, **options)
-        if self.parameters.multivariate and len(self._attributes) < 2:
+        if self.parameters.multivariate and len(self.attributes) < 2:
             raise ParameterError("multivariate=True needs at least two attributes")
 
     @property
@@ -103,7 +103,7 @@ class RankSwapping(GroupMechanism):
         for together in self._swapped_together(batch):
             units = np.flatnonzero(np.any([codes[j] >= 0 for j in together], axis=0))
             if units.size:
-                columns = [Units(codes[j][units], words[j][units], self._distances[j]) for j in together]
+                columns = [Units(codes[j][units], words[j][units], self.distances[j]) for j in together]
                 owners = batch.columns[together[0]].owners[units]
                 partners, _ = swap_partners(columns, owners, given.k, fixed=given.intervals == "fixed")
                 for j, column, of in zip(together, columns, partners, strict=True):
@@ -115,7 +115,7 @@ class RankSwapping(GroupMechanism):
         """Return which attributes swap together: the scalars of Algorithm 3, others alone. Raises ParameterError if one
         has too few values."""
         k = self.parameters.k
-        for name, column in zip(self._attributes, batch.columns, strict=True):
+        for name, column in zip(self.attributes, batch.columns, strict=True):
             owners = column.owners[column.codes >= 0]
             if 0 < owners.size <= k or len(np.unique(owners)) == 1:
                 raise ParameterError(
@@ -190,7 +190,7 @@ def _ranked_anew(columns: Sequence[Units], unswapped: BoolArray, k: int) -> Iter
     """
     tables, own = [column.table() for column in columns], unswapped.argmax(axis=0)
     distances = np.sum([(table @ np.bincount(rows))[rows] for table, rows in tables], axis=0)
-    left, word = unswapped.any(axis=0), columns[own[0]].words[0, FIRST]
+    left, word = np.asarray(unswapped.any(axis=0)), columns[own[0]].words[0, FIRST]
     while left.any():
         reference = _farthest(distances, left, word)
         distances = np.sum([table[rows[reference]][rows] for table, rows in tables], axis=0)
@@ -198,7 +198,7 @@ def _ranked_anew(columns: Sequence[Units], unswapped: BoolArray, k: int) -> Iter
         end = np.partition(distances, k)[k]
         nearer = np.flatnonzero((distances >= 0) & (distances < end))
         yield reference, np.append(nearer, np.flatnonzero(distances == end)), nearer.size
-        left, word = unswapped.any(axis=0), columns[own[reference]].words[reference, NEXT]
+        left, word = np.asarray(unswapped.any(axis=0)), columns[own[reference]].words[reference, NEXT]
 
 
 def _drawn_partner(column: Units, reference: int, candidates: Int64Array, inside: int, places: int) -> int:

@@ -110,7 +110,7 @@ def sentences_of(publish: Publish, version: VersionRisk) -> tuple[str, str, str]
         unchanged_records=unchanged_share(publish, version),
         before=before.statistics if shown else None,
         after=shown.statistics if shown else None,
-        preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
+        preserves=MECHANISMS[publish.message.mechanism].preserves,
     )
 
 

@@ -17,7 +17,7 @@ from stream_masker.service.configuration.base import FieldPath, NameText, NonEmp
 ELSEWHERE = {"alpha", "group_records", "window"}
 """Parameters that come from other sections, or that the service leaves at their defaults."""
 
-IN_PYTHON = {"hybrid", "c1", "c2", "multigraph", "part_size", "threshold"}
+IN_PYTHON = {"hybrid", "c1", "multigraph", "part_size", "threshold"}
 """Parameters of the papers' experiments, which are given in Python only."""
 
 Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1)]

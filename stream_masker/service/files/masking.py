@@ -232,7 +232,7 @@ class FileMasking:
             promise=mechanism.promise,
             unchanged=unchanged,
             unchanged_records=unchanged_records,
-            preserves=mechanism.method_card.preserves,
+            preserves=mechanism.preserves,
         )
         return Assessment([*sentences, mechanism_line(self._configuration), *guessed], warnings, chances)
 

@@ -160,7 +160,7 @@ class ActiveStatistics:
         remark = f", computed under another configuration ({message.configuration})" if other else ""
         log.info("statistics version %d in force%s", version, remark)
         if not self._newest:
-            preserves = mechanism.method_card.preserves
+            preserves = mechanism.preserves
             sentences = three_sentences(mechanism.expected_risk(), promise=mechanism.promise, preserves=preserves)
             log.info("statistics version %d: %s", version, " ".join(sentences))
         if message.guessed and not self._told:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections import Counter
 from itertools import pairwise
 
@@ -296,15 +295,6 @@ def test_the_next_version_changes_few_masks():
     ]
     assert min(same) > 0.9
     assert rmse_ratios(masked(later, batch)) == pytest.approx(rmse_ratios(masked(made, batch)), abs=0.03)
-
-
-def test_a_restored_model_of_lists_masks_alike(lists):
-    batch = listed()
-    other = SemanticTransport(dict.fromkeys(lists.attributes, TAU), seed=SEED)
-    other.restore(json.loads(json.dumps(lists.snapshot())))
-    for each in (other, pickle.loads(pickle.dumps(lists))):
-        for one, two in zip(masked(lists, batch).columns, masked(each, batch).columns, strict=True):
-            np.testing.assert_array_equal(one.codes, two.codes)
 
 
 @pytest.mark.parametrize(

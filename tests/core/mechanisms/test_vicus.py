@@ -52,7 +52,7 @@ def test_vicus_keeps_values_in_their_parts_more_often_than_random():
     ("given", "allowed"),
     [
         ({"threshold": 1.1}, "from 0 to 1"),
-        ({"c1": 0.6, "c2": 0.5}, "sum to 1"),
+        ({"c1": 1.5}, "from 0 to 1"),
         ({"k1": 0.5}, "from 1 to"),
         ({"part_size": 0}, "whole number of 1 or more"),
         ({"taxonomies": {"a": TAXONOMIES["client"]}}, "at least two attributes"),

@@ -71,7 +71,7 @@ class FakeMasking:
 
     taxonomies: ClassVar = {"principal": TAXONOMY}
     configuration = SimpleNamespace(hash="0123456789abcdef")
-    name, promise, method_card = "semantic_noise", 0.5, SemanticTransport.method_card
+    name, promise, preserves = "semantic_noise", 0.5, SemanticTransport.preserves
 
     def __init__(self) -> None:
         self.mechanism, self.restored = self, list[int]()

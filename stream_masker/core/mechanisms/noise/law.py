@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.kernels import EQUAL, EVERY, Situations, pair_likelihoods
+from stream_masker.core.kernels import EQUAL, EVERY, Situations, add_likelihoods, pair_likelihoods
 from stream_masker.core.random import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.law import Channel, OutputClasses
@@ -150,22 +151,21 @@ def _normal_below(z: Float64Array) -> Float64Array:
     return np.array(values).reshape(z.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class References:
-    """The references of the values of one attribute: S situations, ascending by value.
+class References(NamedTuple):
+    """The references of n values of one attribute, in S situations.
 
-    * ``values``, ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
+    * ``index``: (S,) int64, which of the values. ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
     * ``shares``: (S,) float64, the probability of the reference given the value.
     """
 
-    values: Int32Array
+    index: Int64Array
     references: Int32Array
     shares: Float64Array
 
     @classmethod
-    def single(cls, values: Int32Array, reference: int) -> References:
-        """Return the situations of ascending values that all have the same reference."""
-        return cls(values, np.full(values.size, reference, np.int32), np.ones(values.size))
+    def single(cls, n: int, reference: int) -> References:
+        """Return the situations of n values that all have the same reference."""
+        return cls(np.arange(n), np.full(n, reference, np.int32), np.ones(n))
 
     @classmethod
     def paired(cls, values: Int32Array, counts: Counts, j: int, size: int) -> References:
@@ -176,22 +176,18 @@ class References:
         * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
         """
         pair, column = counts.pairs[0, 1], counts.values[1 - j]
-        first, second = np.divmod(pair.keys, size)
-        own, other = (first, second) if j == 0 else (second, first)
-        asked = np.isin(own, values)
-        rows = np.zeros(size, np.int64)
+        own, other = np.divmod(pair.keys, size)[:: 1 if j == 0 else -1]
+        asked, rows = np.isin(own, values), np.zeros(size, np.int64)
+        place, seen = np.searchsorted(values, own[asked]), pair.counts[asked]
         rows[counts.values[j].keys] = counts.values[j].counts
-        alone = rows[values] - np.bincount(np.searchsorted(values, own[asked]), pair.counts[asked], values.size)
-        novel = values[rows[values] == 0]
-        codes = np.concatenate((own[asked], values, np.repeat(novel, column.keys.size)))
+        novel = np.flatnonzero(rows[values] == 0)
+        index = np.concatenate((place, np.arange(values.size), np.repeat(novel, column.keys.size)))
         none = np.full(values.size, NO_REFERENCE)
         references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size)))
-        weights = np.concatenate((pair.counts[asked], alone, np.tile(column.counts, novel.size)))
-        order = np.argsort(codes, kind="stable")
-        order = order[weights[order] > 0.0]
-        index = np.searchsorted(values, codes[order])
-        shares = weights[order] / np.bincount(index, weights[order], values.size)[index]
-        return cls(codes[order].astype(np.int32), references[order].astype(np.int32), shares)
+        alone = rows[values] - np.bincount(place, seen, values.size)
+        weights = np.concatenate((seen, alone, np.tile(column.counts, novel.size)))
+        shares, some = weights / np.bincount(index, weights, values.size)[index], weights > 0.0
+        return cls(index[some], references[some].astype(np.int32), shares[some])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,19 +204,10 @@ class MaskRule:
 
     def channel(self, values: Int32Array, given: References) -> Channel:
         """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
-        situations = self.situations(given.values, given.references)
-        chances = self._chances(situations)
+        situations = self.situations(values[given.index], given.references)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
-        rows, targets = np.zeros((values.size, some.size)), np.searchsorted(values, given.values)
-        for start in range(0, given.values.size, AT_ONCE):
-            part = slice(start, start + AT_ONCE)
-            level, side = _seen(situations, part, some)
-            factors = _factors(situations, part, chances, given.shares)
-            found = factors[np.arange(len(level))[:, None], side, level] * situations.totals[some]
-            own = np.searchsorted(some, situations.classes[part])
-            found[np.arange(len(level)), own] += given.shares[part] * chances[part, :, 0].sum(axis=1)
-            firsts = np.flatnonzero(np.diff(targets[part], prepend=-1))
-            rows[targets[part][firsts]] += np.add.reduceat(found, firsts, axis=0)
+        rows, masses = np.zeros((values.size, some.size)), 0.5 * self.law.masses(situations.grid)
+        add_likelihoods(situations, given.shares, given.index, some, masses, rows)
         return Channel(values, rows, classes)
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
@@ -267,14 +254,18 @@ class MaskRule:
 
     def _weigh(self, given: Situations, part: slice, some: Int64Array) -> None:
         """Fill ``weights`` and ``sides`` of some situations; ``some``: the classes that have candidates."""
-        level, side = _seen(given, part, some)
+        values, references = given.values[part], given.references[part]
+        beside = np.where(references >= 0, references, values)
+        other, own = given.rows[np.ix_(beside, some)], given.rows[beside, given.classes[part]][:, None]
+        side = np.where(other == own, EQUAL, (other > own).astype(np.int64))
+        level = given.compact[given.rows[np.ix_(values, some)]]
         place = (np.arange(len(level))[:, None] * 3 + side) * given.grid.size + level
         weights = np.broadcast_to(given.totals[some], place.shape).ravel()
         sums = np.bincount(place.ravel(), weights, len(level) * 3 * given.grid.size).reshape(len(level), 3, -1)
         sums[:, :, 0] = 0.0
         equal = (sums[:, :2] <= 0.0) & self.replacer.weak
         found = np.where(equal, sums[:, 2:], sums[:, :2])
-        free = (given.references[part, None] < 0) | ~found.any(axis=2)
+        free = (references[:, None] < 0) | ~found.any(axis=2)
         given.weights[part] = np.where(free[:, :, None], sums.sum(axis=1, keepdims=True), found)
         given.sides[part, :, 1:] = np.where(equal, EQUAL, np.arange(2)[:, None])[:, :, 1:]
         given.sides[part][free] = EVERY
@@ -291,34 +282,6 @@ class MaskRule:
         rounded = self.replacer.calibrated & ((low > 0) | stays)
         given.high[part], given.low[part] = high, low
         given.up[part] = np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
-
-    def _chances(self, given: Situations) -> Float64Cube:
-        """Return (S, 2, L) float64: the probability of each sign and distance; distance 0 keeps the value."""
-        chances, mass = np.zeros((*given.up.shape[:2], given.grid.size + 1)), 0.5 * self.law.masses(given.grid)
-        s, sign, _ = np.indices(given.up.shape)
-        np.add.at(chances, (s, sign, given.high), mass * given.up)
-        np.add.at(chances, (s, sign, given.low), mass * (1.0 - given.up))
-        return chances[:, :, :-1]
-
-
-def _seen(given: Situations, part: slice, some: Int64Array) -> tuple[Int32Array, Int64Array]:
-    """Return (s, n) each: the distance and the side of n classes in s situations."""
-    values, references = given.values[part], given.references[part]
-    beside = np.where(references >= 0, references, values)
-    level, own = given.rows[np.ix_(beside, some)], given.rows[beside, given.classes[part]][:, None]
-    side = np.where(level == own, EQUAL, (level > own).astype(np.int64))
-    return given.compact[given.rows[np.ix_(values, some)]], side
-
-
-def _factors(given: Situations, part: slice, chances: Float64Cube, shares: Float64Array) -> Float64Cube:
-    """Return (s, 3, L) by which the weight of a class at a side and distance gives its probability.
-
-    ``chances``: (S, 2, L) the probability of each sign and distance. ``shares``: (S,) of each situation.
-    """
-    each = ratio(shares[part, None, None] * chances[part], given.weights[part])
-    sides = given.sides[part]
-    fits = ((sides == side) | (sides == EVERY) for side in range(3))
-    return np.stack([(each * fit).sum(axis=1) for fit in fits], axis=1)
 
 
 def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:

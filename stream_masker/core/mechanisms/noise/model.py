@@ -71,25 +71,22 @@ class NoiseSampler:
         An absent scalar is left out: the noise of the others follows their marginal distribution.
         """
         variates = slices(normals(np.concatenate(words)), map(len, words))
-        result = [np.zeros(len(z)) for z in variates]
         scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
-        shared, specific = np.zeros((2, len(arrays), batch.size))
+        shared, specific = np.zeros((2, len(variates), batch.size))
         has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
         for rows, pattern in presence_patterns(has_value):
             present = [scalars[i] for i in pattern]
-            lower = self._factor((*present, *arrays))
-            drawn = [variates[j][rows] for j in present]
-            for i, j in enumerate(present):
-                result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
-            for k in range(len(arrays)):
-                i = len(present) + k
-                shared[k, rows], specific[k, rows] = _combine(lower[i, : len(present)], drawn), lower[i, i]
-        for k, j in enumerate(arrays):
+            lower, drawn = self._factor((*present, *arrays)), [variates[j][rows] for j in present]
+            for i, j in enumerate((*present, *arrays)):
+                others = slice(min(i + 1, len(present)))
+                shared[j, rows], specific[j, rows] = _combine(lower[i, others], drawn[others]), lower[i, i]
+        noise = list(shared)
+        for j in arrays:
             lengths = batch.columns[j].lengths
-            result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
-        scales = self._scales(keys, batch)
-        return [scales[j] * np.sqrt(self.alpha[j]) * noise for j, noise in enumerate(result)]
+            noise[j] = np.repeat(shared[j], lengths) + np.repeat(specific[j], lengths) * variates[j]
+        scales = zip(self._scales(keys, batch), self.alpha, strict=True)
+        return [scale * np.sqrt(alpha) * each for (scale, alpha), each in zip(scales, noise, strict=True)]
 
     @cached_property
     def _factor(self) -> Callable[[tuple[int, ...]], Float64Array]:

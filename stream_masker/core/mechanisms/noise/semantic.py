@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.noise.law import (
     Distribution,
@@ -27,7 +27,6 @@ from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, 
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
-    MethodCard,
     Parameters,
     parameter,
     per_attribute,
@@ -111,13 +110,11 @@ class SemanticNoise(Mechanism):
     array, a scalar is the reference of every element, and the first element is the scalar's reference.
     """
 
-    name: ClassVar[str] = "semantic_noise"
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
-        attributes="any number of nominal ones; with reference pair, two of one taxonomy",
-        preserves=("meaning", "mean", "dispersion", "correlation"),
-        guarantee="none in a strict sense: plausible deniability that grows with α",
-    )
+    name = "semantic_noise"
+    source = "2017: sections 4.4 and 4.5, algorithms 1 to 3"
+    takes = "any number of nominal ones; with reference pair, two of one taxonomy"
+    preserves = ("meaning", "mean", "dispersion", "correlation")
+    guarantee = "none in a strict sense: plausible deniability that grows with α"
 
     parameters_type = NoiseParameters
     parameters: NoiseParameters
@@ -128,8 +125,7 @@ class SemanticNoise(Mechanism):
         chosen = noise_defaults(taxonomies, (), vars(self.parameters))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
-        self._alpha = per_attribute("alpha", chosen["alpha"], self._attributes)
-        self._distribution = Distribution(self.parameters.distribution)
+        self.alpha: Mapping[str, float] = per_attribute("alpha", chosen["alpha"], self.attributes)
         self._is_paired = self._reference == "pair"
         if self._is_paired and (len(taxonomies) != 2 or len(set(taxonomies.values())) != 1):
             raise ParameterError(
@@ -142,11 +138,6 @@ class SemanticNoise(Mechanism):
                 "and the next one beyond the noise is about three times as far; use rounding='calibrated', or "
                 "candidates='all'"
             )
-
-    @property
-    def alpha(self) -> Mapping[str, float]:
-        """The configured α of each attribute."""
-        return dict(self._alpha)
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records. Raises ParameterError, too, for arrays that cannot be masked together."""
@@ -168,9 +159,9 @@ class SemanticNoise(Mechanism):
         With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
         partner is an array is taken to be any of its elements, not the first one.
         """
-        rule = self._prepared_statistics().rules[j]
+        rule: MaskRule = self._prepared_statistics().rules[j]
         if not self._is_paired:
-            return rule.channel(values, References.single(values, rule.reference))
+            return rule.channel(values, References.single(values.size, rule.reference))
         return rule.channel(values, References.paired(values, known_counts(counts), j, self._sizes[j]))
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
@@ -202,29 +193,27 @@ class SemanticNoise(Mechanism):
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
-        variances = np.array([statistics.variance[name] for name in self._attributes])
-        check_moments(self._attributes, statistics.covariance, variances)
+        variances = np.array([statistics.variance[name] for name in self.attributes])
+        check_moments(self.attributes, statistics.covariance, variances)
         model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
         if self.parameters.preset == "strong":
             _check_leaves(model, self._taxonomies)
         sigma = model.covariance if self._correlated else np.diag(model.variances)
-        alpha = np.array(list(self._alpha.values()))
-        return PreparedNoise(
-            NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=self._distribution),
-            self._rules(model, np.sqrt(alpha * np.diag(sigma)), means),
-        )
+        distribution, alpha = Distribution(self.parameters.distribution), np.array(list(self.alpha.values()))
+        laws = [NoiseLaw(deviation, distribution) for deviation in np.sqrt(alpha * np.diag(sigma)).tolist()]
+        sampler = NoiseSampler(sigma, alpha, correlated=self._correlated, distribution=distribution)
+        return PreparedNoise(sampler, self._rules(model, laws, means))
 
-    def _rules(self, model: NoiseModel, deviations: Float64Array, means: Sequence[int]) -> tuple[MaskRule, ...]:
+    def _rules(self, model: NoiseModel, laws: Sequence[NoiseLaw], means: Sequence[int]) -> tuple[MaskRule, ...]:
         """Return the rule of each attribute; attributes of one taxonomy share a table."""
         anchors: dict[Distance, list[Int32Array]] = {}
-        for d, (positions, _), mean in zip(self._distances, model.frequencies, means, strict=True):
+        for d, (positions, _), mean in zip(self.distances, model.frequencies, means, strict=True):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
         tables = {d: table_of(d, np.concatenate(parts)) for d, parts in anchors.items()}
         rules, which = [], self._candidates
-        for d, observed, deviation, mean in zip(self._distances, model.frequencies, deviations, means, strict=True):
+        for d, observed, law, mean in zip(self.distances, model.frequencies, laws, means, strict=True):
             some = Candidates.of_window(len(d.taxonomy), *observed) if which == "observed" else None
             replacer = Replacer(tables[d], some or Candidates.of(d.taxonomy, which), calibrated=self._calibrated)
-            law = NoiseLaw(float(deviation), self._distribution)
             rules.append(MaskRule(replacer, law, mean if self._reference == "mean" else 0))
         return tuple(rules)
 
@@ -235,7 +224,7 @@ class SemanticNoise(Mechanism):
             held = NoiseModel.read(previous.model, self._taxonomies)
             if held.is_near(new, drawn_by_frequency=self._candidates == "observed"):
                 return previous.model
-        return new.to_dict(self._attributes)
+        return new.to_dict(self.attributes)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:
@@ -246,11 +235,12 @@ class SemanticNoise(Mechanism):
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
-        if self._correlated and len(arrays) > 1:
-            names = ", ".join(self._attributes[j] for j in arrays)
-            raise ParameterError(f"correlated=True allows one array attribute, but {names} are arrays")
-        if self._is_paired and len(arrays) > 1:
-            raise ParameterError("reference='pair' does not allow a pair of two arrays")
+        if len(arrays) > 1 and (self._correlated or self._is_paired):
+            names, what = (
+                ", ".join(self.attributes[j] for j in arrays),
+                "correlated=True" if self._correlated else "pair",
+            )
+            raise ParameterError(f"{what} allows one array attribute, but {names} are arrays")
 
 
 class PreparedNoise(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from stream_masker.core.mechanisms.encoding import Record
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
-    MethodCard,
     Parameters,
     parameter,
     per_attribute,
@@ -105,14 +104,13 @@ class SemanticTransport(Mechanism):
     where the window does not allow as much; they then count as truncated in the ``Distortion`` of a batch.
     """
 
-    name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = FORMAT
-    method_card: ClassVar[MethodCard] = MethodCard(
-        source="own; Cuturi 2013, Peyré and Cuturi 2019",
-        attributes="any number of nominal ones",
-        preserves=("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes"),
-        guarantee="no code is known with more than `certainty` from any masked record, unless it was so before; a "
-        "masked tuple is no proof of a tuple of fewer patients than `least`",
+    name = "semantic_transport"
+    snapshot_format = FORMAT
+    source = "own; Cuturi 2013, Peyré and Cuturi 2019"
+    preserves = ("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes")
+    guarantee = (
+        "no code is known with more than `certainty` from any masked record, unless it was so before; a "
+        "masked tuple is no proof of a tuple of fewer patients than `least`"
     )
 
     parameters_type = TransportParameters
@@ -122,11 +120,11 @@ class SemanticTransport(Mechanism):
         super().__init__(taxonomies, **options)
         given, known = self.parameters, Context.of(self.parameters.context or {})
         for name in known.names:
-            if name in self._attributes:
+            if name in self.attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        alpha = tuple(per_attribute("alpha", given.alpha, self._attributes).values())
+        alpha = tuple(per_attribute("alpha", given.alpha, self.attributes).values())
         groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
-        self._settings = Settings(self._attributes, self._distances, alpha, given.certainty, groups, given.least, known)
+        self._settings = Settings(self.attributes, self.distances, alpha, given.certainty, groups, given.least, known)
 
     @property
     def context(self) -> Context:
@@ -134,7 +132,7 @@ class SemanticTransport(Mechanism):
 
     @property
     def promise(self) -> float | None:
-        is_promised = self.parameters.certainty < 1.0 and len(self._attributes) <= MAX_PATTERN_ATTRIBUTES
+        is_promised = self.parameters.certainty < 1.0 and len(self.attributes) <= MAX_PATTERN_ATTRIBUTES
         return self.parameters.certainty if is_promised else None
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
@@ -146,14 +144,14 @@ class SemanticTransport(Mechanism):
         maps: Maps = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return maps.mask(batch, words)
+        return self._masked(batch, *maps.mask(batch, words), maps.noise.tolist())
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
         maps = self._prepared_statistics()
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
-        for name, column in zip(self._attributes, batch.columns, strict=True):
+        for name, column in zip(self.attributes, batch.columns, strict=True):
             if column.is_array and any(len(m.attributes) == 2 for _, each in maps.strata.values() for m in each):
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
@@ -166,9 +164,9 @@ class SemanticTransport(Mechanism):
         out, for lists, gets the chances of all values.
         """
         law = self._prepared_statistics().laws[j]
-        own = Values.of(self._distances[j], law.positions).indices(values)
+        own = Values.of(self.distances[j], law.positions).indices(values)
         rows = np.where(law.joint[own].any(axis=1, keepdims=True), law.joint[own], law.joint.sum(axis=0))
-        classes = OutputClasses.of_values(law.positions, len(self._distances[j].taxonomy))
+        classes = OutputClasses.of_values(law.positions, len(self.distances[j].taxonomy))
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> None:
@@ -183,7 +181,7 @@ class SemanticTransport(Mechanism):
         """Return the risk, which follows from the maps: their law is that of the window."""
         maps = self._prepared_statistics()
         value, record, unchanged, rmse = {}, {}, {}, {}
-        for j, (name, distance) in enumerate(zip(self._attributes, self._distances, strict=True)):
+        for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
             law = maps.laws[j]
             joint, positions = law.joint, law.positions
             prior = joint.sum(axis=1)
@@ -202,7 +200,7 @@ class SemanticTransport(Mechanism):
 
     def _prepare(self, statistics: Statistics) -> Maps:
         noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
-        return Maps.read(statistics.model, self.context.to_list(), self._distances, noise)
+        return Maps.read(statistics.model, self.context.to_list(), self.distances, noise)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""
@@ -213,5 +211,5 @@ class SemanticTransport(Mechanism):
         return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        names = (*self._attributes, *self.context.names)
-        return as_records(records, names, required=self._attributes)
+        names = (*self.attributes, *self.context.names)
+        return as_records(records, names, required=self.attributes)

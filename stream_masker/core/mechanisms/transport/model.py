@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import add
 from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.distance import Distance, distortion_of
+from stream_masker.core.batch import Batch
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, UInt16Matrix, UInt64Array
 from stream_masker.core.kernels import Draws, draw_pairs
 from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Redraw, Told, redrawn_joint
@@ -277,8 +276,11 @@ class Maps:
         own, pooled = (self.strata.get((number, pattern), (0, ()))[1] for number in (context, EVERY))
         return own or pooled
 
-    def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
-        """Mask encoded records; ``words``: one random word for each value of each column."""
+    def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> tuple[list[Int32Array], list[int]]:
+        """Return the masks of each column, and the number of its values that move less than asked for.
+
+        ``words``: one random word for each value of each column.
+        """
         columns, masks = batch.columns, [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
         truncated, p = [0] * len(columns), len(columns)
         context = np.full(batch.size, EVERY) if batch.context is None or not self.contexts else batch.context
@@ -300,13 +302,7 @@ class Maps:
                 for given in each.given:
                     j, root = given.attribute, codes[each.attributes[0]]
                     masks[j][places[j]] = given.draw(root, drawn[0], codes[j], own[j], lengths[j][records])
-        parts = zip(columns, masks, self.distances, truncated, strict=True)
-        found = [distortion_of(old.codes, new, d, truncated=n) for old, new, d, n in parts]
-        noise = [
-            Distortion(squared_noise=one.values * own) for one, own in zip(found, self.noise.tolist(), strict=True)
-        ]
-        masked = tuple(Column(new, old.offsets) for old, new in zip(columns, masks, strict=True))
-        return MaskedBatch(masked, tuple(map(add, found, noise)))
+        return masks, truncated
 
     @cached_property
     def laws(self) -> tuple[AttributeLaw, ...]:

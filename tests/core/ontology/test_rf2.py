@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import snomed
@@ -42,31 +43,26 @@ def term_row(own, active, concept, language, kind, term):
     return f"{own}\t20240101\t{active}\t1\t{concept}\t{language}\t{kind}\t{term}\t{snomed.OTHER}"
 
 
-class Release:
+def release():
     """The lines of each file of a small release, which tests modify."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.concepts = [header(snomed.CONCEPT), *(concept_row(*row) for row in CONCEPTS)]
-        self.links = [header(snomed.RELATIONSHIP), *(link_row(*row) for row in LINKS)]
-        self.terms = [header(snomed.DESCRIPTION), *(term_row(*row) for row in TERMS)]
-
-    def write(self, place=".", end="\r\n", encoding="utf-8"):
-        files = {"Concept_Snapshot": self.concepts, "Relationship_Snapshot": self.links}
-        for name, rows in {**files, "Description_Snapshot-en": self.terms}.items():
-            path = self.folder / place / f"sct2_{name}_INT_20240101.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes("".join(row + end for row in rows).encode(encoding))
-        return self.folder
+    return SimpleNamespace(
+        concepts=[header(snomed.CONCEPT), *(concept_row(*row) for row in CONCEPTS)],
+        links=[header(snomed.RELATIONSHIP), *(link_row(*row) for row in LINKS)],
+        terms=[header(snomed.DESCRIPTION), *(term_row(*row) for row in TERMS)],
+    )
 
 
 def header(columns):
     return columns.replace(" ", "\t")
 
 
-@pytest.fixture
-def release(tmp_path):
-    return Release(tmp_path / "release")
+def write(folder, lines, end="\r\n", encoding="utf-8"):
+    files = {"Concept_Snapshot": lines.concepts, "Relationship_Snapshot": lines.links}
+    folder.mkdir(parents=True)
+    for name, rows in {**files, "Description_Snapshot-en": lines.terms}.items():
+        content = "".join(row + end for row in rows).encode(encoding)
+        (folder / f"sct2_{name}_INT_20240101.txt").write_bytes(content)
+    return folder
 
 
 def assert_is_the_release(onto):
@@ -76,29 +72,27 @@ def assert_is_the_release(onto):
     assert tau.parents_of(str(MENIERE)) == (str(DISEASE), str(EAR))
     labels = [onto.label(concept) for concept in tau.ids]
     assert labels == ["SNOMED CT Concept", "", "Øresygdom", "Ménière's disease (disorder)"]
+    synonyms = ["Endolymphatic hydrops", "Enfermedad de Ménière", "Ménière's disease"]
+    assert sorted(onto.synonyms_of(str(MENIERE))) == synonyms
 
 
-class TestReading:
-    @pytest.mark.parametrize(("end", "encoding"), [("\r\n", "utf-8-sig"), ("\n", "utf-8")])
-    def test_active_concepts_links_and_descriptions(self, release, end, encoding):
-        onto = Ontology.load(release.write(end=end, encoding=encoding))
-        assert_is_the_release(onto)
-        synonyms = ["Endolymphatic hydrops", "Enfermedad de Ménière", "Ménière's disease"]
-        assert sorted(onto.synonyms_of(str(MENIERE))) == synonyms
+@pytest.mark.parametrize(("end", "encoding"), [("\r\n", "utf-8-sig"), ("\n", "utf-8")])
+def test_a_release_is_found_in_folders_and_archives(tmp_path, end, encoding):
+    folder = tmp_path / "release"
+    write(folder / "Int/Snapshot/Terminology", release(), end, encoding)
+    assert_is_the_release(Ontology.load(folder))
+    assert_is_the_release(Ontology.load(shutil.make_archive(str(tmp_path / "release"), "zip", folder)))
 
-    def test_files_are_found_in_folders_and_archives(self, release, tmp_path):
-        folder = release.write("Int/Snapshot/Terminology")
-        assert_is_the_release(Ontology.load(folder))
-        assert_is_the_release(Ontology.load(shutil.make_archive(str(tmp_path / "release"), "zip", folder)))
 
-    def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_ignored(self, release):
-        release.links += [
-            link_row(EAR, MENIERE, active=0),
-            link_row(EAR, MENIERE, kind=snomed.FINDING_SITE),
-            link_row(OLD, EAR),
-            link_row(MENIERE, EAR, own=2),
-        ]
-        assert_is_the_release(Ontology.load(release.write()))
+def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_ignored(tmp_path):
+    lines = release()
+    lines.links += [
+        link_row(EAR, MENIERE, active=0),
+        link_row(EAR, MENIERE, kind=snomed.FINDING_SITE),
+        link_row(OLD, EAR),
+        link_row(MENIERE, EAR, own=2),
+    ]
+    assert_is_the_release(Ontology.load(write(tmp_path / "release", lines)))
 
 
 def swap(rows, line, row):
@@ -125,22 +119,17 @@ BAD = [
 
 
 @pytest.mark.parametrize(("modify", "message"), BAD)
-def test_errors_name_the_file_and_the_line(release, modify, message):
-    modify(release)
+def test_errors_name_the_file_and_the_line(tmp_path, modify, message):
+    lines = release()
+    modify(lines)
     with pytest.raises(OntologyError, match=message) as caught:
-        Ontology.load(release.write())
-    assert str(release.folder) in str(caught.value)
+        Ontology.load(write(tmp_path / "release", lines))
+    assert str(tmp_path / "release") in str(caught.value)
 
 
-def test_a_missing_file_is_named(release):
-    (file,) = release.write().glob("*Relationship*")
-    file.unlink()
-    with pytest.raises(OntologyError, match=r"lacks files of a SNOMED CT RF2 .*: sct2_Relationship_Snapshot\*.txt$"):
-        Ontology.load(release.folder)
-
-
-def test_a_damaged_archive_is_refused(release, tmp_path):
-    path = Path(shutil.make_archive(str(tmp_path / "release"), "zip", release.write()))
+def test_a_missing_file_is_named_and_a_damaged_archive_refused(tmp_path):
+    folder = write(tmp_path / "release", release())
+    path = Path(shutil.make_archive(str(tmp_path / "release"), "zip", folder))
     whole = path.read_bytes()
     path.write_bytes(whole[:50])
     with pytest.raises(OntologyError, match="cannot be read as a zip archive"):
@@ -148,3 +137,7 @@ def test_a_damaged_archive_is_refused(release, tmp_path):
     path.write_bytes(whole[:50] + bytes(20) + whole[70:])
     with pytest.raises(OntologyError, match="the file cannot be read: "):
         Ontology.load(path)
+    (file,) = folder.glob("*Relationship*")
+    file.unlink()
+    with pytest.raises(OntologyError, match=r"lacks files of a SNOMED CT RF2 .*: sct2_Relationship_Snapshot\*.txt$"):
+        Ontology.load(folder)

@@ -119,16 +119,9 @@ class TestMechanism:
         assert self.masked(build(), None) != self.masked(build(), None)
 
 
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"path": "after.codes[*] | before.codes[*]"}, "list its further paths in also"),
-        ({"path": "after.code", "also": ["before.code"]}, "also: needs a path with"),
-    ],
-)
-def test_several_paths_are_of_one_code_or_of_an_array(build, changed, problem):
-    with pytest.raises(ConfigurationError, match=problem):
-        build_plan(build(attributes=attributes(**changed)))
+def test_several_paths_are_all_of_one_code_or_all_of_arrays(build):
+    with pytest.raises(ConfigurationError, match=r"'before.code' and path both need a \[\*\], or none"):
+        build_plan(build(attributes=attributes(path="after.codes[*] | before.code")))
 
 
 def test_a_code_may_have_several_paths(build):

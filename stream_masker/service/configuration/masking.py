@@ -29,8 +29,8 @@ class AttributeSection(Section):
     """An attribute to mask: the codes of an ontology."""
 
     path: FieldPath
-    """The path of the code, or several, as in `after.code | before.code`: the first one with a code counts, and all get
-    its mask. Paths with [*] make it an array attribute: each code has its own mask, and equal codes the same one."""
+    """The path of the code. Of several, as in `after.code | before.code`, the first one with a code counts, and all get
+    its mask. Paths with [*] make it an array attribute: equal codes of a record have the same mask."""
     label: FieldPath | None = None
     """The path of the code's label, which is replaced by the masked concept's label; `.display` is the member `display`
     beside each code. Default: no label."""

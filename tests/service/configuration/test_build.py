@@ -75,7 +75,7 @@ def test_a_code_may_have_several_paths(build):
             ({"mapping": name}, {}, r"^attributes\.principal\.mapping: ")
             for name in ("no.csv", "wrong.csv", "bare.csv")
         ),
-        ({"root": "Nothing"}, {}, r"attributes\.principal\.root: 'Nothing' is not a concept of the ontology icd"),
+        ({"root": "Nothing"}, {}, r"^attributes\.principal\.root: root='Nothing' is not a concept of the ontology"),
         (
             {"label": "p.label"},
             {"ontologies": {"icd": {"source": "bare.csv"}}},

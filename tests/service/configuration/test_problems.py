@@ -198,6 +198,7 @@ def test_kept_field_must_not_contain_a_masked_one(problems, kept):
         {"kafka": {"properties": {"sasl.password": [SECRET]}}},
         {"kafka": {"properties": {"sasl.password": {SECRET: SECRET}}}},
         {"kafka": {"password": SECRET}},
+        {"format": {"registry": {"url": f"http://user:{SECRET}@registry"}}},
         {"format": {"registry": {"properties": {"basic.auth.user.info": [SECRET]}}}},
     ],
 )

@@ -64,38 +64,31 @@ def test_a_section_has_the_parameters_of_the_constructor_and_its_name_is_enough(
     assert (made.name, made.attributes) == (name, ("principal", "secondary"))
 
 
+DEFAULTS = {"rounding": "calibrated", "candidates": "observed", "alpha": 1.0}
+PAPER, STRONG = {"rounding": "ceil", "candidates": "all"}, {"rounding": "ceil", "candidates": "leaves"}
+
+
 @pytest.mark.parametrize(
-    ("attributes", "correlated", "reference"),
+    ("attributes", "mechanism", "expected"),
     [
-        ([SCALAR], False, "mean"),
-        ([ARRAY], False, "mean"),
-        ([SCALAR, ANOTHER], True, "pair"),
-        ([SCALAR, ARRAY], True, "pair"),
-        ([SCALAR, ANOTHER | {"root": "b"}], True, "mean"),
-        ([SCALAR, THIRD], True, "mean"),
-        ([SCALAR, ANOTHER, THIRD], True, "mean"),
-        ([SCALAR, ARRAY, SECOND_ARRAY], False, "mean"),
+        ([SCALAR], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([SCALAR, ANOTHER], {}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
+        ([SCALAR, ARRAY], {"distance": "log_taxonomic"}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
+        ([SCALAR, ANOTHER | {"root": "b"}], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, THIRD], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, ANOTHER, THIRD], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, ARRAY, SECOND_ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([SCALAR, ANOTHER], {"preset": "paper"}, {**PAPER, "alpha": 0.3, "reference": "pair"}),
+        ([SCALAR, ANOTHER], {"preset": "strong"}, {**STRONG, "alpha": 1.0, "reference": "pair"}),
+        ([SCALAR | {"alpha": 0.5}], {"preset": "paper"}, {**PAPER, "alpha": 0.5}),
     ],
 )
-@pytest.mark.parametrize("section", [{}, {"mechanism": {"distance": "log_taxonomic"}}])
-def test_semantic_noise_is_the_default_and_depends_on_the_attributes(attributes, correlated, reference, section):
-    configuration = parse_attributes(*attributes, **section)
+def test_semantic_noise_is_the_default_and_depends_on_the_attributes_and_the_preset(attributes, mechanism, expected):
+    configuration = parse_attributes(*attributes, **({"mechanism": mechanism} if mechanism else {}))
     chosen = mechanism_parameters(configuration)
-    assert (chosen["correlated"], chosen["reference"]) == (correlated, reference)
-    assert (chosen["rounding"], chosen["candidates"]) == ("calibrated", "observed")
-    assert set(chosen["alpha"].values()) == {1.0}
-    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
-
-
-@pytest.mark.parametrize(
-    ("preset", "rounding", "candidates", "alpha"),
-    [("paper", "ceil", "all", 0.3), ("strong", "ceil", "leaves", 1.0)],
-)
-def test_a_preset_has_other_defaults(preset, rounding, candidates, alpha):
-    configuration = parse_attributes(SCALAR, ANOTHER | {"alpha": 0.5}, mechanism={"preset": preset})
-    chosen = mechanism_parameters(configuration)
-    assert (chosen["rounding"], chosen["candidates"], chosen["reference"]) == (rounding, candidates, "pair")
-    assert chosen["alpha"] == {"a0": alpha, "a1": 0.5}
+    (chosen["alpha"],) = set(chosen["alpha"].values())
+    assert {key: chosen[key] for key in expected} == expected
     assert build_mechanism(configuration, SECRET).name == "semantic_noise"
 
 

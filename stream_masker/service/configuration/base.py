@@ -7,14 +7,14 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
+DURATION_PATTERN = r"^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_duration(value: Any) -> Any:
     """Convert ``24h``, ``60s`` or ``500ms`` to seconds; numbers stay. Raises ValueError, which says what is allowed."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?", value) if isinstance(value, str) else None
+    match = re.fullmatch(DURATION_PATTERN, value) if isinstance(value, str) else None
     seconds = float(match[1]) * SECONDS_PER_UNIT[match[2] or "s"] if match else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
         raise ValueError("a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or seconds")

@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms.noise.semantic import noise_defaults
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.core.ontology.sources import NAMED
-from stream_masker.errors import ConfigurationError, StreamMaskerError, UnknownConceptError
+from stream_masker.errors import ConfigurationError, StreamMaskerError
 from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
@@ -28,13 +28,7 @@ from stream_masker.pipeline.transforms import (
     NumberBands,
     ShortPseudonym,
 )
-from stream_masker.service.configuration.masking import (
-    AttributeSection,
-    BandSection,
-    DateUnitSection,
-    GeneralizeSection,
-    LevelSection,
-)
+from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection, LevelSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import ConfiguredPaths, field_path
 
@@ -245,19 +239,11 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
     """Build the attributes' taxonomies, in attribute order; attributes with the same root share one object."""
-    ontologies = load_ontologies(configuration)
-    return {
-        name: _taxonomy(name, attribute, ontologies[attribute.ontology])
-        for name, attribute in configuration.attributes.items()
-    }
-
-
-def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Taxonomy:
-    try:
-        return ontology.taxonomy(root=attribute.root)
-    except UnknownConceptError:
-        where = f"attributes.{name}.root: {attribute.root!r} is not a concept of the ontology {attribute.ontology}"
-    raise ConfigurationError(f"{where}: use one of its concepts, such as {ontology.root!r}")
+    ontologies, taxonomies = load_ontologies(configuration), dict[str, Taxonomy]()
+    for name, attribute in configuration.attributes.items():
+        with errors_at(f"attributes.{name}.root"):
+            taxonomies[name] = ontologies[attribute.ontology].taxonomy(root=attribute.root)
+    return taxonomies
 
 
 def build_risk_limits(configuration: Configuration) -> RiskLimits:
@@ -265,8 +251,4 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
     from stream_masker.pipeline.risk import RiskLimits
 
     section = configuration.risk
-    return RiskLimits(
-        max_vulnerability=section.max_vulnerability,
-        max_certain=section.max_certain,
-        hold=section.action == "hold",
-    )
+    return RiskLimits(**section.model_dump(exclude={"action"}), hold=section.action == "hold")

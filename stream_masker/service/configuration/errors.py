@@ -19,7 +19,7 @@ Problem: TypeAlias = tuple[Location, str]
 SHOWS_NOTHING: Final = "secret"
 """The type of errors whose message says all."""
 
-HIDDEN: Final = frozenset({"kafka", "properties", "previous_secrets"})
+HIDDEN: Final = frozenset({"kafka", "registry", "previous_secrets"})
 """Keys at and below which no value is shown: it may be a secret."""
 
 KEY_ITSELF: Final = ("[key]",)

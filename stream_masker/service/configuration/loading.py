@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -23,9 +22,6 @@ VARIABLE_PREFIX = "STREAM_MASKER__"
 KEY_SEPARATOR = "__"
 KAFKA_PROPERTIES: Location = ("kafka", "properties")
 REQUIRED_SECTIONS = "a mapping with at least ontologies, attributes and fields"
-
-QUOTED = re.compile(r"'([^'])'|'[^']*'|\"[^\"]*\"|![^ ]+")
-"""Quotations in PyYAML's messages; those of one character, the first group, are of its own."""
 
 
 def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ) -> Configuration:
@@ -129,7 +125,8 @@ def parse_yaml(text: str, *, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problem = QUOTED.sub(lambda quoted: quoted[0] if quoted[1] else "…", error.problem or "not YAML")
+        quotes_content = error.problem is None or "'" in error.problem or '"' in error.problem
+        problem = "not YAML" if quotes_content else error.problem
         raise ConfigurationError(f"{name}: {position}{problem}") from None
     except (yaml.YAMLError, RecursionError):
         raise ConfigurationError(f"{name}: not YAML: a character is not allowed, or it is nested too deeply") from None

@@ -29,13 +29,11 @@ class AttributeSection(Section):
     """An attribute to mask: the codes of an ontology."""
 
     path: FieldPath
-    """The path of the code. A path with [*] makes it an array attribute. Of several paths, as in `after.code |
-    before.code`, the first one with a code counts, and all get its mask."""
+    """The path of the code. Of several, as in `after.code | before.code`, the first one with a code counts, and all get
+    its mask. Paths with [*] make it an array attribute: equal codes of a record have the same mask."""
     label: FieldPath | None = None
     """The path of the code's label, which is replaced by the masked concept's label; `.display` is the member `display`
     beside each code. Default: no label."""
-    also: tuple[FieldPath, ...] = ()
-    """Further paths of codes of an array attribute. Equal codes of a record have the same mask."""
     copies: tuple[FieldPath, ...] = ()
     """The paths of copies of the code, which are replaced by the same masked code."""
     ontology: NameText

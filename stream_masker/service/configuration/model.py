@@ -7,7 +7,6 @@ on its own; ``checks`` validates values against each other.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -111,17 +110,12 @@ class Configuration(Section):
 
     @property
     def hash(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret.
+        """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret. Order counts.
 
-        Mechanisms that mask records in groups add the section ``groups``. Mappings whose order is significant count as
-        lists.
+        Mechanisms that mask records in groups add the section ``groups``.
         """
         sections = {*MASKING_SECTIONS, *(["groups"] if self.mechanism.kind.needs_group else [])}
-        data = self.model_dump(mode="json", include=sections)
-        if data["mechanism"].get("context") is not None:
-            data["mechanism"]["context"] = list(data["mechanism"]["context"].items())
-        data["attributes"] = list(data["attributes"].items())
-        canonical = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        canonical = self.model_dump_json(include=sections)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def shown(self) -> dict[str, Any]:

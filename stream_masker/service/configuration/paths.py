@@ -27,9 +27,9 @@ WHOLE = ("keep", "drop")
 class ConfiguredPaths:
     """All paths of a configuration, each read once, and what is wrong with them.
 
-    places: those of each attribute's codes, which are its ``path``, and then ``also``. fields: the path of each text,
-    by treatment. keys: the paths that have one value in a record, by their location. problems: of paths that cannot be
-    read; if all can, of fields that contain what is masked. The plan of the pipeline checks the rest when it is built.
+    places: those of each attribute's codes. fields: the path of each text, by treatment. keys: the paths that have one
+    value in a record, by their location. problems: of paths that cannot be read; if all can, of fields that contain
+    what is masked. The plan of the pipeline checks the rest when it is built.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -55,19 +55,12 @@ class ConfiguredPaths:
         return path
 
     def _places(self, at: Location, attribute: AttributeSection) -> list[Place]:
-        first, *others = [self._read((*at, "path"), text, field_path) for text in alternatives(attribute.path)]
-        also, copies = (
-            [self._read((*at, key, i), text, field_path) for i, text in enumerate(getattr(attribute, key))]
-            for key in ("also", "copies")
-        )
-        if others and first is not None and first.arrays:
-            self.problems.append(((*at, "path"), f"{attribute.path!r} has a [*]: list its further paths in also"))
-        if also and first is not None and not first.arrays:
-            self.problems.append(((*at, "also"), f"needs a path with [*]; of one code, write {attribute.path} | …"))
+        texts = alternatives(attribute.path)
+        read = [self._read((*at, "path"), text, field_path) for text in texts]
+        copies = [self._read((*at, "copies", i), text, field_path) for i, text in enumerate(attribute.copies)]
         places = list[Place]()
-        codes = [path for path in (first, *others, *also) if path is not None]
-        for code in codes or [compile_path("code")]:
-            of_code = partial(label_path, code=code, is_one=not (others or also))
+        for code in [path for path in read if path is not None] or [compile_path("code")]:
+            of_code = partial(label_path, code=code, is_one=not texts[1:])
             label = None if attribute.label is None else self._read((*at, "label"), attribute.label, of_code)
             places.append(Place(code, label, () if places else tuple(filter(None, copies))))
         return places

@@ -17,8 +17,6 @@ from stream_masker.service.configuration.base import (
 )
 from stream_masker.service.configuration.errors import SHOWS_NOTHING
 
-URL_PATTERN = r"^https?://[^@\s]+$"
-
 
 class KafkaSection(Section):
     """The connection to Kafka."""
@@ -29,10 +27,9 @@ class KafkaSection(Section):
     """librdkafka properties for every client, such as `security.protocol` or `sasl.username`."""
 
 
-TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
-
 TopicName: TypeAlias = Annotated[
-    str, *matching(TOPIC_PATTERN, "a topic name of at most 249 letters, digits, ., - and _", 249)
+    str,
+    *matching(r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$", "a topic name of at most 249 letters, digits, ., - and _", 249),
 ]
 
 INTERNAL_ROLES = ("calibration", "statistics", "drift")
@@ -44,9 +41,9 @@ class TopicsSection(Section):
 
     input: TopicName = "discharges"
     """The topic of the events to mask."""
-    output: TopicName = "discharges.masked"
+    output: TopicName = Field(default_factory=lambda given: f"{given.get('input', '')}.masked")
     """The topic of the masked events. Default: the input's name with `.masked`."""
-    rejected: TopicName = "discharges.rejected"
+    rejected: TopicName = Field(default_factory=lambda given: f"{given.get('input', '')}.rejected")
     """The topic of the rejections: where and why a record was rejected, never its values. Default: the input's name
     with `.rejected`."""
     calibration: TopicName = "stream-masker.calibration"
@@ -60,14 +57,6 @@ class TopicsSection(Section):
     def internal(self) -> dict[str, str]:
         """The topics that stream-masker's processes share, by role."""
         return {role: getattr(self, role) for role in INTERNAL_ROLES}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_by_input(cls, given: Any) -> Any:
-        """Derive the names of the output and of the rejections from that of the input."""
-        if not isinstance(given, dict) or not isinstance(name := given.get("input"), str):
-            return given
-        return {"output": f"{name}.masked", "rejected": f"{name}.rejected", **given}
 
 
 class MessageSection(Section):
@@ -138,7 +127,7 @@ class SecretSource(Section):
 
 Url: TypeAlias = Annotated[
     str,
-    *matching(URL_PATTERN, "a URL that starts with http:// or https:// and has no user or password"),
+    *matching(r"^https?://[^@\s]+$", "a URL that starts with http:// or https:// and has no user or password"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from stream_masker import __version__
 
@@ -26,6 +26,7 @@ class Health:
         self._lock = threading.Lock()
         self._reasons: dict[str, str | None] = {STARTING: "starting"}
         self._notes: dict[str, str | None] = {}
+        self._on_reason: Callable[[str, bool], object] = lambda _component, _blocks: None
         self.statements: tuple[str, ...] = ()
 
     def beat(self) -> None:
@@ -36,11 +37,18 @@ class Health:
         """Set the reason why a component is not ready; None if it is ready."""
         with self._lock:
             self._reasons = {**self._reasons, component: text}
+        self._on_reason(component, text is not None)
 
     def note(self, component: str, text: str | None) -> None:
         """Set a note about a problem of a component that is ready; None if there is no problem."""
         with self._lock:
             self._notes = {**self._notes, component: text}
+
+    def watch(self, on_reason: Callable[[str, bool], object]) -> None:
+        """Call ``on_reason`` with each component that reports, and whether it is why the process is not ready."""
+        self._on_reason = on_reason
+        for component, text in self._reasons.items():
+            on_reason(component, text is not None)
 
     @property
     def seconds_since_beat(self) -> float:
@@ -57,11 +65,6 @@ class Health:
         """The reasons why the process is not ready; empty if it is ready."""
         stale = () if self.alive else ("the main loop is not running",)
         return stale + tuple(text for text in self._reasons.values() if text is not None)
-
-    @property
-    def blocking(self) -> Mapping[str, bool]:
-        """Each component that has reported, and whether it is a reason why the process is not ready."""
-        return {component: text is not None for component, text in sorted(self._reasons.items())}
 
     @property
     def notes(self) -> tuple[str, ...]:

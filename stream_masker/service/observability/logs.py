@@ -15,7 +15,6 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -41,15 +40,14 @@ class RepeatFilter:
     Lines below the level warning always pass.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._causes: dict[tuple[str, int, str], tuple[float, int]] = {}
 
     def __call__(self, record: logging.LogRecord) -> bool:
         """Return whether the record passes."""
         if record.levelno < logging.WARNING:
             return True
-        text, now = record.getMessage(), self._clock()
+        text, now = record.getMessage(), record.created
         key = record.name, record.levelno, _DIGITS.sub("", text)
         next_at, dropped = self._causes.get(key, (now, 0))
         if now < next_at:

@@ -11,7 +11,6 @@ tell more about its codes than the masked record does. Figures of masks are thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -20,11 +19,9 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
-    Metric,
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.registry import Collector
 
 from stream_masker import __version__
 from stream_masker.service.observability.health import Health
@@ -33,7 +30,6 @@ from stream_masker.service.observability.health import Health
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 ProcessName: TypeAlias = Literal["worker", "calibrator"]
-MetricObject: TypeAlias = Counter | Gauge | Histogram
 
 METRIC_PREFIX = "stream_masker_"
 SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -59,8 +55,8 @@ class Declaration:
         """``counter``, ``gauge`` or ``histogram``."""
         return self.type.__name__.lower()
 
-    def create(self, registry: CollectorRegistry) -> MetricObject:
-        """Return the metric in a registry."""
+    def create(self, registry: CollectorRegistry) -> Any:
+        """Return the metric, a ``type``, in a registry."""
         options: dict[str, Any] = {"buckets": SECOND_BUCKETS} if self.type is Histogram else {}
         return self.type(self.full_name, self.help, self.labels, registry=registry, **options)
 
@@ -131,7 +127,7 @@ PROCESS_METRICS = _declared(
     ("ready", Gauge, "", "1 while the process is ready (`/readyz`), otherwise 0."),
     ("not_ready_because", Gauge, "component", "1 while the component is why the process is not ready; 0 after that."),
 )
-"""What ``HealthCollector`` reads from the state of the process at each scrape."""
+"""What a registry has of the state of the process itself."""
 
 ALL_METRICS = METRIC_DEFINITIONS + PROCESS_METRICS
 
@@ -178,30 +174,12 @@ class Metrics:
         return metric.labels(**labels) if labels else metric
 
 
-class HealthCollector(Collector):
-    """The version and the state of a process, read at each scrape."""
-
-    def __init__(self, process: ProcessName, health: Health) -> None:
-        self._process = process
-        self._health = health
-
-    def describe(self) -> list[Metric]:
-        """Return no names: the state is read when it is collected."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of ``PROCESS_METRICS``."""
-        build, ready, because = (Metric(d.full_name, d.help, d.kind) for d in PROCESS_METRICS)
-        build.add_sample(build.name, {"version": __version__, "process": self._process}, 1)
-        ready.add_sample(ready.name, {}, float(not self._health.reasons))
-        for component, blocks in self._health.blocking.items():
-            because.add_sample(because.name, {"component": component}, float(blocks))
-        yield from (build, ready, because)
-
-
 def process_registry(process: ProcessName, health: Health) -> CollectorRegistry:
-    """Return a registry with the metrics of a process, to which its components add theirs."""
+    """Return a registry with the metrics of the process itself, to which its components add theirs."""
     registry = CollectorRegistry()
-    registry.register(HealthCollector(process, health))
+    build, ready, because = (declaration.create(registry) for declaration in PROCESS_METRICS)
+    build.labels(__version__, process).set(1)
+    ready.set_function(lambda: float(not health.reasons))
+    health.watch(lambda component, blocks: because.labels(component).set(blocks))
     ProcessCollector(registry=registry)
     return registry

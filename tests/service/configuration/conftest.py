@@ -68,15 +68,3 @@ def problems(
 def example() -> Path:
     """The path of the complete example."""
     return Path(__file__).parent / "example.yaml"
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
-    """Write text to a configuration file and return its path."""
-
-    def written(text: str | bytes) -> Path:
-        path = tmp_path / "c.yaml"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return path
-
-    return written

@@ -1,4 +1,4 @@
-"""Construction of ontologies, taxonomies, plan and mechanism from a configuration."""
+"""What is built from a configuration, taxonomies, plan and mechanism; and what only building finds to be wrong."""
 
 from __future__ import annotations
 
@@ -10,135 +10,109 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 
-EDGES = """concept,parent,label
-Disease,,Disease
-Infection,Disease,Infection
-Cholera,Infection,Cholera
-Typhoid,Infection,Typhoid fever
-Injury,Disease,Injury
-"""
+FILES = {
+    "diseases.csv": "concept,parent,label\nDisease,,Disease\nInfection,Disease,Infection\nCholera,Infection,Cholera\n"
+    "Typhoid,Infection,Typhoid fever\nInjury,Disease,Injury\n",
+    "bare.csv": "concept,parent\nA,\nB,A\n",
+    "local.csv": "value,concept\nC,Cholera\n",
+    "wrong.csv": "value,concept\nC,Nothing\n",
+}
 
 
 @pytest.fixture
 def build(data, tmp_path):
-    """Parse a configuration with a small ontology in a file; ``given`` is merged into the minimal one."""
-    (tmp_path / "diseases.csv").write_text(EDGES)
-    (tmp_path / "bare.csv").write_text("concept,parent\nA,\nB,A\n")
-    (tmp_path / "local.csv").write_text("value,concept\nC,Cholera\n")
-    (tmp_path / "wrong.csv").write_text("value,concept\nC,Nothing\n")
+    """Parse the minimal configuration with a small ontology, keys of its first attribute, and sections."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
 
-    def built(**given):
-        merged = data(ontologies={"icd": {"source": "diseases.csv"}})
-        for key, value in given.items():
-            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
-        return parse_configuration(merged, folder=tmp_path)
+    def built(principal=None, **sections):
+        given = {"ontologies": {"icd": {"source": "diseases.csv"}}, "mechanism": {"reference": "mean"}, **sections}
+        return parse_configuration(data(**given, attributes={"principal": principal or {}}), folder=tmp_path)
 
     return built
 
 
-def attributes(**principal):
-    return {
-        "principal": {"path": "p.code", "ontology": "icd", **principal},
-        "secondary": {"path": "s[*].code", "ontology": "icd"},
-    }
+def test_attributes_with_equal_roots_share_a_taxonomy_and_a_root_restricts_it(build):
+    taxonomies = build_taxonomies(build())
+    assert taxonomies["principal"] is taxonomies["secondary"]
+    taxonomies = build_taxonomies(build({"root": "Infection"}))
+    assert {name: len(taxonomy) for name, taxonomy in taxonomies.items()} == {"principal": 3, "secondary": 5}
 
 
-class TestOntologies:
-    def test_attributes_with_equal_roots_share_a_taxonomy(self, build):
-        taxonomies = build_taxonomies(build())
-        assert taxonomies["principal"] is taxonomies["secondary"]
-        assert list(taxonomies) == ["principal", "secondary"]
-
-    def test_root_restricts_the_taxonomy(self, build):
-        given = attributes(root="Infection")
-        taxonomies = build_taxonomies(build(attributes=given, mechanism={"reference": "mean"}))
-        assert {name: len(taxonomy) for name, taxonomy in taxonomies.items()} == {"principal": 3, "secondary": 5}
-
-    def test_unknown_root_is_an_error(self, build):
-        given = build(attributes=attributes(root="Nothing"), mechanism={"reference": "mean"})
-        with pytest.raises(
-            ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is not a concept of the ont"
-        ):
-            build_taxonomies(given)
-
-    @pytest.mark.parametrize("source", ["nowhere.csv", "icd11", "local.csv"])
-    def test_invalid_source_is_an_error(self, build, source):
-        with pytest.raises(ConfigurationError, match=r"^ontologies\.icd\.source: "):
-            load_ontologies(build(ontologies={"icd": {"source": source}}))
+def test_the_plan_has_attributes_message_key_and_limits(build):
+    given = {"path": "p.code", "label": "p.label", "copies": ["q"], "missing": "keep", "unknown": "suppress"}
+    message = {"key": "drop", "headers": ["a"]}
+    configuration = build(
+        {**given, "mapping": "local.csv"}, message=message, noise_key="patient.id", limits={"record_bytes": 9}
+    )
+    plan = build_plan(configuration)
+    first, second = plan.attributes
+    assert (first.name, first.path, first.label) == ("principal", compile_path("p.code"), compile_path("p.label"))
+    assert (first.copies, first.missing, first.concepts.unknown) == ((compile_path("q"),), "keep", "suppress")
+    assert first.concepts.taxonomy.ids[first.concepts.find("C").position] == "Cholera"
+    assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
+    assert (plan.configuration, plan.record_bytes) == (configuration.hash, 9)
+    assert plan.message == MessagePolicy(key="drop", headers=("a",))
+    assert plan.noise_key == compile_path("patient.id")
 
 
-class TestPlan:
-    def test_plan_has_the_attributes(self, build):
-        given = attributes(label="p.label", copies=["q"], missing="keep", unknown="suppress", mapping="local.csv")
-        plan = build_plan(build(attributes=given))
-        first, second = plan.attributes
-        assert (first.name, first.path, first.label) == ("principal", compile_path("p.code"), compile_path("p.label"))
-        assert (first.copies, first.missing, first.concepts.unknown) == ((compile_path("q"),), "keep", "suppress")
-        assert first.concepts.taxonomy.ids[first.concepts.find("C").position] == "Cholera"
-        assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
+def test_a_code_may_have_several_paths(build):
+    (principal, _) = build_plan(build({"path": "after.code | before.code", "label": ".text"})).attributes
+    written = ["after.code", ".text beside after.code", "before.code", ".text beside before.code"]
+    assert [path.text for path in principal.written] == written
 
-    def test_plan_has_message_noise_key_and_limits(self, build):
-        configuration = build(
-            message={"key": "drop", "headers": ["a"]}, noise_key="patient.id", limits={"record_bytes": 9}
-        )
-        plan = build_plan(configuration)
-        assert plan.configuration == configuration.hash
-        assert plan.message == MessagePolicy(key="drop", headers=("a",))
-        assert plan.noise_key == compile_path("patient.id")
-        assert plan.record_bytes == 9
 
-    def test_label_requires_labels_in_the_ontology(self, build):
-        given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))
-        with pytest.raises(ConfigurationError, match=r"attributes\.principal\.label: the ontology icd has no labels"):
-            build_plan(given)
-
-    @pytest.mark.parametrize("mapping", ["nowhere.csv", "wrong.csv", "diseases.csv"])
-    def test_invalid_mapping_is_an_error(self, build, mapping):
-        with pytest.raises(ConfigurationError, match=r"^attributes\.principal\.mapping: "):
-            build_plan(build(attributes=attributes(mapping=mapping)))
+@pytest.mark.parametrize(
+    ("principal", "sections", "said"),
+    [
+        *(
+            ({}, {"ontologies": {"icd": {"source": source}}}, r"^ontologies\.icd\.source: ")
+            for source in ("nowhere.csv", "icd11", "local.csv")
+        ),
+        *(
+            ({"mapping": name}, {}, r"^attributes\.principal\.mapping: ")
+            for name in ("no.csv", "wrong.csv", "bare.csv")
+        ),
+        ({"root": "Nothing"}, {}, r"^attributes\.principal\.root: root='Nothing' is not a concept of the ontology"),
+        (
+            {"label": "p.label"},
+            {"ontologies": {"icd": {"source": "bare.csv"}}},
+            r"attributes\.principal\.label: the ontology icd has no labels",
+        ),
+        ({"path": "after.codes[*] | before.code"}, {}, r"'before.code' and path both need a \[\*\], or none"),
+        ({"path": "coding[?system=icd]"}, {}, "ends with a filter"),
+        ({"label": "labels[*]"}, {}, r"must have a \[\*\] exactly where"),
+        ({"path": "diagnoses.secondary"}, {}, "can select the same value"),
+        ({}, {"fields": {"keep": ["age"], "drop": ["age"]}}, "'age' is in keep and in drop"),
+        ({}, {"noise_key": "ids[*]"}, r"noise_key: path 'ids\[\*\]' has a \[\*\]; it must select one value"),
+        ({}, {"message": {"headers": ["stream-masker-version"]}}, "is set by stream-masker itself"),
+    ],
+)
+def test_the_plan_refuses_what_it_cannot_mask_by(build, principal, sections, said):
+    with pytest.raises(ConfigurationError, match=said):
+        build_plan(build(principal, **sections))
 
 
 RECORDS = [{"principal": p, "secondary": [s]} for p in ("Cholera", "Injury") for s in ("Typhoid", "Infection")] * 5
 
 
-class TestMechanism:
-    def masked(self, configuration, secret):
-        built = build_mechanism(configuration, secret)
+def test_the_secret_determines_the_noise_and_without_one_it_is_random(build):
+    def masked(secret):
+        built = build_mechanism(build(), secret)
         built.learn_many(RECORDS)
         built.calibrate()
         return built.mask_many(RECORDS, keys=[bytes([i]) for i in range(len(RECORDS))])
 
-    def test_secret_determines_the_noise(self, build):
-        once, again, other = (self.masked(build(), secret * 16) for secret in (b"a", b"a", b"b"))
-        assert once == again
-        assert once != other
-
-    def test_noise_is_random_without_a_secret(self, build):
-        assert self.masked(build(), None) != self.masked(build(), None)
+    once, again, other, *random = map(masked, (b"a" * 16, b"a" * 16, b"b" * 16, None, None))
+    assert once == again
+    assert once != other
+    assert random[0] != random[1]
 
 
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ({"path": "after.codes[*] | before.codes[*]"}, "list its further paths in also"),
-        ({"path": "after.code", "also": ["before.code"]}, "also: needs a path with"),
-    ],
-)
-def test_several_paths_are_of_one_code_or_of_an_array(build, changed, problem):
-    with pytest.raises(ConfigurationError, match=problem):
-        build_plan(build(attributes=attributes(**changed)))
-
-
-def test_a_code_may_have_several_paths(build):
-    (principal, _) = build_plan(build(attributes=attributes(path="after.code | before.code", label=".text"))).attributes
-    assert [path.text for path in principal.written] == [
-        "after.code",
-        ".text beside after.code",
-        "before.code",
-        ".text beside before.code",
-    ]
+def fhir_bundle():
+    return yaml.safe_load((examples.FOLDER / "fhir-bundle" / "stream-masker.yaml").read_text())
 
 
 def test_the_plan_of_fhir_messages_lists_the_types_and_keeps_them():
@@ -162,11 +136,7 @@ TYPELESS = "with records: fhir, a path starts with Bundle or a type"
         ("fields", {"keep": ["status"]}, f"fields.keep[0]: path 'status': {TYPELESS}"),
         ("fields", {"references": ["status"]}, f"fields.references[0]: path 'status': {TYPELESS}"),
         (None, {"noise_key": "subject.reference"}, f"noise_key: path 'subject.reference': {TYPELESS}"),
-        (
-            "attributes",
-            {"label": "Condition.code.text"},
-            "is the label of one path: use a name beside each code, as .text",
-        ),
+        ("attributes", {"label": "Condition.code.text"}, "is the label of one path: use a name beside each code"),
         ("attributes", {"label": ".display[0]"}, "'.display[0]' is not allowed: use names, as in .display"),
         (
             "fields",
@@ -183,7 +153,3 @@ def test_unclear_paths_of_fhir_messages_are_refused(section, changes, said):
     with pytest.raises(ConfigurationError) as error:
         parse_configuration(content)
     assert said in str(error.value)
-
-
-def fhir_bundle():
-    return yaml.safe_load((examples.FOLDER / "fhir-bundle" / "stream-masker.yaml").read_text())

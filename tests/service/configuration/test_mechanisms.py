@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.schemas import load_schema
 
 from stream_masker.core.mechanisms import MECHANISMS
@@ -24,7 +21,6 @@ from stream_masker.service.configuration.build import (
 from stream_masker.service.configuration.mechanisms import ELSEWHERE, IN_PYTHON, SECTIONS
 
 SECRET = bytes(range(32))
-CODES = {"flat": ["a", "b", "c", "d"], "other": ["x", "y", "z"]}
 SCALAR = {"path": "main", "ontology": "flat"}
 ANOTHER = {"path": "side", "ontology": "flat"}
 THIRD = {"path": "third", "ontology": "other"}
@@ -68,38 +64,31 @@ def test_a_section_has_the_parameters_of_the_constructor_and_its_name_is_enough(
     assert (made.name, made.attributes) == (name, ("principal", "secondary"))
 
 
+DEFAULTS = {"rounding": "calibrated", "candidates": "observed", "alpha": 1.0}
+PAPER, STRONG = {"rounding": "ceil", "candidates": "all"}, {"rounding": "ceil", "candidates": "leaves"}
+
+
 @pytest.mark.parametrize(
-    ("attributes", "correlated", "reference"),
+    ("attributes", "mechanism", "expected"),
     [
-        ([SCALAR], False, "mean"),
-        ([ARRAY], False, "mean"),
-        ([SCALAR, ANOTHER], True, "pair"),
-        ([SCALAR, ARRAY], True, "pair"),
-        ([SCALAR, ANOTHER | {"root": "b"}], True, "mean"),
-        ([SCALAR, THIRD], True, "mean"),
-        ([SCALAR, ANOTHER, THIRD], True, "mean"),
-        ([SCALAR, ARRAY, SECOND_ARRAY], False, "mean"),
+        ([SCALAR], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([SCALAR, ANOTHER], {}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
+        ([SCALAR, ARRAY], {"distance": "log_taxonomic"}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
+        ([SCALAR, ANOTHER | {"root": "b"}], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, THIRD], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, ANOTHER, THIRD], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
+        ([SCALAR, ARRAY, SECOND_ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
+        ([SCALAR, ANOTHER], {"preset": "paper"}, {**PAPER, "alpha": 0.3, "reference": "pair"}),
+        ([SCALAR, ANOTHER], {"preset": "strong"}, {**STRONG, "alpha": 1.0, "reference": "pair"}),
+        ([SCALAR | {"alpha": 0.5}], {"preset": "paper"}, {**PAPER, "alpha": 0.5}),
     ],
 )
-@pytest.mark.parametrize("section", [{}, {"mechanism": {"distance": "log_taxonomic"}}])
-def test_semantic_noise_is_the_default_and_depends_on_the_attributes(attributes, correlated, reference, section):
-    configuration = parse_attributes(*attributes, **section)
+def test_semantic_noise_is_the_default_and_depends_on_the_attributes_and_the_preset(attributes, mechanism, expected):
+    configuration = parse_attributes(*attributes, **({"mechanism": mechanism} if mechanism else {}))
     chosen = mechanism_parameters(configuration)
-    assert (chosen["correlated"], chosen["reference"]) == (correlated, reference)
-    assert (chosen["rounding"], chosen["candidates"]) == ("calibrated", "observed")
-    assert set(chosen["alpha"].values()) == {1.0}
-    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
-
-
-@pytest.mark.parametrize(
-    ("preset", "rounding", "candidates", "alpha"),
-    [("paper", "ceil", "all", 0.3), ("strong", "ceil", "leaves", 1.0)],
-)
-def test_a_preset_has_other_defaults(preset, rounding, candidates, alpha):
-    configuration = parse_attributes(SCALAR, ANOTHER | {"alpha": 0.5}, mechanism={"preset": preset})
-    chosen = mechanism_parameters(configuration)
-    assert (chosen["rounding"], chosen["candidates"], chosen["reference"]) == (rounding, candidates, "pair")
-    assert chosen["alpha"] == {"a0": alpha, "a1": 0.5}
+    (chosen["alpha"],) = set(chosen["alpha"].values())
+    assert {key: chosen[key] for key in expected} == expected
     assert build_mechanism(configuration, SECRET).name == "semantic_noise"
 
 
@@ -137,29 +126,3 @@ def test_the_mechanism_is_described_and_only_noise_increases_the_variance(sectio
     configuration = parse_attributes(SCALAR | {"alpha": 0.7}, ANOTHER, mechanism=section, fields=kept)
     assert mechanism_line(configuration) == f"mechanism: {line}"
     assert noise_levels(configuration) == levels
-
-
-ATTRIBUTES = st.lists(st.tuples(st.sampled_from(["flat", "other"]), st.booleans()), min_size=1, max_size=4)
-
-
-@given(attributes=ATTRIBUTES, seed=st.integers(0, 1000))
-@settings(max_examples=30)
-def test_the_default_masks_records_of_any_attributes(attributes, seed):
-    sections = [{"path": f"p{i}{'[*]' if array else ''}", "ontology": o} for i, (o, array) in enumerate(attributes)]
-    mechanism = build_mechanism(parse_attributes(*sections), SECRET)
-    generator, kinds = Random(seed), dict(zip(mechanism.attributes, attributes, strict=True))
-
-    def drawn(ontology, array):
-        codes = CODES[ontology]
-        return generator.choices(codes, k=generator.randrange(3)) if array else generator.choice(codes)
-
-    records = [{name: drawn(*kind) for name, kind in kinds.items()} for _ in range(120)]
-    mechanism.learn_many(records)
-    mechanism.calibrate()
-    masked = mechanism.mask_many(records, keys=[b"%d" % i for i in range(120)])
-    assert masked != records
-    for before, after in zip(records, masked, strict=True):
-        for name, value in after.items():
-            ontology, array = kinds[name]
-            assert set(value if array else [value]) <= set(CODES[ontology])
-            assert len(value if array else "1") == (len(before[name]) if array else 1)

@@ -6,52 +6,72 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.build import build_plan
 from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
 
 SECRET = "hunter2hunter2hunter2"
 NAME = "use a name of at most 100 letters, digits, - and _ that starts with a letter or _"
-DURATION = "use a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or seconds"
-TOPIC = "use a topic name of at most 249 letters, digits, ., - and _"
-GROUPING = {"name": "microaggregation"}
+USE, DURATION = "is not allowed: use", "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or seconds"
+TOPIC, ALPHA = "a topic name of at most 249 letters, digits, ., - and _", "attributes.principal.alpha"
+
+
+def nested(path, value):
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (
+            "attributes.principal.unknown",
+            "rejct",
+            f"'rejct' {USE} reject, ancestor or suppress; did you mean 'reject'?",
+        ),
+        ("topics.drft", "a", "unknown key: use input, output, rejected, calibration, statistics or drift"),
+        ("topics.drift", "a b", f"'a b' {USE} {TOPIC}"),
+        ("topics.drift", "..", f"'..' {USE} {TOPIC}"),
+        ("http.port", 70000, f"70000 {USE} a number of at most 65535"),
+        ("http.port", "x", f"'x' {USE} a whole number"),
+        ("http.host", 12, f"12 {USE} text; quotes make it text"),
+        ("worker", None, f"nothing {USE} a mapping"),
+        ("worker.batch_delay", "24 h", f"'24 h' {USE} {DURATION}"),
+        ("worker.batch_delay", "0s", f"'0s' {USE} {DURATION}"),
+        ("worker.batch_records", 5.5, f"5.5 {USE} a whole number"),
+        ("calibration.keep_versions", 0, f"0 {USE} a number of at least 1"),
+        ("fields.keep", "age", f"'age' {USE} a list"),
+        ("fields.generalize.age.date", "week", f"'week' {USE} month, year or decade"),
+        (
+            "fields.shift.born",
+            {"days": 30},
+            "noise_key is position, so the dates of a person would move apart: use key,",
+        ),
+        ("mechanism.reference", "median", f"'median' {USE} mean, pair or root; did you mean 'mean'?"),
+        *(("mechanism.name", name, f"{name!r} {USE} semantic_noise, ") for name in (7, "x")),
+        (ALPHA, 0, f"0 {USE} a number of at least 0.01"),
+        (ALPHA, 10.5, f"10.5 {USE} a number of at most 10"),
+        (ALPHA, [0.3], f"a list of 1 {USE} a number"),
+        (ALPHA, float("inf"), f"inf {USE} a "),
+        *(
+            ("secret", given, "is no source of a secret: use exactly one of file and env")
+            for given in ({}, {"file": "a", "env": "B"}, {"file": ""}, {"env": 7})
+        ),
+        ("topics.output", "discharges", "'discharges' is also topics.input: all topics must differ"),
+        ("calibration.min_records", 200_000, "200000 is greater than window_records: use at most 100000"),
+        ("attributes.principal.ontology", "icb", "'icb' is not in ontologies: use icd; did you mean 'icd'?"),
+        ("worker.static_member", True, "needs worker.instance, a name that is unique to each worker"),
+        ("groups.unit", "patient.id", "semantic_noise does not count units: remove it, or use microaggregation"),
+    ],
+)
+def test_an_error_gives_location_value_and_allowed_values(problems, path, value, said):
+    (line,) = problems(**nested(path, value))
+    assert line.startswith(f"{path}: {said}")
 
 
 @pytest.mark.parametrize(
     ("sections", "lines"),
     [
-        (
-            {"attributes": {"principal": {"unknown": "rejct"}}},
-            [
-                "attributes.principal.unknown: 'rejct' is not allowed: use reject, ancestor or suppress"
-                "; did you mean 'reject'?"
-            ],
-        ),
-        (
-            {"topics": {"inptu": "a"}},
-            [
-                "topics.inptu: unknown key: use input, output, rejected, calibration, statistics or drift"
-                "; did you mean 'input'?"
-            ],
-        ),
-        ({"topics": {"drift": "a b"}}, [f"topics.drift: 'a b' is not allowed: {TOPIC}"]),
-        ({"topics": {"output": ".."}}, [f"topics.output: '..' is not allowed: {TOPIC}"]),
-        ({"http": {"port": 70000}}, ["http.port: 70000 is not allowed: use a number of at most 65535"]),
-        ({"http": {"port": "x"}}, ["http.port: 'x' is not allowed: use a whole number"]),
-        ({"http": {"host": 12}}, ["http.host: 12 is not allowed: use text; quotes make it text"]),
-        ({"worker": None}, ["worker: nothing is not allowed: use a mapping"]),
-        ({"worker": {"batch_delay": "24 h"}}, [f"worker.batch_delay: '24 h' is not allowed: {DURATION}"]),
-        ({"worker": {"batch_delay": "0s"}}, [f"worker.batch_delay: '0s' is not allowed: {DURATION}"]),
-        ({"worker": {"batch_records": 5.5}}, ["worker.batch_records: 5.5 is not allowed: use a whole number"]),
-        (
-            {"calibration": {"keep_versions": 0}},
-            ["calibration.keep_versions: 0 is not allowed: use a number of at least 1"],
-        ),
-        ({"fields": {"keep": "age"}}, ["fields.keep: 'age' is not allowed: use a list"]),
-        ({"fields": {"keep": ["age", 3]}}, ["fields.keep[1]: 3 is not allowed: use text; quotes make it text"]),
-        (
-            {"fields": {"generalize": {"age": {"date": "week"}}}},
-            ["fields.generalize.age.date: 'week' is not allowed: use month, year or decade"],
-        ),
+        ({"fields": {"keep": ["age", 3]}}, [f"fields.keep[1]: 3 {USE} text; quotes make it text"]),
         (
             {"ontologies": {"my icd": {"sourc": "icd10cm", "source": "a"}}},
             [
@@ -60,47 +80,28 @@ GROUPING = {"name": "microaggregation"}
             ],
         ),
         (
-            {"mechanism": {"reference": "median"}},
-            ["mechanism.reference: 'median' is not allowed: use mean, pair or root; did you mean 'mean'?"],
-        ),
-        (
             {"mechanism": {"name": "rank_swapping", "k": 1, "reference": "mean"}},
             [
-                "mechanism.k: 1 is not allowed: use a number of at least 2",
+                f"mechanism.k: 1 {USE} a number of at least 2",
                 "mechanism.reference: unknown key: use name, k, multivariate, intervals or distance",
             ],
         ),
-        ({"http": {"token": {}}}, ["http.token: is no source of a secret: use exactly one of file and env"]),
         (
-            {"secret": {"file": "a", "env": "B"}},
-            ["secret: is no source of a secret: use exactly one of file and env"],
-        ),
-        (
-            {"topics": {"output": "discharges"}},
-            ["topics.output: 'discharges' is also topics.input: all topics must differ"],
-        ),
-        (
-            {"topics": {"input": "a", "statistics": "a.masked"}, "calibration": {"window_records": 1}},
+            {"mechanism": {"name": "semantic_transport", "sensitive": {"ours": {"limt": 0.3, "roots": []}}}},
             [
-                "calibration.min_records: 1000 is greater than window_records: use at most 1",
-                "topics.statistics: 'a.masked' is also topics.output: all topics must differ",
+                "mechanism.sensitive.ours.limit: required: the greatest probability of the group given any masked "
+                "record; from 0.01 to 1",
+                f"mechanism.sensitive.ours.roots: a list of 0 {USE} at least 1 item",
+                "mechanism.sensitive.ours.limt: unknown key: use limit or roots; did you mean 'limit'?",
             ],
-        ),
-        (
-            {"attributes": {"principal": {"ontology": "icb"}}},
-            ["attributes.principal.ontology: 'icb' is not in ontologies: use icd; did you mean 'icd'?"],
         ),
         *(
             ({"kafka": {"properties": {name: "x"}}}, [f"kafka.properties.{name}: cannot be set: {remedy}"])
             for name, remedy in RESERVED_PROPERTIES.items()
         ),
         (
-            {"groups": {"unit": "patient.id"}},
-            ["groups.unit: semantic_noise does not count units: remove it, or use microaggregation"],
-        ),
-        (
-            {"mechanism": GROUPING, "attributes": {"principal": {"alpha": 0.5}}},
-            ["attributes.principal.alpha: microaggregation has no noise level: remove it"],
+            {"mechanism": {"name": "microaggregation"}, "attributes": {"principal": {"alpha": 0.5}}},
+            [f"{ALPHA}: microaggregation has no noise level: remove it"],
         ),
         (
             {"fields": {"drop": ["diagnoses.principal.code"]}},
@@ -111,21 +112,8 @@ GROUPING = {"name": "microaggregation"}
         ),
     ],
 )
-def test_errors_give_location_value_and_allowed_values(problems, sections, lines):
+def test_all_errors_are_given(problems, sections, lines):
     assert problems(**sections) == lines
-
-
-@pytest.mark.parametrize("alpha", [0, -1, 10.5, "x", [0.3], float("inf")])
-def test_alpha_out_of_range_is_one_problem(problems, alpha):
-    (line,) = problems(attributes={"principal": {"alpha": alpha}})
-    assert line.startswith("attributes.principal.alpha: ")
-
-
-@pytest.mark.parametrize("name", [7, [], "x"])
-def test_an_unknown_mechanism_is_an_error(problems, name):
-    (line,) = problems(mechanism={"name": name})
-    assert line.startswith("mechanism.name: ")
-    assert "is not allowed: use semantic_noise, " in line
 
 
 def test_missing_required_keys_are_listed_with_their_meaning(problems_of):
@@ -180,22 +168,6 @@ def test_kept_field_must_not_contain_a_masked_one(problems, kept):
 
 
 @pytest.mark.parametrize(
-    ("sections", "said"),
-    [
-        ({"attributes": {"principal": {"path": "coding[?system=icd]"}}}, "ends with a filter"),
-        ({"attributes": {"principal": {"label": "labels[*]"}}}, r"must have a \[\*\] exactly where"),
-        ({"attributes": {"secondary": {"path": "diagnoses.principal"}}}, "can select the same value"),
-        ({"fields": {"keep": ["age"], "drop": ["age"]}}, "'age' is in keep and in drop"),
-        ({"noise_key": "ids[*]"}, r"noise_key: path 'ids\[\*\]' has a \[\*\]; it must select one value"),
-        ({"message": {"headers": ["stream-masker-version"]}}, "is set by stream-masker itself"),
-    ],
-)
-def test_the_plan_refuses_paths_that_it_cannot_mask_by(parse, sections, said):
-    with pytest.raises(ConfigurationError, match=said):
-        build_plan(parse(**sections))
-
-
-@pytest.mark.parametrize(
     "sections",
     [
         {"secret": SECRET},
@@ -211,6 +183,7 @@ def test_the_plan_refuses_paths_that_it_cannot_mask_by(parse, sections, said):
         {"kafka": {"properties": {"sasl.password": [SECRET]}}},
         {"kafka": {"properties": {"sasl.password": {SECRET: SECRET}}}},
         {"kafka": {"password": SECRET}},
+        {"format": {"registry": {"url": f"http://user:{SECRET}@registry"}}},
         {"format": {"registry": {"properties": {"basic.auth.user.info": [SECRET]}}}},
     ],
 )

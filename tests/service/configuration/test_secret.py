@@ -22,30 +22,29 @@ SECRET = b"hunter2hunter2hunter2"
 
 
 @pytest.fixture
-def from_file(data, tmp_path):
-    def written(raw: bytes, mode: int = 0o600):
-        path = tmp_path / "secret"
-        path.write_bytes(raw)
-        path.chmod(mode)
-        return parse_configuration(data(secret={"file": "secret"}), folder=tmp_path)
+def written(data, tmp_path):
+    """Write files that only their owner can read, and parse the minimal configuration with sections merged into it."""
 
-    return written
+    def parsed(files, mode=0o600, **sections):
+        for name, content in files.items():
+            (tmp_path / name).write_bytes(content)
+            (tmp_path / name).chmod(mode)
+        return parse_configuration(data(**{"secret": {"file": "secret"}, **sections}), folder=tmp_path)
+
+    return parsed
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
-def test_line_break_at_the_end_is_removed(from_file, end):
-    assert read_secret(from_file(SECRET + end)) == SECRET
+def test_line_break_at_the_end_is_removed(written, end):
+    assert read_secret(written({"secret": SECRET + end})) == SECRET
 
 
-def test_a_process_with_another_secret_than_its_configuration_names_does_not_start(data, tmp_path):
-    written_files(tmp_path, secret=SECRET)
-    source = {"secret": {"file": "secret"}}
-    other = parse_configuration(data(**source, secret_id="0" * 16), folder=tmp_path)
+def test_a_process_with_another_secret_than_its_configuration_names_does_not_start(written):
+    other, same = (written({"secret": SECRET}, secret_id=one) for one in ("0" * 16, secret_id(SECRET)))
     for read in (own_secret_id, required_secret_id):
         with pytest.raises(ConfigurationError, match=f"^secret_id: is {'0' * 16}, but the secret has the id 560a7547"):
             read(other)
-    same = parse_configuration(data(**source, secret_id=secret_id(SECRET)), folder=tmp_path)
-    assert own_secret_id(same) == required_secret_id(same) == secret_id(SECRET)
+        assert read(same) == secret_id(SECRET)
 
 
 def test_a_process_without_the_secret_requires_the_configured_id(parse):
@@ -54,9 +53,9 @@ def test_a_process_without_the_secret_requires_the_configured_id(parse):
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"0123456789abcde", b"0123456789abcde\n"])
-def test_short_secret_is_refused(from_file, raw):
+def test_short_secret_is_refused(written, raw):
     with pytest.raises(ConfigurationError) as raised:
-        read_secret(from_file(raw))
+        read_secret(written({"secret": raw}))
     assert str(raised.value) == f"secret.file: the secret has {len(raw.rstrip())} bytes: use at least 16"
 
 
@@ -70,17 +69,16 @@ def test_missing_file_is_an_error(parse):
 @pytest.mark.parametrize(
     ("mode", "who"), [(0o640, "a group"), (0o660, "a group"), (0o604, "every user"), (0o644, "every user")]
 )
-def test_file_that_others_may_read_is_refused(from_file, mode, who):
+def test_file_that_others_may_read_is_refused(written, tmp_path, mode, who):
     with pytest.raises(ConfigurationError) as raised:
-        read_secret(from_file(SECRET, mode))
-    path = raised.value.args[0].split(" access to ")[1].split(":")[0]
-    expected = f"secret.file: {who} has access to {path}: restrict its permissions (chmod 600)"
-    assert str(raised.value) == expected
+        read_secret(written({"secret": SECRET}, mode))
+    said = f"secret.file: {who} has access to {tmp_path / 'secret'}: restrict its permissions (chmod 600)"
+    assert str(raised.value) == said
 
 
-def test_group_of_a_file_of_another_owner_may_read_it(from_file, monkeypatch):
+def test_group_of_a_file_of_another_owner_may_read_it(written, monkeypatch):
     """Kubernetes mounts secrets as files of root with the mode 0440 and the group of the process."""
-    configuration = from_file(SECRET, 0o440)
+    configuration = written({"secret": SECRET}, 0o440)
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert read_secret(configuration) == SECRET
@@ -93,33 +91,22 @@ def test_a_variable_disappears_from_the_environment_once_it_is_read(parse, monke
     assert "MASKER_SECRET" not in os.environ
 
 
-TOPICS = b"the secret of the topics"
-
-
-def written_files(folder, **files: bytes) -> None:
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-        (folder / name).chmod(0o600)
-
-
-def test_topics_have_the_secret_of_the_noise_by_default(from_file):
-    seal = topic_seal(from_file(SECRET), "statistics")
+def test_topics_have_the_secret_of_the_noise_by_default(written):
+    seal = topic_seal(written({"secret": SECRET}), "statistics")
     assert TopicSeal("statistics", [SECRET]).open(b"1", seal.seal(b"1", b"{}")) == b"{}"
     assert len(seal.key_ids) == 1
 
 
-def test_rotation_in_the_documented_order(data, tmp_path):
+def test_rotation_in_the_documented_order(written):
     """Every process reads the new secret before one writes with it; then no message is refused at any time."""
-    written_files(tmp_path, old=SECRET, new=TOPICS)
     steps = [
-        {"secret": {"file": "old"}},
-        {"secret": {"file": "old"}, "previous_secrets": [{"file": "new"}]},
-        {"secret": {"file": "new"}, "previous_secrets": [{"file": "old"}]},
+        {"secret": {"file": "secret"}},
+        {"secret": {"file": "secret"}, "previous_secrets": [{"file": "new"}]},
+        {"secret": {"file": "new"}, "previous_secrets": [{"file": "secret"}]},
         {"secret": {"file": "new"}},
     ]
-    seals = [
-        topic_seal(parse_configuration(data(internal_topics=step), folder=tmp_path), "statistics") for step in steps
-    ]
+    files = {"secret": SECRET, "new": b"the secret of the topics"}
+    seals = [topic_seal(written(files, internal_topics=step), "statistics") for step in steps]
     for before, after in pairwise(seals):
         for writer, reader in ((before, after), (after, before)):
             assert reader.open(b"1", writer.seal(b"1", b"{}")) == b"{}"

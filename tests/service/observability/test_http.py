@@ -28,22 +28,9 @@ from stream_masker.service.observability.http import HttpServer
 TOKEN = "a token of the monitoring"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def health(clock: Clock) -> Health:
-    return Health(stale_after=10, clock=clock)
+def health() -> Health:
+    return Health()
 
 
 def configured(**section: Any) -> Configuration:
@@ -97,13 +84,16 @@ def test_readiness_lists_all_reasons_and_notes(server: HttpServer, health: Healt
     assert get(server, "/readyz")[0] == 200, "a note does not affect readiness"
 
 
-def test_a_stale_loop_is_neither_alive_nor_ready(server: HttpServer, health: Health, clock: Clock) -> None:
-    clock.now = 600.0
-    assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503), "a long start is alive"
-    health.reason("start", None)
-    assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 503
-    health.beat()
-    assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 200
+def test_a_stale_loop_is_neither_alive_nor_ready() -> None:
+    now = [0.0]
+    health = Health(stale_after=10, clock=lambda: now[0])
+    with serving(health) as server:
+        now[0] = 600.0
+        assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503), "a long start is alive"
+        health.reason("start", None)
+        assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 503
+        health.beat()
+        assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 200
 
 
 def test_the_page_says_version_reasons_notes_and_what_the_statistics_mean(server: HttpServer, health: Health) -> None:
@@ -134,30 +124,25 @@ def test_a_port_in_use_is_an_error_with_a_remedy_and_a_stopped_server_frees_its_
         assert get(second, "/healthz")[0] == 200
 
 
-def test_silent_connections_do_not_starve_the_probes_and_are_ended(
+def test_connections_end_also_of_clients_that_send_now_and_then_and_do_not_starve_the_probes(
     health: Health, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "CONNECTION_SECONDS", 1.0)
     with serving(health) as server:
-        idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(50)]
+        slow, *idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(50)]
         assert [get(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 503, 200]
-        assert [one.recv(1) for one in idle] == [b""] * len(idle)
-        for one in idle:
-            one.close()
-
-
-def test_a_client_that_sends_now_and_then_keeps_no_thread(health: Health, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.5)
-    with serving(health) as server, socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
-        slow.sendall(b"GET / HTTP/1.0\r\n")
-        sent, end = b"X", time.monotonic() + 10
+        sent, end = b"GET / HTTP/1.0\r\n", time.monotonic() + 10
         while sent and time.monotonic() < end:
             try:
                 slow.sendall(sent)
+                sent = b"X"
             except OSError:
                 sent = b""
             time.sleep(0.05)
         assert sent == b""
+        assert [one.recv(1) for one in idle] == [b""] * len(idle)
+        for one in (slow, *idle):
+            one.close()
 
 
 @pytest.fixture(scope="module")
@@ -209,14 +194,11 @@ def test_https_is_verified_and_plain_requests_get_nothing(health: Health, files:
         ("missing", "key", "No such file or directory"),
     ],
 )
-def test_unusable_certificates_are_an_error(
+def test_unusable_certificates_and_short_tokens_are_errors(
     certificate: str, key: str, reason: str, files: dict[str, str], health: Health
 ) -> None:
-    configuration = configured(tls={"certificate": files[certificate], "key": files[key]})
+    unusable = configured(tls={"certificate": files[certificate], "key": files[key]})
     with pytest.raises(ConfigurationError, match=rf"^http\.tls: cannot load .*{reason}"):
-        HttpServer(configuration, health, CollectorRegistry())
-
-
-def test_a_short_token_is_an_error(files: dict[str, str], health: Health) -> None:
+        HttpServer(unusable, health, CollectorRegistry())
     with pytest.raises(ConfigurationError, match=r"^http\.token"):
         HttpServer(configured(token={"file": files["short"]}), health, CollectorRegistry())

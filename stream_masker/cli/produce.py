@@ -20,7 +20,6 @@ RATE = click.FloatRange(0, min_open=True)
 @click.command(cls=ReportingCommand)
 @config_option
 @click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
-@click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N records of FILE.")
 @click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
 @click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="With --synthetic: begin an outbreak then.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the synthetic events.")
@@ -31,7 +30,6 @@ def command(
     ctx: click.Context,
     config: Path,
     rate: float | None,
-    limit: int | None,
     synthetic: int | None,
     outbreak_after: int | None,
     seed: int,
@@ -61,7 +59,7 @@ def command(
         raise click.UsageError("--out is for --synthetic events; FILE is published")
     configuration = load_configuration(config)
     if file is not None:
-        done = produce(configuration, file, stream=information(), rate=rate, limit=limit)
+        done = produce(configuration, file, stream=information(), rate=rate)
     else:
         refuse_same_file({"--config": str(config)}, {"--out": out})
         discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after, seed=seed)

@@ -267,7 +267,7 @@ class DateUnit(FieldTransform):
 class DateShift(FieldTransform):
     """A date or time, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
 
-    key: the path of the record's key; formats: as of ``DateUnit``. Intervals between the dates of one key are preserved.
+    key: the path of the record's key; formats: as of ``DateUnit``. Intervals between the dates of a key are preserved.
     A record without the key loses the value.
     """
 

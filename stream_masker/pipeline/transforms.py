@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -119,21 +118,22 @@ DROPPED: Final = object()
 """The result for a value that is dropped."""
 
 
-class FieldTransform(ABC):
-    """A transform of the values at a path."""
+class FieldTransform:
+    """A transform of the values at a path. A kind overrides ``transform``; null stays null.
 
-    @property
-    def key(self) -> Path | None:
-        """The path of the record's key that the transform needs; None if it needs none."""
-        return None
+    key: the path of the record's key that the transform needs; None if it needs none.
+    """
+
+    __slots__ = ()
+    key: Path | None = None
 
     def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
         """Return the transformed value; ``DROPPED`` for a value that cannot be transformed. ``key``: the record's."""
         return None if value is None else self.transform(value, pseudonyms, key)
 
-    @abstractmethod
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         """Return the transformed value of one that is not null; ``DROPPED`` if there is none."""
+        return DROPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,17 +267,13 @@ class DateUnit(FieldTransform):
 class DateShift(FieldTransform):
     """A date or time, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
 
-    path: of the record's key; formats: as of ``DateUnit``. Intervals between the dates of one key are preserved. A
-    record without the key loses the value.
+    key: the path of the record's key; formats: as of ``DateUnit``. Intervals between the dates of a key are preserved.
+    A record without the key loses the value.
     """
 
     days: int
-    path: Path
+    key: Path
     formats: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> Path | None:
-        return self.path
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         found = find_date(value, self.formats)
@@ -301,9 +297,13 @@ class LeadingCharacters(FieldTransform):
     characters: int
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        return value[: self.characters] if isinstance(value, str) else DROPPED
+        text = _text(value)
+        return DROPPED if text is None else text[: self.characters]
+
+
+def _text(value: JsonValue) -> str | None:
+    """Return a text, or a whole number as one; None for another value."""
+    return value if isinstance(value, str) else str(value) if type(value) is int else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +313,6 @@ class Constant(FieldTransform):
     value: str | int | float | bool | None
 
     def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
-        return self.value
-
-    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         return self.value
 
 
@@ -347,10 +344,8 @@ class LevelAncestor(FieldTransform):
     load: Callable[[], ConceptMap] = field(compare=False)
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        concepts = self.load()
-        position = concepts.find(value).position if isinstance(value, str) else NO_POSITION
+        concepts, text = self.load(), _text(value)
+        position = NO_POSITION if text is None else concepts.find(text).position
         return DROPPED if position < 0 else _ancestor(concepts.taxonomy, position, self.depth)
 
 

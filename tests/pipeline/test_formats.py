@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import orjson
 import pytest
 
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
-from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.transforms import Pseudonyms
@@ -19,26 +16,10 @@ CODE = {"code": {"path": "code"}}
 
 
 class MarkedFormat(RecordFormat):
-    """JSON after a mark. A masked record does not fit if its code is ``unfit``.
-
-    available: whether records can be decoded; keys: whether keys are in the format too.
-    """
+    """JSON after a mark. A masked record does not fit if its code is ``unfit``; keys: whether keys are marked too."""
 
     def __init__(self, unfit: str = "", *, keys: bool = False) -> None:
-        self.unfit = unfit
-        self.decodes_keys = keys
-        self.available = True
-
-    def prepare(self, messages):
-        """Check that the records can be decoded."""
-        if any(messages) and not self.available:
-            raise FormatUnavailableError("no registry")
-
-    def decode_key(self, key: bytes):
-        mark, equals, document = key.partition(b"=")
-        if not equals:
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-        return document, lambda masked: mark + b"=" + orjson.dumps(masked)
+        self.unfit, self.decodes_keys = unfit, keys
 
     def decode(self, value: bytes):
         mark, equals, document = value.partition(b"=")
@@ -52,16 +33,18 @@ class MarkedFormat(RecordFormat):
 
         return document, encode
 
+    def decode_key(self, key: bytes):
+        document, _ = self.decode(key)
+        return document, lambda masked: key.partition(b"=")[0] + b"=" + orjson.dumps(masked)
 
-def formatted(bench, unfit: str = "", **plan):
-    on_bench = bench(CODE)
-    on_bench.masker = RecordMasker(
-        replace(on_bench.plan, **plan),
-        on_bench.mechanism,
-        SECRET,
-        record_format=MarkedFormat(unfit),
-    )
-    return on_bench
+
+def formatted(bench, unfit: str = "", key: str | None = None, *, grouped: bool = False):
+    """A bench of marked records; ``key``: the treatment of their keys, which are marked then."""
+    made = bench(CODE, message={"key": key or "pseudonymize"})
+    made.mechanism = GroupMechanism(made.mechanism) if grouped else made.mechanism
+    record_format = MarkedFormat(unfit, keys=key is not None)
+    made.masker = RecordMasker(made.plan, made.mechanism, SECRET, record_format=record_format)
+    return made
 
 
 def marked(code: str, mark: bytes = b"x", **fields) -> bytes:
@@ -102,22 +85,15 @@ def test_samples_are_decoded_too(bench):
     assert counted.causes == {("not_in_format", None): 1}
 
 
-def grouped(bench, unfit: str):
-    on_bench = bench(CODE)
-    on_bench.mechanism = GroupMechanism(on_bench.mechanism)
-    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, record_format=MarkedFormat(unfit))
-    return on_bench
-
-
 def test_a_group_is_masked_again_without_the_records_that_do_not_fit(bench):
-    on_bench = grouped(bench, "E11.9")
+    on_bench = formatted(bench, "E11.9", grouped=True)
     outcomes = on_bench.mask(marked("I10"), *[marked("E11")] * 3)
     assert on_bench.mechanism.sizes == [4, 3]
     assert [getattr(outcome, "reason", None) for outcome in outcomes] == ["schema_mismatch", None, None, None]
 
 
 def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
-    on_bench = grouped(bench, "E11.9")
+    on_bench = formatted(bench, "E11.9", grouped=True)
     records = [InputRecord(k, marked(code)) for k, code in enumerate(["I10", "E11", "E11"])]
     with pytest.raises(GroupTooSmallError):
         on_bench.masker.mask("t", 0, [*records, records[0]], statistics_version=1, hold=True)
@@ -125,22 +101,11 @@ def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
     assert sorted(reasons) == ["group_too_small"] * 2 + ["schema_mismatch"] * 2
 
 
-def keyed(bench, key="pseudonymize"):
-    on_bench = formatted(bench, message=MessagePolicy(key=key))
-    on_bench.masker = RecordMasker(
-        replace(on_bench.plan, message=MessagePolicy(key=key)),
-        on_bench.mechanism,
-        SECRET,
-        record_format=MarkedFormat(keys=True),
-    )
-    return on_bench
-
-
 def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench):
     keys = [b'k="p7"', b'k={"id": "p7", "none": null, "n": [5]}', None]
     records = [InputRecord(k, marked("I10"), key) for k, key in enumerate(keys)]
     of = Pseudonyms(SECRET).of_bytes
-    text, whole, none = (outcome.key for outcome in keyed(bench).result(records).outcomes)
+    text, whole, none = (outcome.key for outcome in formatted(bench, key="pseudonymize").result(records).outcomes)
     assert text == b"k=" + orjson.dumps(of(b"p7"))
     assert whole == b"k=" + orjson.dumps({"id": of(b"p7"), "none": None, "n": [of(b"5")]})
     assert none is None
@@ -148,27 +113,32 @@ def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench):
 
 @pytest.mark.parametrize("key", ["keep", "drop"])
 def test_other_treatments_do_not_decode_keys(bench, key):
-    (outcome,) = keyed(bench, key=key).result([InputRecord(0, marked("I10"), b"no mark")]).outcomes
+    (outcome,) = formatted(bench, key=key).result([InputRecord(0, marked("I10"), b"no mark")]).outcomes
     assert outcome.key == (b"no mark" if key == "keep" else None)
 
 
 @pytest.mark.parametrize("key", [b"no mark", b"k=no json"])
 def test_a_record_or_tombstone_with_a_malformed_key_is_rejected(bench, key):
     records = [InputRecord(0, marked("I10"), key), InputRecord(1, None, key), InputRecord(2, marked("I10"), b'k="a"')]
-    first, second, third = keyed(bench).result(records).outcomes
+    first, second, third = formatted(bench, key="pseudonymize").result(records).outcomes
     assert first == (0, "not_in_format", "message.key")
     assert second == (1, "not_in_format", "message.key")
     assert third.value is not None
 
 
-def test_an_unavailable_format_rejects_nothing_and_masks_later(bench):
-    on_bench, marks = bench(CODE), MarkedFormat()
-    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, record_format=marks)
-    marks.available = False
-    records = [InputRecord(0, marked("I10")), InputRecord(1, marked("E11"))]
-    with pytest.raises(FormatUnavailableError):
-        on_bench.result(records)
-    with pytest.raises(FormatUnavailableError):
-        on_bench.masker.count([marked("I10")])
-    marks.available = True
-    assert not on_bench.result(records).rejected
+class UnavailableFormat(MarkedFormat):
+    """Its records cannot be decoded now."""
+
+    def prepare(self, messages):
+        raise FormatUnavailableError("no registry")
+
+
+def test_an_unavailable_format_rejects_nothing(bench):
+    made, records = bench(CODE), [InputRecord(0, marked("I10")), InputRecord(1, marked("E11"))]
+    masker = RecordMasker(made.plan, made.mechanism, SECRET, record_format=UnavailableFormat())
+    for attempt in (
+        lambda: masker.mask("t", 0, records, statistics_version=1),
+        lambda: masker.count([marked("I10")]),
+    ):
+        with pytest.raises(FormatUnavailableError):
+            attempt()

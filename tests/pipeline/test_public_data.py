@@ -1,14 +1,12 @@
-"""What people's files and topics have: odd codes, Debezium and Connect envelopes, HL7 texts, FHIR conditions."""
+"""What people's files and topics have: odd codes, Debezium and Connect envelopes, HL7 texts."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import orjson
 import pytest
 
 from stream_masker.core.ontology import ConceptMap, Ontology
-from stream_masker.pipeline.fhir import FhirTypes, ReferencePseudonym, fhir_path, masked_reference, patients_of
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import Path, alternatives, compile_path, first_values
@@ -126,58 +124,3 @@ def test_a_text_beside_a_code_of_hl7_is_the_label_of_its_own_segment(bench):
         "DG1|2||I11.0|Hypertensive heart disease",
         "DG1|3||I10|Essential hypertension",
     ]
-
-
-MRN = "http://hospital.example/mrn"
-
-
-@pytest.mark.parametrize(
-    ("reference", "masked"),
-    [
-        (f"Patient?identifier={MRN}|MRN-1", f"Patient?identifier={MRN}|{P('MRN-1')}"),
-        ("Patient?identifier=http%3A%2F%2Fh%2Fmrn%7CMRN-1", f"Patient?identifier=http://h/mrn|{P('MRN-1')}"),
-        ("Patient?identifier=MRN-1&name=Jane", f"Patient?identifier={P('MRN-1')}&name={P('Jane')}"),
-        ("Patient?identifier=Jane Doe|1", f"Patient?identifier={P('Jane Doe')}|{P('1')}"),
-        ("Patient?Jane Doe", f"Patient?{P('Jane Doe')}{P('')}"),
-        ("Patient", "Patient"),
-        ("Patient/17", f"Patient/{P('17')}"),
-        ("Jane?x=1", P("Jane?x=1")),
-    ],
-)
-def test_conditional_references_and_urls_have_the_pseudonyms_of_what_they_name(reference, masked):
-    assert masked_reference(reference, Pseudonyms(SECRET).of_bytes) == masked
-
-
-def test_a_bundle_with_conditions_can_be_loaded_again(bench):
-    made = bench({"code": {"path": "code"}})
-    rule = ReferencePseudonym()
-    references = ("Condition.subject", "Bundle.entry[*].request.url")
-    fields = replace(
-        made.plan.fields,
-        pseudonymize=(fhir_path(compile_path("Patient.identifier[*].value")),),
-        transforms={"references": {fhir_path(compile_path(text)): rule for text in references}},
-    )
-    attribute = replace(made.plan.attributes[0], path=fhir_path(compile_path("Condition.code.text")))
-    plan = replace(
-        made.plan,
-        attributes=(attribute,),
-        fields=fields,
-        fhir=FhirTypes(frozenset({"Patient", "Condition"}), keeps_others=False),
-        noise_key=fhir_path(compile_path("patient"), first=True),
-    )
-    made.masker = RecordMasker(plan, made.mechanism, SECRET)
-    patient = {"resourceType": "Patient", "id": "17", "identifier": [{"system": MRN, "value": "MRN-1"}]}
-    url = f"Patient?identifier={MRN}|MRN-1"
-    condition = {"resourceType": "Condition", "subject": {"reference": url}, "code": {"text": "I10"}}
-    entries = [
-        {"resource": patient, "request": {"method": "PUT", "url": url}},
-        {"resource": condition, "request": {"method": "POST", "url": "Condition"}},
-    ]
-    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": entries}
-    assert patients_of(bundle) == {"17"}, "the condition names the Bundle's own patient"
-    (outcome,) = made.mask(bundle)
-    first, second = orjson.loads(outcome.value)["entry"]
-    masked = f"Patient?identifier={MRN}|{first['resource']['identifier'][0]['value']}"
-    assert (first["request"]["url"], second["request"]["url"]) == (masked, "Condition")
-    assert second["resource"]["subject"]["reference"] == masked
-    assert b"MRN-1" not in outcome.value

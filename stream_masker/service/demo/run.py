@@ -38,13 +38,13 @@ MAX_LEAD = 8_000
 """The most events that are published and not yet masked. The embedded broker keeps about 5 MB of each partition, and
 then drops the oldest records, read or not."""
 
-STALL_SECONDS, SETTLE_SECONDS = 300.0, 120.0
-"""The time without progress after which the demonstration fails, and after which it waits for statistics no longer."""
+STALL_SECONDS = 300.0
+"""The time without progress after which the demonstration fails."""
 
 SILENT = 2
 """The log level of the demonstration's own clients: without the lines of their connections when the broker ends."""
 
-POLL_SECONDS, PAGE_SECONDS = 0.05, 5.0
+POLL_SECONDS, REST_SECONDS, PAGE_SECONDS = 0.05, 0.5, 5.0
 EVENTS_A_TURN = 1_000
 SEED = 1
 
@@ -63,7 +63,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         processes = stack.enter_context(running(folder, {"worker": [*config, "--http-port", str(worker)]}))
         for name, port in {"calibrator": calibrator, "worker": worker}.items():
             print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
-        view, start = stack.enter_context(DemoView(console, records)), time.monotonic()
+        view, start = DemoView(console, records), time.monotonic()
         stream = EventStream(configuration, records)
         stack.callback(stream.close)
         view.update(stream.progress, "computing the statistics of earlier events")
@@ -71,15 +71,19 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         version = publish_snapshot(configuration, snapshot.snapshot, styles=snapshot.styles)
         # A calibrator that finds no version would take a sample of its own.
         processes |= stack.enter_context(running(folder, {"calibrator": config}))
-        while stream.progress.outcomes < records or (stream.drift_since(version) is None and stream.is_active):
+        sentences: list[str] = []
+        while not (stream.is_masked and sentences):
             stream.turn()
             check(folder, processes)
             view.update(stream.progress, stream.phase)
+            if stream.drift is not None and stream.drift.version > version:
+                sentences = sentences_of(calibrator)
             if stream.quiet_seconds > STALL_SECONDS:
                 said = "; ".join(f"{name}: {last_lines(folder, name)}" for name in processes)
                 raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {said}")
-        sentences, seconds = sentences_of(calibrator), time.monotonic() - start
-    lines = summary_lines(stream.progress, stream.drift_since(version), seconds, sentences)
+        seconds = time.monotonic() - start
+    assert stream.drift is not None, "there are sentences"
+    lines = summary_lines(stream.progress, stream.drift, seconds, sentences)
     counts = {"masked": stream.progress.masked, "rejected": stream.progress.rejected}
     return "\n".join(lines), {**counts, "seconds": round(seconds, 1), "lines": lines}
 
@@ -136,7 +140,7 @@ class EventStream:
         discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2, seed=SEED)
         self._events = discharges.events(self._earlier + records)
         self._before: dict[str, DemoEvent] = {}
-        self._drift: DriftReport | None = None
+        self.drift: DriftReport | None = None
         self._progressed = time.monotonic()
         self._handlers = {
             self._topics.output: self._on_output,
@@ -163,29 +167,25 @@ class EventStream:
                 self._before[event["encounter_id"]] = event
             self._producer.produce(self._topics.input, orjson.dumps(event), event["patient"]["id"])
         self._producer.poll(0)
-        for message in self._consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
+        for message in self._consumer.consume(EVENTS_A_TURN, REST_SECONDS if self.is_masked else POLL_SECONDS):
             if (error := message.error()) is None:
                 self._handlers[str(message.topic())](message)
                 self._progressed = time.monotonic()
             elif error.fatal():
                 raise KafkaException(error)
 
-    def drift_since(self, version: int) -> DriftReport | None:
-        """Return the drift of a version after this one; None if none has been measured."""
-        return None if self._drift is None or self._drift.version <= version else self._drift
+    @property
+    def is_masked(self) -> bool:
+        """Whether every event is masked or rejected."""
+        return self.progress.outcomes >= self._records
 
     @property
     def phase(self) -> str:
         """What is going on now."""
-        if self.progress.outcomes >= self._records:
+        if self.is_masked:
             return "comparing the last events with the earlier ones"
         has_begun = self.progress.outcomes >= self._records // 2
         return "masking; an outbreak of influenza has begun" if has_begun else "masking"
-
-    @property
-    def is_active(self) -> bool:
-        """Whether a message has come within ``SETTLE_SECONDS``."""
-        return self.quiet_seconds < SETTLE_SECONDS
 
     @property
     def quiet_seconds(self) -> float:
@@ -208,16 +208,11 @@ class EventStream:
         self.progress.rejected += 1
 
     def _on_drift(self, message: Message) -> None:
-        self._drift = decode_drift(message.value() or b"")
+        self.drift = decode_drift(message.value() or b"")
 
 
 def sentences_of(port: int) -> list[str]:
-    """Return what the page of the calibrator says of its statistics, as soon as their risk is known, or nothing."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < deadline:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PAGE_SECONDS) as answer:
-            _, is_known, text = answer.read().decode().partition("statistics version")
-        if is_known:
-            return [line.strip() for line in text.splitlines()[1:]]
-        time.sleep(POLL_SECONDS)
-    return []
+    """Return what the page of the calibrator says of its statistics; nothing while their risk is not known."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PAGE_SECONDS) as answer:
+        _, _, text = answer.read().decode().partition("statistics version")
+    return [line.strip() for line in text.splitlines()[1:]]

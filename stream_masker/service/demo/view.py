@@ -1,14 +1,12 @@
-"""What the demonstration shows: a progress bar, one event before and after, and six sentences at the end."""
+"""What the demonstration shows: its progress in lines, one event before and after, and six sentences at the end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
-from rich import progress as bars
 from rich.console import Console
 from rich.table import Table
 
@@ -17,8 +15,7 @@ from stream_masker.summary import TO_DO, moved_text
 
 DemoEvent: TypeAlias = dict[str, Any]
 
-PLAIN_SECONDS = 2.0
-BUSY = "was not computed in time, because this machine is busy"
+LINE_SECONDS = 2.0
 
 
 @dataclass(slots=True)
@@ -42,24 +39,12 @@ def print_plain(console: Console, text: str) -> None:
 
 
 class DemoView:
-    """Context manager that shows the progress: a bar on a terminal, otherwise lines; and an event once it is masked."""
+    """Shows the progress by a line every two seconds, and an event once it is masked."""
 
     def __init__(self, console: Console, records: int) -> None:
         self._console, self._records, self._printed, self._shown = console, records, 0.0, False
         self._first: tuple[int, float] | None = None
         self._outcomes, self._rate = 0, 0.0
-        columns = (bars.BarColumn(), bars.TextColumn("{task.description}"))
-        self._bar = bars.Progress(*columns, console=console, disable=not console.is_terminal)
-        self._task = self._bar.add_task("", total=records)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def update(self, seen: Progress, phase: str) -> None:
         """Show the progress. ``phase``: what is going on now. The rate is that from the first masked events to the
@@ -69,10 +54,9 @@ class DemoView:
             self._outcomes, (count, start) = seen.outcomes, self._first or (seen.outcomes, now)
             self._first = count, start
             self._rate = (seen.outcomes - count) / (now - start) if now > start else 0.0
-        text = f"{seen.outcomes:,} of {self._records:,} events masked, {self._rate:,.0f}/s; {phase}"
-        self._bar.update(self._task, completed=seen.outcomes, description=text)
-        if not self._console.is_terminal and now - self._printed >= PLAIN_SECONDS:
+        if now - self._printed >= LINE_SECONDS:
             self._printed = now
+            text = f"{seen.outcomes:,} of {self._records:,} events masked, {self._rate:,.0f}/s; {phase}"
             print_plain(self._console, text)
         if seen.pair is not None and not self._shown:
             self._shown = True
@@ -96,25 +80,21 @@ def _diagnosis(diagnosis: Mapping[str, str]) -> str:
     return f"{diagnosis['code']} {diagnosis.get('display') or ''}".strip()
 
 
-def summary_lines(seen: Progress, drift: DriftReport | None, seconds: float, sentences: Sequence[str]) -> list[str]:
-    """Return the lines at the end. ``sentences``: what the calibrator says of its statistics; empty if it has none."""
-    report = None if drift is None else drift.baseline
-    verdict = BUSY if report is None else f"{report['verdict']} ({TO_DO[report['verdict']]})"
-    utility = None if drift is None or drift.utility is None else drift.utility["verdict"]
-    masks = (
-        "the masks are as expected" if utility == "none" else f"the verdict on the masks is {utility or 'not known'}"
-    )
+def summary_lines(seen: Progress, drift: DriftReport, seconds: float, sentences: Sequence[str]) -> list[str]:
+    """Return the lines at the end. ``sentences``: what the calibrator says of its statistics."""
+    report, utility = drift.baseline or {}, (drift.utility or {}).get("verdict")
+    masks = "the masks are as expected" if utility == "none" else f"the verdict on the masks is {utility}"
     return [
         f"Events: {seen.masked:,} masked, {seen.rejected:,} rejected, in {seconds:.0f} s, one worker.",
-        *(sentences or [f"What masks tell and keep {BUSY}."]),
-        f"Drift: {verdict}; {_moved(report)}; {masks}.",
+        *sentences,
+        f"Drift: {report['verdict']} ({TO_DO[report['verdict']]}); {_moved(report)}; {masks}.",
         "Next: `stream-masker config init --events FILE` proposes a configuration for your own events.",
     ]
 
 
-def _moved(report: Mapping[str, Any] | None) -> str:
+def _moved(report: Mapping[str, Any]) -> str:
     """Say which block and which code have become more frequent."""
-    moved = [] if report is None else report["attributes"]["principal"]["moved"]
+    moved = report["attributes"]["principal"]["moved"]
     grown = {one["level"]: one for one in reversed(moved) if one["now"] > one["before"]}
     shown = [moved_text(grown[level]) for level in ("blocks", "codes") if level in grown]
     return f"moved most: {'; '.join(shown)}" if shown else "no code moved"

@@ -142,12 +142,9 @@ class CompanionCodes:
 
 
 def _ancestors_at_depth(taxonomy: Taxonomy, positions: Int64Array, depth: int) -> Int64Array:
-    """Return each position's ancestor at a depth, along first parents; the position itself if it is not deeper."""
-    first_parent = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
-    above = positions.astype(np.int64)
-    while (deeper := taxonomy.depth[above] > depth).any():
-        above = np.where(deeper, first_parent[above], above)
-    return above
+    """Return each position's ancestor at a depth, in a graph the first one; the position itself if it is not deeper."""
+    owner, ancestors = taxonomy.ancestors_at(positions, depth)
+    return ancestors[np.unique(owner, return_index=True)[1]].astype(np.int64)
 
 
 def _shares(groups: Int64Array, rng: np.random.Generator) -> Float64Array:

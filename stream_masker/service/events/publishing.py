@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count
 from typing import Final, NamedTuple, TextIO
 
 import orjson
@@ -178,14 +178,9 @@ def _send(producer: Producer, event: Event, summary: PublishingSummary) -> None:
 
 
 def produce(
-    configuration: Configuration,
-    file: pathlib.Path,
-    *,
-    stream: TextIO,
-    rate: float | None = None,
-    limit: int | None = None,
+    configuration: Configuration, file: pathlib.Path, *, stream: TextIO, rate: float | None = None
 ) -> PublishingSummary:
-    """Publish the events of a file, at most ``limit``; writes progress and the first malformed lines to ``stream``.
+    """Publish the events of a file; writes progress and the first malformed lines to ``stream``.
 
     Raises like ``publish``, and like ``open_events`` for a file that cannot be read.
     """
@@ -196,10 +191,9 @@ def produce(
             print(f"{file.name}, event {event.number}: {event.problem}", file=stream, flush=True)
         return event
 
-    with open_events(str(file), section, configuration.records) as source:
-        events = islice(map(reported, file_events(source.events, section.key, hl7=source.kind == "hl7")), limit)
-        with shown_activity(stream) as show:
-            return publish(events, configuration, rate=rate, show=show)
+    with open_events(str(file), section, configuration.records) as source, shown_activity(stream) as show:
+        events = map(reported, file_events(source.events, section.key, hl7=source.kind == "hl7"))
+        return publish(events, configuration, rate=rate, show=show)
 
 
 def write_events(events: Iterable[Event], out: str, *, rate: float | None, show: ShowActivity) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import count, islice, pairwise
 from typing import Any, NamedTuple
 
@@ -85,11 +86,8 @@ class SyntheticDischarges:
         self._seed, self._outbreak_after = seed, outbreak_after
         self._is_array = [paths[name].arrays > 0 for name in names]
         taxonomies, rng = build_taxonomies(configuration), np.random.default_rng(seed)
-        known: dict[Any, Popularity] = {}
-        for name in names:
-            if taxonomies[name] not in known:
-                known[taxonomies[name]] = Popularity(taxonomies[name], rng=rng)
-        self._codes = [known[taxonomies[name]] for name in names]
+        popularity = cache(partial(Popularity, rng=rng))
+        self._codes = [popularity(taxonomies[name]) for name in names]
         self._companions = [CompanionCodes(self._codes[0], codes, rng=rng) for codes in self._codes[1:]]
         self._texts = [
             [np.array(texts, dtype=object) for texts in (taxonomies[name].ids, taxonomies[name].labels)]

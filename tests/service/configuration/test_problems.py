@@ -59,7 +59,6 @@ def nested(path, value):
         ("topics.output", "discharges", "'discharges' is also topics.input: all topics must differ"),
         ("calibration.min_records", 200_000, "200000 is greater than window_records: use at most 100000"),
         ("attributes.principal.ontology", "icb", "'icb' is not in ontologies: use icd; did you mean 'icd'?"),
-        ("worker.static_member", True, "needs worker.instance, a name that is unique to each worker"),
         ("groups.unit", "patient.id", "semantic_noise does not count units: remove it, or use microaggregation"),
     ],
 )

@@ -94,7 +94,7 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
     )
     measured = evaluation.measurements
     return template.render(
-        verdict=[*([recommendation.text(evaluation.data)] if recommendation else []), *verdict(evaluation)],
+        verdict=[*([recommendation.text] if recommendation else []), *verdict(evaluation)],
         data=list(_described(evaluation)),
         columns={name: meaning for name, (meaning, _) in COLUMNS.items()},
         rows=[(m.candidate.label, *(_text(value(m)) for _, value in COLUMNS.values())) for m in measured],

@@ -22,13 +22,10 @@ FIGURES = ("topic", "delivered", "failed", "malformed", "seconds")
 @click.command(cls=ReportingCommand)
 @config_option
 @click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
-@click.option("--limit", type=POSITIVE, metavar="N", help="Stop after N records of FILE.")
 @click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
 @click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-def command(
-    config: Path, rate: float | None, limit: int | None, synthetic: int | None, out: str, file: Path | None
-) -> None:
+def command(config: Path, rate: float | None, synthetic: int | None, out: str, file: Path | None) -> None:
     """Publish the discharge events of FILE, or synthetic ones, on the input topic.
 
     FILE is of any format that `mask` reads. JSON events are published unchanged. The columns of a table become fields
@@ -51,7 +48,7 @@ def command(
         raise click.UsageError("--out is for --synthetic events; FILE is published")
     configuration = load_configuration(config)
     if file is not None:
-        done = produce(configuration, file, stream=information(), rate=rate, limit=limit)
+        done = produce(configuration, file, stream=information(), rate=rate)
     else:
         refuse_same_file({"--config": str(config)}, {"--out": out})
         events = synthetic_events(SyntheticDischarges(configuration), synthetic or 0, configuration.produce.key)

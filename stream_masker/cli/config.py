@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from itertools import islice
 from pathlib import Path
 
@@ -125,6 +124,4 @@ def init(events: str, sources: tuple[str, ...], encoding: str, output: str) -> N
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
         return
     write_text(output, proposal)
-    check = f"stream-masker config check --config {shlex.quote(output)}"
-    check += f" --events {shlex.quote(events)}" if events else ""
-    summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)
+    summarise(f"wrote {output}: read it, and try it with `stream-masker config check`", {"file": output}, beside=output)

@@ -91,10 +91,10 @@ def command(
     text = f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}"
     figures = report_data(evaluation)
     if best is not None:
-        text = f"{best.text(data)}\n{text}"
-        figures["recommendation"] = {"met": best.met, "best": best.best.candidate.label}
+        text = f"{best.text}\n{text}"
+        figures["recommendation"] = {"met": best.meeting > 0, "best": best.best.candidate.label}
     summarise(text, figures, beside=output)
-    if best is not None and not best.met:
+    if best is not None and not best.meeting:
         raise click.exceptions.Exit(NOT_MET_EXIT_CODE)
 
 

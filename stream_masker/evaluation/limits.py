@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import Measurement
@@ -50,37 +51,12 @@ def kept_correlation(measured: Measurement, data: DataSet) -> float:
     return min(shares)
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """A measurement that meets the limits, or the nearest one. ``meeting``: the number of measurements that do."""
+class Recommendation(NamedTuple):
+    """The best measurement within limits, or the nearest one; the number of those that meet them; and the reason."""
 
-    limits: Limits
     best: Measurement
     meeting: int
-    measured: int
-
-    @property
-    def met(self) -> bool:
-        """Whether the limits are met."""
-        return self.meeting > 0
-
-    def text(self, data: DataSet) -> str:
-        """Return the recommendation and its reason in one paragraph."""
-        best = self.best
-        figures = (
-            f"RMSE {best.rmse:.3f}, vulnerability {best.vulnerability:.3f}, "
-            f"{kept_correlation(best, data):.0%} of the correlation kept"
-        )
-        if not self.met:
-            return (
-                f"None of the {self.measured} settings meets the limits ({self.limits}). The nearest is "
-                f"{best.candidate.label}: {figures}. Relax a limit, or measure other methods."
-            )
-        aim = "the least RMSE" if self.limits.vulnerability is not None else "the least vulnerability"
-        return (
-            f"{best.candidate.label} is recommended: {figures}. {self.meeting} of {self.measured} settings meet the "
-            f"limits ({self.limits}); it has {aim} of them."
-        )
+    text: str
 
 
 def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) -> Recommendation | None:
@@ -88,12 +64,22 @@ def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) ->
 
     The best has the least RMSE if the vulnerability is limited, otherwise the least vulnerability.
     """
-
-    def rank(m: Measurement) -> tuple[float | str, ...]:
-        aims = (m.rmse, m.vulnerability) if limits.vulnerability is not None else (m.vulnerability, m.rmse)
-        return (limits.excess(m, data), *aims, m.correlation_error, m.candidate.label)
-
     if not (limits and measured):
         return None
-    meeting = sum(limits.excess(m, data) == 0.0 for m in measured)
-    return Recommendation(limits, min(measured, key=rank), meeting, len(measured))
+    by_risk = limits.vulnerability is None
+
+    def rank(m: Measurement) -> tuple[float | str, ...]:
+        aims = (m.vulnerability, m.rmse) if by_risk else (m.rmse, m.vulnerability)
+        return (limits.excess(m, data), *aims, m.correlation_error, m.candidate.label)
+
+    best, meeting = min(measured, key=rank), sum(limits.excess(m, data) == 0.0 for m in measured)
+    figures = (
+        f"{best.candidate.label}: RMSE {best.rmse:.3f}, vulnerability {best.vulnerability:.3f}, "
+        f"{kept_correlation(best, data):.0%} of the correlation kept"
+    )
+    if meeting:
+        aim = "the least vulnerability" if by_risk else "the least RMSE"
+        text = f"Recommended is {figures}. It has {aim} of the {meeting} of {len(measured)} settings within the limits"
+        return Recommendation(best, meeting, f"{text} ({limits}).")
+    text = f"None of the {len(measured)} settings meets the limits ({limits}). The nearest is {figures}. "
+    return Recommendation(best, 0, f"{text}Relax a limit, or measure other methods.")

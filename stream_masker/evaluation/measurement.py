@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, unchanged_records
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.evaluation.candidates import Candidate
@@ -25,7 +26,7 @@ from stream_masker.pipeline.risk import RiskLimits, assess_version
 class Measurement:
     """The measures of a candidate.
 
-    * ``utility``: the metrics of 2017. ``means``: sMean of each masked attribute.
+    * ``utility``: the metrics of 2017. ``after``: the statistics of the masks.
     * ``risk``: what an attacker learns. Of mechanisms that mask groups it is estimated, and ``record`` is None.
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
@@ -35,7 +36,7 @@ class Measurement:
 
     candidate: Candidate
     utility: Utility
-    means: Mapping[str, str]
+    after: Statistics
     risk: Risk
     linked: float
     anonymity: int
@@ -75,7 +76,7 @@ class Measurement:
             "options": dict(candidate.options),
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
-            "mean": dict(self.means),
+            "mean": dict(self.after.mean),
             **{name: getattr(self, name) for name in ("linked", "anonymity", "unchanged_records", "promise")},
         }
 
@@ -137,7 +138,7 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
     return Measurement(
         candidate=candidate,
         utility=data.utility(mechanism, masked, after),
-        means=after.mean,
+        after=after,
         risk=risk,
         linked=float(record_linkage(data.whole, masked.columns, data.distances).mean()),
         anonymity=least_class(released),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError
 from stream_masker.evaluation.limits import Recommendation
 from stream_masker.evaluation.measurement import Evaluation, Measurement
@@ -94,7 +93,7 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
     )
     measured = evaluation.measurements
     return template.render(
-        verdict=[*([recommendation.text(evaluation.data)] if recommendation else []), *verdict(evaluation)],
+        verdict=[*([recommendation.text] if recommendation else []), *verdict(evaluation)],
         data=list(_described(evaluation)),
         columns={name: meaning for name, (meaning, _) in COLUMNS.items()},
         rows=[(m.candidate.label, *(_text(value(m)) for _, value in COLUMNS.values())) for m in measured],
@@ -150,8 +149,14 @@ def verdict(evaluation: Evaluation) -> list[str]:
         return ["No method can be measured on these records."]
     ours = next((m for m in measured if m.candidate.method == "as configured"), measured[0])
     name = ours.candidate.mechanism.replace("_", " ").capitalize()
-    sentences = [f"{name}, {ours.candidate.label}:", *_sentences(ours, evaluation.data.statistics)]
-    sentences.append(_better(ours, measured))
+    said = three_sentences(
+        ours.risk,
+        promise=ours.promise,
+        unchanged_records=ours.unchanged_records,
+        before=evaluation.data.statistics,
+        after=ours.after,
+    )
+    sentences = [f"{name}, {ours.candidate.label}:", *said, _better(ours, measured)]
     records = evaluation.data.whole.size
     if records < RANKED_RECORDS:
         sentences.append(
@@ -159,20 +164,6 @@ def verdict(evaluation: Evaluation) -> list[str]:
             f"{0.5 / max(records, 1) ** 0.5:.1%}: smaller differences are chance."
         )
     return sentences
-
-
-def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
-    yield from three_sentences(
-        ours.risk,
-        promise=ours.promise,
-        unchanged=ours.risk.unchanged,
-        unchanged_records=ours.unchanged_records,
-    )[:2]
-    moved = [name for name, mean in ours.means.items() if mean != before.mean[name]]
-    means = f"The means of {', '.join(moved)} move" if moved else "Every mean stays the same concept"
-    change = max(abs(ours.utility.attributes[a].variance - before.variance[a]) for a in before.attributes)
-    pairs = f" and correlations by at most {ours.correlation_error:.3f}" if ours.utility.pairs else ""
-    yield f"{means}, dispersions change by at most {change:.3f}{pairs}."
 
 
 def _better(ours: Measurement, measured: Iterable[Measurement]) -> str:

@@ -14,7 +14,7 @@ from support.documentation import DOCS
 from support.file_commands import run
 from support.real_codes import real_codes
 from support.small_configuration import write_secret
-from support.stream_attack import Deployment, LawAttack, ListAttack
+from support.stream_attack import Deployment, law_guesses, list_guesses
 
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.synthetic import SyntheticDischarges
@@ -98,9 +98,7 @@ def test_no_attacker_is_right_more_often_or_surer_than_the_commands_say(tmp_path
     promise, chance, deployment, written = deployed(tmp_path, configuration, events)
     batch = deployment.encode(records_of(events))
     masked = [deployment.masked(batch, b"another secret %d of many bytes" % number) for number in range(1, secrets)]
-    attack = LawAttack(deployment, batch, repeats=repeats)
-    seen = (deployment.encode(written), *masked)
-    guessed = zip(*(attack.guess(each, batch) for each in seen), strict=True)
+    guessed = law_guesses(deployment, batch, (deployment.encode(written), *masked), repeats=repeats)
     columns = []
     for guesses, exact in zip(guessed, deployment.said, strict=True):
         right, surest = right_of(guesses)
@@ -110,7 +108,7 @@ def test_no_attacker_is_right_more_often_or_surer_than_the_commands_say(tmp_path
         assert right.mean() > 0.8 * exact
         columns.append((exact, right.mean(), surest.mean()))
     tried = np.random.default_rng(0).permutation(batch.size)[:TRIED]
-    listed = ListAttack(deployment, batch).guess(masked[0], tried)
+    listed = list_guesses(deployment, batch, masked[0], tried)
     half = listed.right[listed.shares >= np.median(listed.shares)]
     figures = [*np.array(columns).T.ravel(), listed.right.mean(), half.mean()]
     assert figures == pytest.approx(shown(case), abs=0.03)

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.file_commands import changed, event, read, run, write_configuration
-from support.kafka_records import mock_broker, read_all
 
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files.events import open_events
@@ -55,7 +54,7 @@ def here(tmp_path_factory):
     config = write_configuration(folder)
     with changed(config) as content:
         content["noise_key"] = "patient"
-        content["produce"] = {"numbers": ["id"], "key": "patient"}
+        content["produce"] = {"numbers": ["id"]}
     for form, write in FORMATS.items():
         for packed, compress in COMPRESSIONS.items():
             (folder / f"in{form}{packed}").write_bytes(compress(write(EVENTS)))
@@ -80,21 +79,6 @@ def test_mask_to_the_same_format(here, suffix):
         masked = [orjson.loads(event.value) for event in source.events]
     assert source.table is not None
     assert masked == read(here / "expected.jsonl")
-
-
-def test_produce(here):
-    with mock_broker() as bootstrap:
-        with changed(here / "stream-masker.yaml") as content:
-            content["kafka"] = {"bootstrap_servers": bootstrap}
-        for suffix in FORMATS:
-            topic = f"events{suffix}"
-            command = ("produce", "-c", here / "stream-masker.yaml", here / f"in{suffix}")
-            run(*command, env={"STREAM_MASKER__TOPICS__INPUT": topic})
-            found = read_all(bootstrap, topic)
-            assert sorted((one.json["id"], one.key) for one in found) == [
-                (one["id"], one["patient"].encode()) for one in EVENTS
-            ]
-            assert sorted((one.json for one in found), key=lambda one: one["id"]) == EVENTS
 
 
 def test_config(here):

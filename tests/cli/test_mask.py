@@ -137,7 +137,9 @@ def test_files_of_the_same_name_have_the_same_noise_only_with_the_same_content(t
         (["calibrate", "same.jsonl", "-o", "same.jsonl"], 1, "FILE and --output are the same file, same.jsonl"),
         (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
         (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
-        (["mask", "few.jsonl", "no/such/folder"], 1, "few.jsonl"),
+        (["mask", "same.jsonl", "no/such/folder"], 1, "no/such/folder cannot be written: No such file or directory"),
+        (["mask", "same.jsonl", "out.xml"], 1, "out.xml: files that end in .xml are not written: use .csv, .hl7, "),
+        (["mask", "same.jsonl", "out.csv"], 1, "out.csv: events of the kind json are not written as csv"),
         (["calibrate", "constant.jsonl"], 1, "a: all values are equal"),
         (["calibrate", "empty.jsonl"], 1, "0 records are usable"),
     ],
@@ -149,9 +151,6 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
     write(tmp_path / "same.jsonl", LINES)
     write(tmp_path / "constant.jsonl", [b'{"id":1,"a":"A1","b":"%s"}' % code.encode() for code in CODES * 2])
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:-20])
-    if "no/such/folder" in arguments:
-        write(tmp_path / "few.jsonl", LINES)
-        message = "no/such/folder cannot be written: No such file or directory"
     done = run(*arguments, code=code)
     assert message in done.stderr
     assert "Traceback" not in done.output
@@ -202,9 +201,6 @@ def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):
     assert [line.split()[1] for line in lines if line.startswith("  replacement")] == [masked["a"], masked["b"]]
     assert sum(line.startswith("  concept ") for line in lines) == 2
     assert orjson.loads(lines[-1].removeprefix("  written: ")) == masked
-
-
-def test_explain_names_the_reason_of_a_rejection(tmp_path, config):
     source = write(tmp_path / "in.jsonl", [*LINES, b'{"id":1,"a":"A1"}'])
     assert "  rejected: missing at b" in run("mask", "-c", config, "--explain", 121, source).stdout
     assert "has no event 999" in run("mask", "-c", config, "--explain", 999, source, code=1).stderr

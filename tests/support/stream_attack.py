@@ -1,9 +1,9 @@
 """Attackers who have everything but the secret: the configuration, the statistics, masked records and the true law.
 
-``LawAttack`` knows the laws that statistics hold: of pairs of a scalar and an element, in which a record counts once
-for each element, and of scalars, in which it counts once. He masks records of these laws himself, with secrets of his
-own, and learns from these which originals masks have. ``ListAttack`` knows more: all events as they are, and only not
-which masked event is which.
+One knows the laws that statistics hold (``law_guesses``): of pairs of a scalar and an element, in which a record counts
+once for each element, and of scalars, in which it counts once. He masks records of these laws himself, with secrets of
+his own, and learns from these which originals masks have. Another knows more (``list_guesses``): all events as they
+are, and only not which masked event is which.
 
 A guess depends on masks alone, so how often it is right is measured on the same events under many secrets: the events
 are all that the law has, and only the draws are random.
@@ -11,6 +11,7 @@ are all that the law has, and only the draws are random.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,79 +83,50 @@ class Learned:
         return Guesses(values, np.where(there, self._shares[places], 0.0), values == truth)
 
 
-class LawAttack:
-    """An attacker who knows the law of pairs of a scalar and an element. He guesses both from their masks.
+def law_guesses(deployment: Deployment, law: Batch, seen: Sequence[Batch], *, repeats: int) -> Iterator[list[Guesses]]:
+    """Yield the guesses of an attacker who knows the law of pairs of a scalar and an element, from their masks.
 
-    The masks of other elements tell nothing more of the scalar or of the element, in this law.
+    First of the scalars, for each batch that he sees, then of the elements. He masks ``law``, records of the true law,
+    ``repeats`` times. The masks of other elements tell nothing more of the scalar or of the element, in this law.
     """
+    trials = [deployment.masked(law, b"a secret of the attacker %d" % k) for k in range(repeats)]
 
-    def __init__(self, deployment: Deployment, law: Batch, *, repeats: int) -> None:
-        """``law``: records of the true law, in any order; it is masked ``repeats`` times."""
-        self._size = deployment.size
-        _, elements = as_rows(law)
-        trials = [deployment.masked(law, b"a secret of the attacker %d" % k) for k in range(repeats)]
-        events = np.concatenate([scalars_of(trial) for trial in trials])
-        masks, masks_of_elements = (np.concatenate(rows) for rows in zip(*map(as_rows, trials), strict=True))
-        self._scalars = Learned(events, np.tile(scalars_of(law), repeats), self._size)
-        self._elements = Learned(masks * self._size + masks_of_elements, np.tile(elements, repeats), self._size)
+    def keyed(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        scalars, elements, offsets = _codes(batch)
+        return scalars, np.repeat(scalars, np.diff(offsets)) * deployment.size + elements
 
-    def guess(self, masked: Batch, truth: Batch) -> tuple[Guesses, Guesses]:
-        """Guess the scalar of each masked record, and each element from its mask and that of the scalar."""
-        (masks, of_elements), (_, elements) = as_rows(masked), as_rows(truth)
-        found = self._elements.guess(masks * self._size + of_elements, elements)
-        return self._scalars.guess(scalars_of(masked), scalars_of(truth)), found
+    for k, truth in enumerate(_codes(law)[:2]):
+        masks = np.concatenate([keyed(trial)[k] for trial in trials])
+        learned = Learned(masks, np.tile(truth, repeats), deployment.size)
+        yield [learned.guess(keyed(batch)[k], truth) for batch in seen]
 
 
-class ListAttack:
-    """An attacker who knows all events: he guesses the scalar of a masked one from those with as many elements.
+def list_guesses(deployment: Deployment, events: Batch, masked: Batch, tried: np.ndarray) -> Guesses:
+    """Return the guesses of an attacker who knows all events: of the scalar of a masked one from those with as many
+    elements. He thinks the masks of an event independent given its codes.
 
-    He thinks the masks of an event independent given its codes.
+    ``tried``: (n,) the numbers of the masked events.
     """
-
-    def __init__(self, deployment: Deployment, events: Batch) -> None:
-        self._scalars, (elements, offsets) = _codes(events)
-        self._lengths = np.diff(offsets)
-        kinds = [np.unique(codes, return_inverse=True) for codes in (self._scalars, elements)]
-        channels = [deployment.calibrated.attribute_channel(j, kinds[j][0], deployment.counts) for j in (0, 1)]
-        self._logs = [np.log(channel.rows + IMPROBABLE) for channel in channels]
-        self._classes = [channel.classes.class_of for channel in channels]
-        self._values = kinds[0][0]
-        self._own = kinds[0][1]
-        self._events = {
-            int(n): kinds[1][1][offsets[:-1][self._lengths == n][:, None] + np.arange(n)]
-            for n in np.unique(self._lengths)
-        }
-
-    def guess(self, masked: Batch, tried: np.ndarray) -> Guesses:
-        """Guess the scalars of some masked events; ``tried``: (n,) their numbers."""
-        masks, (elements, offsets) = _codes(masked)
-        of_scalars, of_elements = (own[codes] for own, codes in zip(self._classes, (masks, elements), strict=True))
-        found = []
-        for k in tried.tolist():
-            n = int(self._lengths[k])
-            own, scores = self._own[self._lengths == n], np.float64(0.0)
-            scores = scores + self._logs[0][own, of_scalars[k]]
-            for j in range(n):
-                scores = scores + self._logs[1][self._events[n][:, j], of_elements[offsets[k] + j]]
-            weights = np.bincount(own, np.exp(scores - scores.max()))
-            found.append((int(self._values[weights.argmax()]), float(weights.max() / weights.sum())))
-        values, shares = map(np.array, zip(*found, strict=True))
-        return Guesses(values, shares, values == self._scalars[tried])
+    scalars, elements, offsets = _codes(events)
+    (values, own), (kinds, inverse) = (np.unique(codes, return_inverse=True) for codes in (scalars, elements))
+    channels = [deployment.calibrated.attribute_channel(j, k, deployment.counts) for j, k in enumerate((values, kinds))]
+    logs = [np.log(channel.rows + IMPROBABLE) for channel in channels]
+    masks, masks_of_elements, _ = _codes(masked)
+    columns = channels[0].classes.class_of[masks], channels[1].classes.class_of[masks_of_elements]
+    lengths, found = np.diff(offsets), []
+    for event in tried.tolist():
+        same = np.flatnonzero(lengths == lengths[event])
+        scores = logs[0][own[same], columns[0][event]]
+        for j in range(int(lengths[event])):
+            scores = scores + logs[1][inverse[offsets[same] + j], columns[1][offsets[event] + j]]
+        weights = np.bincount(own[same], np.exp(scores - scores.max()))
+        found.append((int(values[weights.argmax()]), float(weights.max() / weights.sum())))
+    guessed, shares = map(np.array, zip(*found, strict=True))
+    return Guesses(guessed, shares, guessed == scalars[tried])
 
 
-def as_rows(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scalar of each element, and the elements, (rows,) int64."""
-    scalars, (elements, offsets) = _codes(batch)
-    return np.repeat(scalars, np.diff(offsets)).astype(np.int64), elements.astype(np.int64)
-
-
-def scalars_of(batch: Batch) -> np.ndarray:
-    """Return the scalar of each record, (n,) int64."""
-    return _codes(batch)[0].astype(np.int64)
-
-
-def _codes(batch: Batch) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Return the positions of the scalars, and those of the elements with their offsets; a second scalar is one."""
+def _codes(batch: Batch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the scalars and the elements of records, int64, and the offsets of these; a second scalar is one."""
     first, second = batch.columns
     offsets = np.arange(first.codes.size + 1) if second.offsets is None else second.offsets
-    return first.codes, (second.codes, offsets)
+    return first.codes.astype(np.int64), second.codes.astype(np.int64), offsets

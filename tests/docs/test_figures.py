@@ -78,7 +78,7 @@ def row(text, name):
 @pytest.mark.parametrize("name", ["default", "transport", pytest.param("paper", marks=pytest.mark.scheduled)])
 def test_the_table_of_methods(name):
     one = real(name)
-    risk = one.made.risk(draws=4_000)
+    risk = one.made.risk()
     learned = risk.record["principal"]
     figures = {
         "best guess of the code is right": learned.vulnerability,
@@ -119,7 +119,7 @@ def test_the_readme_has_the_figures_of_the_table():
 
 
 @pytest.mark.parametrize(
-    ("name", "records", "shown"), [("default", 1_000, (0.53,)), ("transport", 2_000, (0.39, 0.24, 0.99))]
+    ("name", "records", "shown"), [("default", 400, (0.53,)), ("transport", 2_000, (0.39, 0.24, 0.99))]
 )
 def test_what_the_age_of_a_record_adds(name, records, shown):
     """The attacker also knows the law of codes of each age band, and sees the band."""
@@ -168,6 +168,7 @@ def test_most_masks_of_the_papers_rule_are_codes_that_no_record_has():
     )
 
 
+@pytest.mark.scheduled
 def test_the_figures_of_events_with_lists():
     tau = Ontology.load("icd10cm").taxonomy()
     lines = gzip.decompress((FOLDER / "nested" / "events.jsonl.gz").read_bytes()).splitlines()

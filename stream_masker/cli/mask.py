@@ -195,9 +195,7 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
 def _publish(configuration: Configuration, message: StatisticsMessage, *, baseline: bool) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(
-        configuration, message.snapshot, styles=message.styles, guessed=message.guessed, baseline=baseline
-    )
+    version = publish_snapshot(configuration, message, baseline=baseline)
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

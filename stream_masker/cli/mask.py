@@ -128,9 +128,7 @@ def calibrate(config: Path, snapshot: str, publish: bool, baseline: bool, since:
         if publish:
             from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-            version = publish_snapshot(
-                configuration, message.snapshot, styles=message.styles, guessed=message.guessed, baseline=baseline
-            )
+            version = publish_snapshot(configuration, message, baseline=baseline)
             tell(f"published as statistics version {version} on {configuration.topics.statistics}")
         if out is not None:
             out.write(encode_statistics(message) + b"\n")

@@ -19,7 +19,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unc
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.codec import DecodedBatch
-from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
+from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
 from stream_masker.pipeline.records import Block, Inputs, Rejected, rejected_part
 from stream_masker.pipeline.style import StyleCounts, add_styles
 
@@ -85,11 +85,6 @@ class SampleCounts:
     counts: Counts
     causes: RejectionCauses
     styles: tuple[StyleCounts, ...]
-
-    @property
-    def rejected(self) -> dict[str, int]:
-        """The number of records that are not counted, by reason."""
-        return by_reason(self.causes)
 
     @classmethod
     def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:

@@ -86,7 +86,7 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
         _require(data.pop("taxonomies") == fingerprints(taxonomies), "taxonomies")
         _require(data.pop("context") == context.fingerprint, "context")
         records = data["last_offset"] - data["first_offset"] + 1
-        _require(0 <= data["unchanged"] <= records and records > 0, "last_offset")
+        _require(0 <= data["first_offset"] <= data["last_offset"] and 0 <= data["unchanged"] <= records, "last_offset")
         for side in ("original", "masked"):
             data[side] = _read_counts(data[side], sizes, records)
         _require(set(data["original"].contexts) <= set(range(context.size if context else 0)), "contexts")
@@ -94,8 +94,8 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
         data["styles"] = tuple(StyleCounts(**each) for each in data["styles"])
         block = Block(**data)
         _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")
-        places = (block.partition, block.first_offset)
-        _require_counts(*places, *block.rejected.values(), *(n for d in block.distortions for n in astuple(d)))
+        distortions = (number for each in block.distortions for number in astuple(each))
+        _require_counts(block.partition, *block.rejected.values(), *distortions)
     return block
 
 
@@ -230,11 +230,6 @@ class DriftReport:
     baseline: Mapping[str, Any] | None
     utility: Mapping[str, Any] | None
     window: Mapping[str, int]
-
-    @property
-    def key(self) -> bytes:
-        """The key of the message: the version in decimal."""
-        return str(self.version).encode()
 
 
 def encode_drift(report: DriftReport) -> bytes:

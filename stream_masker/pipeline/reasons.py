@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -66,14 +65,6 @@ RejectionCause: TypeAlias = tuple[str, str | None]
 
 RejectionCauses: TypeAlias = Mapping[RejectionCause, int]
 """Numbers of rejected records by cause."""
-
-
-def by_reason(causes: RejectionCauses) -> dict[str, int]:
-    """Return the number of rejected records by reason."""
-    totals: Counter[str] = Counter()
-    for (reason, _), count in causes.items():
-        totals[reason] += count
-    return dict(totals)
 
 
 def causes_text(causes: RejectionCauses, most: int | None = None) -> str:

@@ -28,7 +28,6 @@ KEY_ID_BYTES: Final = 8
 SALT_BYTES: Final = 32
 CIPHER_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
-HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
 COMPRESSION_LEVEL: Final = 1
 
 
@@ -36,11 +35,8 @@ class RefusalCause(StrEnum):
     """Why a message of an internal topic was refused; the values are labels of a metric."""
 
     PLAIN = "plain"
-    """It is not encrypted."""
     UNKNOWN_KEY = "unknown_key"
-    """It was encrypted with a secret that the configuration does not name."""
     FORGED = "forged"
-    """It was changed, cut, or written for another topic or key."""
 
 
 EXPLANATIONS: Final = {
@@ -75,7 +71,6 @@ class TopicSeal:
         self.topic = topic
         self._bound = len(topic.encode()).to_bytes(4, "little") + topic.encode()
         self._keys = {key_id(secret): _topic_key(secret, topic) for secret in secrets}
-        self._header = SEAL_MAGIC + key_id(secrets[0])
 
     @property
     def key_ids(self) -> list[str]:
@@ -84,26 +79,22 @@ class TopicSeal:
 
     def seal(self, key: bytes, message: bytes) -> bytes:
         """Return the envelope of a message for its key."""
-        salt = os.urandom(SALT_BYTES)
-        cipher, nonce = _cipher(self._keys[self._header[len(SEAL_MAGIC) :]], salt)
-        compressed = bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
-        return self._header + salt + cipher.encrypt(nonce, compressed, self._header + self._bound + key)
+        (identity, topic_key), salt = next(iter(self._keys.items())), os.urandom(SALT_BYTES)
+        cipher, nonce = _cipher(topic_key, salt)
+        header, compressed = SEAL_MAGIC + identity, bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
+        return header + salt + cipher.encrypt(nonce, compressed, header + self._bound + key)
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
         if not sealed.startswith(SEAL_MAGIC):
             raise SealError(RefusalCause.PLAIN)
-        header, salt, encrypted = (
-            sealed[:HEADER_BYTES],
-            sealed[HEADER_BYTES : HEADER_BYTES + SALT_BYTES],
-            sealed[HEADER_BYTES + SALT_BYTES :],
-        )
+        header, rest = sealed[: len(SEAL_MAGIC) + KEY_ID_BYTES], sealed[len(SEAL_MAGIC) + KEY_ID_BYTES :]
         topic_key = self._keys.get(header[len(SEAL_MAGIC) :])
         if topic_key is None:
             raise SealError(RefusalCause.UNKNOWN_KEY)
-        cipher, nonce = _cipher(topic_key, salt)
+        cipher, nonce = _cipher(topic_key, rest[:SALT_BYTES])
         try:
-            compressed = cipher.decrypt(nonce, encrypted, header + self._bound + (key or b""))
+            compressed = cipher.decrypt(nonce, rest[SALT_BYTES:], header + self._bound + (key or b""))
         except InvalidTag:
             raise SealError(RefusalCause.FORGED) from None
         return bytes(cramjam.zstd.decompress(compressed))

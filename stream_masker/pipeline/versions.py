@@ -6,9 +6,8 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import compute_statistics
@@ -51,17 +50,9 @@ class Subject:
     limits: RiskLimits | None = None
 
     @property
-    def attributes(self) -> tuple[str, ...]:
-        return self.mechanism.attributes
-
-    @property
-    def distances(self) -> tuple[Distance, ...]:
-        return self.mechanism.distances
-
-    @property
     def taxonomies(self) -> Taxonomies:
         """The taxonomy of each attribute."""
-        return dict(zip(self.attributes, (each.taxonomy for each in self.distances), strict=True))
+        return dict(zip(self.mechanism.attributes, (each.taxonomy for each in self.mechanism.distances), strict=True))
 
 
 @dataclass
@@ -160,6 +151,7 @@ class VersionPlanner:
         self.subject = subject
         self.history = history
         self.publication = Publication(subject.taxonomies, subject.min_records)
+        self._mechanism = copy.copy(subject.mechanism)
         self._computed: tuple[Statistics, Counts] | None = None
         self._worker_secret_id: str | None = None
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
@@ -168,7 +160,7 @@ class VersionPlanner:
         restored = self._restored(history.latest)
         if history.latest is not None and restored is None:
             history.latest, history.refused = None, history.refused + 1
-        self._mechanism = restored or copy.copy(subject.mechanism)
+        self._mechanism = restored or self._mechanism
 
     def _restored(self, message: StatisticsMessage | None) -> Mechanism | None:
         """Return a mechanism with the statistics of a version; None if they cannot be used."""
@@ -191,7 +183,7 @@ class VersionPlanner:
         original, masked = self._compute(total.original), self._masked(total.masked)
         styles = self._learned(total.styles)
         publish = self._publish(original, now, "blocks", total.original, styles=styles, blocks=window.range)
-        masking = dict(zip(self.subject.attributes, total.distortions, strict=True))
+        masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
         publish = replace(
             publish,
             unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
@@ -204,7 +196,7 @@ class VersionPlanner:
             masked,
             total.distortions,
             self.subject.alpha,
-            self.subject.distances,
+            self._mechanism.distances,
             expected=self._expected(original, total.original),
             counts=total.masked,
             comparisons=COMPARISONS,
@@ -215,24 +207,16 @@ class VersionPlanner:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         return self._publish(self._compute(counts), now, "bootstrap", counts, styles=self._learned(styles))
 
-    def on_snapshot(
-        self,
-        snapshot: Mapping[str, Any],
-        now: int,
-        styles: Mapping[str, Style] | None = None,
-        *,
-        guessed: Mapping[str, float] | None = None,
-        baseline: bool = False,
-    ) -> Publish:
-        """Return the next version, from a mechanism's snapshot and its styles; ``baseline``: whether it is a new one.
-        ``guessed``: see ``StatisticsMessage``.
+    def on_snapshot(self, snapshot: StatisticsMessage, now: int, *, baseline: bool = False) -> Publish:
+        """Return the next version, with the statistics, styles and chances of one that was not published.
 
-        Raises StatisticsError for another mechanism's snapshot.
+        ``baseline``: whether drift is measured against it from now on. Raises StatisticsError for another mechanism's.
         """
-        self._mechanism.restore(snapshot)
-        self._guessed = guessed
-        statistics = self._mechanism.statistics.with_version(self._next)
-        publish = self._publish(statistics, now, "file", styles=styles or {})
+        self._mechanism.restore(snapshot.snapshot)
+        self._guessed = snapshot.guessed
+        publish = self._publish(
+            self._mechanism.statistics.with_version(self._next), now, "file", styles=snapshot.styles
+        )
         return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
 
     def on_secret(self, now: int) -> Publish:
@@ -288,7 +272,7 @@ class VersionPlanner:
 
     def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
         latest = self.history.latest
-        return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
+        return learned_styles(self._mechanism.attributes, counts, {} if latest is None else latest.styles)
 
     def _compute(self, counts: Counts) -> Statistics:
         """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
@@ -303,12 +287,12 @@ class VersionPlanner:
         """Return the statistics after masking; None if an attribute has no masked value."""
         if not all(column.rows for column in counts.values):
             return None
-        return compute_statistics(counts, self.subject.attributes, self.subject.distances, version=self._next)
+        return compute_statistics(counts, self._mechanism.attributes, self._mechanism.distances, version=self._next)
 
     def _expected(self, original: Statistics, counts: Counts) -> Statistics | None:
         """Return the statistics that the window's masks are expected to have; None if they are not known."""
         mechanism = self._mechanism.with_statistics(original, counts)
-        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in self.subject.distances])
+        masks = expected_masks(mechanism, counts, [len(d.taxonomy) for d in self._mechanism.distances])
         return None if masks is None else self._masked(masks)
 
     @property
@@ -357,4 +341,4 @@ class VersionPlanner:
     ) -> Drift | None:
         if other is None:
             return None
-        return self.publication.drift(other.statistics, statistics, self.subject.distances, counts)
+        return self.publication.drift(other.statistics, statistics, self._mechanism.distances, counts)

@@ -6,10 +6,9 @@ calibrator that restarts from the first block of the last published version reac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 from stream_masker.pipeline.blocks import merge_blocks
@@ -98,10 +97,17 @@ class BlockGroup:
 
         The transaction of the latest one may have been aborted: a later block then replaces it, and nothing else.
         """
-        open_blocks = [block for block in self.blocks if latest.get(_partition(block)) is block]
-        others = [block for block in self.blocks if latest.get(_partition(block)) is not block]
-        self.blocks = [*map(merge_blocks, _ascending_runs(others)), *open_blocks]
-        self.complete = True
+        runs: list[list[Block]] = []
+        last: dict[Partition, list[Block]] = {}
+        for block in self.blocks:
+            partition = _partition(block)
+            run = last.get(partition)
+            if run is not None and run[-1].last_offset < block.first_offset and latest.get(partition) is not block:
+                run.append(block)
+            else:
+                last[partition] = [block]
+                runs.append(last[partition])
+        self.blocks, self.complete = [merge_blocks(run) for run in runs], True
 
     def drop(self, block: Block) -> None:
         """Remove the blocks that overlap a later one."""
@@ -116,16 +122,6 @@ def _partition(block: Block) -> Partition:
 def _overlaps(block: Block, other: Block) -> bool:
     same = _partition(block) == _partition(other)
     return same and block.first_offset <= other.last_offset and other.first_offset <= block.last_offset
-
-
-def _ascending_runs(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Yield the blocks of each partition, in runs of ascending offsets."""
-    by_partition: dict[Partition, list[Block]] = {}
-    for block in blocks:
-        by_partition.setdefault(_partition(block), []).append(block)
-    for several in by_partition.values():
-        starts = [i for i, (a, b) in enumerate(pairwise(several), 1) if b.first_offset <= a.last_offset]
-        yield from (several[start:end] for start, end in pairwise([0, *starts, len(several)]))
 
 
 class WindowLog:

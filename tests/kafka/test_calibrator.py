@@ -149,3 +149,13 @@ def test_a_version_that_its_topic_does_not_accept_is_an_error_that_says_so(servi
     done = service.command("calibrate", str(sample), "--publish", "--quiet", code=1)
     assert "set its max.message.bytes to" in done.stderr
     assert not versions(service)
+
+
+def test_an_idle_calibrator_shows_what_another_process_has_published(stream: Service) -> None:
+    sample = stream.folder / "sample.jsonl"
+    sample.write_bytes(b"\n".join(map(value, range(300))))
+    with stream.running("calibrator") as calibrator:
+        calibrator.wait(lambda: calibrator.metric("statistics_version") == 1, "the version of the stream")
+        stream.command("calibrate", str(sample), "--publish", "--baseline", "--quiet")
+        calibrator.wait(lambda: calibrator.metric("statistics_version") == 2, "the published version")
+        calibrator.wait(lambda: calibrator.metric("window_records") == 300, "its figures")

@@ -114,5 +114,5 @@ def test_samples_are_joined() -> None:
     [block] = made(counted([0, 1]), 2)
     part = SampleCounts(block.original, {("missing", "a"): 2, ("missing", "b"): 1}, block.styles)
     joined = SampleCounts.joined([part, part])
-    assert (joined.counts.records, joined.rejected) == (4, {"missing": 6})
+    assert (joined.counts.records, joined.causes) == (4, {("missing", "a"): 4, ("missing", "b"): 2})
     assert joined.styles[0].codes == 4

@@ -40,21 +40,18 @@ def encoded(one: Block, **options: Any) -> bytes:
     return encode_block(one, TAXONOMIES, **options)
 
 
-def bits(one: Block) -> Block:
-    values = tuple(replace(c, key_bits=np.full(c.keys.size, 2**63 + 5, np.uint64)) for c in one.original.values)
-    return replace(one, original=replace(one.original, values=values))
+def with_original(one: Block, **changed: Any) -> Block:
+    return replace(one, original=replace(one.original, **changed))
 
 
-def contextual(one: Block) -> Block:
-    return replace(one, original=replace(one.original, contexts={1: one.original}))
-
-
+KEYED = tuple(replace(c, key_bits=np.full(c.keys.size, 2**63 + 5, np.uint64)) for c in block(0).original.values)
+CONTEXTUAL = with_original(block(0), contexts={1: block(0).original})
 KINDS: dict[str, tuple[Block, dict[str, Any]]] = {
     "scalars": (replace(block(30), secret_id="ab", unchanged=2, rejected={"missing": 1}), {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}),
     "styles": (replace(block(0), styles=(StyleCounts(codes=3), StyleCounts(dotless=1))), {}),
-    "noise keys": (bits(block(0)), {}),
-    "contexts": (contextual(block(0)), {"context": CONTEXT}),
+    "noise keys": (with_original(block(0), values=KEYED), {}),
+    "contexts": (CONTEXTUAL, {"context": CONTEXT}),
     "no records": (replace(block(0, []), rejected={"not_json": 1}), {}),
 }
 
@@ -77,8 +74,9 @@ def test_the_key_of_a_block_is_its_place() -> None:
 
 REMOVED = "removed"
 
-BROKEN: list[tuple[tuple[str | int, ...], object]] = [
+BROKEN_BLOCKS: list[tuple[tuple[str | int, ...], object]] = [
     (("format",), 9),
+    (("first_offset",), -1),
     (("last_offset",), 29),
     (("taxonomies", "one"), "another build"),
     (("context",), "another"),
@@ -97,22 +95,41 @@ BROKEN: list[tuple[tuple[str | int, ...], object]] = [
     (("original", "events"), {"0,1,2": {}}),
     (("original", "contexts"), {"0": {}}),
     (("masked",), REMOVED),
+    (("more",), "another"),
+]
+BROKEN_VERSIONS: list[tuple[tuple[str | int, ...], object]] = [
+    (("version",), 0),
+    (("source",), "rumour"),
+    (("baseline",), 0),
+    (("snapshot",), []),
+    (("styles",), {"one": {"dot": "x"}}),
+    (("blocks",), {"first": 3, "last": 2, "count": 1}),
+    (("published",), -1),
 ]
 
 
-@pytest.mark.parametrize(("place", "wrong"), BROKEN, ids=lambda value: str(value)[:40])
-def test_a_wrong_field_of_a_block_is_refused_without_its_value(place: tuple[str | int, ...], wrong: object) -> None:
-    message = orjson.loads(encoded(block(30)))
-    part = message
+def broken(raw: bytes, place: tuple[str | int, ...], wrong: object) -> bytes:
+    """Return a message with another value at a place."""
+    message = part = orjson.loads(raw)
     for step in place[:-1]:
         part = part[step]
+    part[place[-1]] = wrong
     if wrong is REMOVED:
         del part[place[-1]]
-    else:
-        part[place[-1]] = wrong
+    return orjson.dumps(message)
+
+
+@pytest.mark.parametrize(("place", "wrong"), BROKEN_BLOCKS, ids=lambda value: str(value)[:40])
+def test_a_wrong_field_of_a_block_is_refused_without_its_value(place: tuple[str | int, ...], wrong: object) -> None:
     with pytest.raises(StatisticsError) as refused:
-        decode_block(orjson.dumps(message), TAXONOMIES)
+        decode_block(broken(encoded(block(30)), place, wrong), TAXONOMIES)
     assert "another" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("place", "wrong"), BROKEN_VERSIONS, ids=lambda value: str(value)[:40])
+def test_a_wrong_field_of_a_version_is_refused(place: tuple[str | int, ...], wrong: object) -> None:
+    with pytest.raises(StatisticsError):
+        decode_statistics(broken(encode_statistics(VERSION), place, wrong))
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"null", b"\xff", b"{}", b'{"format": 1}'])
@@ -125,61 +142,41 @@ def test_other_messages_are_refused(raw: bytes) -> None:
 def test_a_block_of_another_context_is_refused() -> None:
     with pytest.raises(StatisticsError, match="context is missing, invalid or not the configured one"):
         decode_block(encoded(block(0)), TAXONOMIES, context=CONTEXT)
-    raw = encoded(contextual(block(0)), context=CONTEXT)
+    raw = encoded(CONTEXTUAL, context=CONTEXT)
     with pytest.raises(StatisticsError, match="context"):
         decode_block(raw, TAXONOMIES, context=NO_CONTEXT)
 
 
-def version(**changed: Any) -> StatisticsMessage:
-    message = StatisticsMessage(
-        version=3,
-        mechanism="semantic_noise",
-        configuration="0123456789abcdef",
-        published=5,
-        source="blocks",
-        blocks=BlockRange(0, 7, 3),
-        taxonomies={"one": "0f"},
-        baseline=1,
-        snapshot={"statistics": {}, "exact": 0.1 + 0.2},
-        styles={"one": Style(dot="remove")},
-        secret_id="ab",
-    )
-    return replace(message, **changed)
+VERSION = StatisticsMessage(
+    version=3,
+    mechanism="semantic_noise",
+    configuration="0123456789abcdef",
+    published=5,
+    source="blocks",
+    blocks=BlockRange(0, 7, 3),
+    taxonomies={"one": "0f"},
+    baseline=1,
+    snapshot={"statistics": {}, "exact": 0.1 + 0.2},
+    styles={"one": Style(dot="remove")},
+    secret_id="ab",
+)
 
 
 @pytest.mark.parametrize("changed", [{}, {"blocks": None, "source": "file", "styles": {}, "secret_id": None}])
 def test_versions_are_read_as_they_were_written(changed: dict[str, Any]) -> None:
-    assert decode_statistics(encode_statistics(version(**changed))) == version(**changed)
-    assert version().key == b"3"
-
-
-@pytest.mark.parametrize(
-    ("key", "wrong"),
-    [
-        ("version", 0),
-        ("source", "rumour"),
-        ("baseline", 0),
-        ("snapshot", []),
-        ("styles", {"one": {"dot": "x"}}),
-        ("blocks", {"first": 3, "last": 2, "count": 1}),
-        ("published", -1),
-    ],
-)
-def test_a_wrong_field_of_a_version_is_refused(key: str, wrong: object) -> None:
-    message = orjson.loads(encode_statistics(version())) | {key: wrong}
-    with pytest.raises(StatisticsError):
-        decode_statistics(orjson.dumps(message))
+    message = replace(VERSION, **changed)
+    assert decode_statistics(encode_statistics(message)) == message
+    assert message.key == b"3"
 
 
 def test_a_version_needs_the_statistics_of_its_number() -> None:
     with pytest.raises(StatisticsError):
-        _ = version().statistics
+        _ = VERSION.statistics
 
 
 def test_drift_reports_are_read_as_they_were_written() -> None:
     report = DriftReport(3, 5, None, {"attributes": {}}, {"attributes": {}}, {"records": 100, "blocks": 4})
     assert decode_drift(encode_drift(report)) == report
-    assert report.key == b"3"
 
 
 @pytest.mark.parametrize("field", [None, "a.b"])

@@ -43,18 +43,15 @@ def test_a_message_is_valid_for_its_topic_and_key_alone() -> None:
     assert cause(SEAL, b"other", sealed) is RefusalCause.FORGED
     assert cause(SEAL, None, sealed) is RefusalCause.FORGED
     assert cause(TopicSeal("statistics", [NEW]), b"k", sealed) is RefusalCause.FORGED
+    assert cause(SEAL, b"k", b"{}") is RefusalCause.PLAIN
 
 
 @pytest.mark.parametrize("place", [0, 5, 20, 50, -1])
-def test_a_changed_message_is_refused(place: int) -> None:
+def test_a_changed_or_cut_message_is_refused(place: int) -> None:
     sealed = bytearray(SEAL.seal(b"k", b"message"))
+    assert cause(SEAL, b"k", bytes(sealed[:place])) in RefusalCause
     sealed[place] ^= 1
     assert cause(SEAL, b"k", bytes(sealed)) in RefusalCause
-
-
-@pytest.mark.parametrize("size", [0, 4, 12, 30, 44, 60])
-def test_a_cut_message_is_refused(size: int) -> None:
-    assert cause(SEAL, b"k", SEAL.seal(b"k", b"message")[:size]) in RefusalCause
 
 
 def test_earlier_secrets_open_old_messages_and_two_secrets_are_told_apart() -> None:
@@ -63,7 +60,3 @@ def test_earlier_secrets_open_old_messages_and_two_secrets_are_told_apart() -> N
     assert cause(old, b"k", SEAL.seal(b"k", b"message")) is RefusalCause.UNKNOWN_KEY
     assert SEAL.key_ids == [key_id(NEW).hex(), key_id(OLD).hex()]
     assert len({key_id(OLD), key_id(NEW)}) == 2
-
-
-def test_a_message_that_is_not_encrypted_is_refused() -> None:
-    assert cause(SEAL, b"k", b"{}") is RefusalCause.PLAIN

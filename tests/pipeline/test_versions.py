@@ -108,7 +108,7 @@ def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> No
 
 
 def test_the_baseline_is_the_first_version_from_blocks_and_renewed_only_by_a_version_that_says_so() -> None:
-    made, snapshot = calibration(), calibration().on_window(window(entry(3, NOON)), NOW).message.snapshot
+    made, snapshot = calibration(), calibration().on_window(window(entry(3, NOON)), NOW).message
     versions = [made.on_sample(MORNING, NOW)]
     made.published(versions[0])
     versions.append(publish(made, entry(1, MORNING)))
@@ -159,8 +159,9 @@ def test_no_version_from_a_window_without_values_of_an_attribute() -> None:
 
 
 def test_rejects_a_snapshot_of_another_mechanism() -> None:
+    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     with pytest.raises(StatisticsError):
-        calibration().on_snapshot({"mechanism": "rank_swapping", "statistics": {}}, NOW)
+        calibration().on_snapshot(replace(usable, snapshot={**usable.snapshot, "mechanism": "rank_swapping"}), NOW)
 
 
 def test_a_history_that_is_read_back_continues_like_the_original() -> None:
@@ -191,8 +192,8 @@ def test_a_sample_and_a_snapshot_bring_their_styles() -> None:
     made = calibration()
     sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED)).message
     assert sample.styles == {"one": Style(dot="remove"), "two": Style()}
-    assert made.on_snapshot(sample.snapshot, NOW, sample.styles).message.styles == sample.styles
-    assert made.on_snapshot(sample.snapshot, NOW).message.styles == {}
+    assert made.on_snapshot(replace(sample, guessed={"pram": 0.5}), NOW).message.styles == sample.styles
+    assert made.on_snapshot(replace(sample, guessed={"pram": 0.5}), NOW).message.guessed == {"pram": 0.5}
 
 
 def test_expired_versions_are_removed_except_the_baseline() -> None:
@@ -228,7 +229,7 @@ def test_a_latest_version_that_cannot_be_used_counts_as_absent(defect: dict[str,
 def test_a_snapshot_from_a_file_keeps_the_window() -> None:
     made = calibration()
     publish(made, entry(3, MORNING))
-    snapshot = made.on_snapshot(made.history.latest.snapshot, NOW)
+    snapshot = made.on_snapshot(made.history.latest, NOW)
     made.published(snapshot)
     assert made.history.windowed == BlockRange(3, 3, 1)
     assert made.history.latest.version == 2

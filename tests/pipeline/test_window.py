@@ -148,38 +148,27 @@ def test_the_window_adds_up_what_masking_did() -> None:
     assert (found.total.unchanged, found.total.distortions[0].squared_distance) == (7, 5.0)
 
 
-def test_the_first_statistics_are_due_with_the_least_number_of_records() -> None:
-    log = filled([span(0, 9)])
-    assert log.due(0.0) is None
-    log.add(5, DAY, span(10, 19))
-    assert log.due(0.5) is not None
-    assert log.due(1.0) is None
+EVERY = replace(SETTINGS, min_new_records=5)
 
 
-def test_further_statistics_are_due_with_enough_records_or_after_a_time() -> None:
-    log = filled([span(0, 29)], first=False)
-    assert log.due(0.0) is None
-    log.add(1, DAY, span(30, 79))
-    assert log.due(1.0) is not None
-    log.add(2, DAY, span(80, 81))
-    assert log.due(60.9) is None
-    assert log.due(61.0) is not None
-    assert log.due(1_000.0) is None, "no new records"
-
-
-def test_versions_differ_by_enough_records() -> None:
-    log = filled([span(0, 29)], replace(SETTINGS, min_new_records=5), first=False)
-    assert log.due(0.0) is None
-    assert log.due(60.0) is not None
-    log.add(1, DAY, span(30, 33))
-    assert log.due(200.0) is None
-    log.add(2, DAY, span(34, 34))
-    assert log.due(200.0) is not None
-
-
-def test_blocks_of_the_last_version_only_fill_the_window() -> None:
-    log = filled([span(0, 29), span(30, 59)], since=BlockRange(0, 1, 2), first=False)
-    assert log.due(0.0) is None
-    assert log.due(1_000.0) is None
-    log.add(2, DAY, span(60, 60))
-    assert log.due(1_000.0) is not None
+@pytest.mark.parametrize(
+    ("log", "steps"),
+    [
+        (WindowLog(SETTINGS), [(0, 9), 0.0, (10, 19), {0.5}, 1.0]),
+        (filled([span(0, 29)], first=False), [0.0, (30, 79), {1.0}, (80, 81), 60.9, {61.0}, 1_000.0]),
+        (filled([span(0, 29)], EVERY, first=False), [0.0, {60.0}, (30, 33), 200.0, (34, 34), {200.0}]),
+        (
+            filled([span(0, 29), span(30, 59)], since=BlockRange(0, 1, 2), first=False),
+            [0.0, 1_000.0, (60, 60), {1_000.0}],
+        ),
+    ],
+    ids=["the first one", "enough records, or a time", "enough new records", "after the last version's blocks"],
+)
+def test_when_statistics_are_due(log: WindowLog, steps: list[object]) -> None:
+    """A step is the records of a block, or a time at which statistics are not due, or, as a set, at which they are."""
+    for step in steps:
+        if isinstance(step, tuple):
+            log.add(log.position + 1, DAY, span(*step))
+        else:
+            [now] = step if isinstance(step, set) else {step}
+            assert (log.due(now) is not None) == isinstance(step, set), now

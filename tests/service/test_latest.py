@@ -42,7 +42,7 @@ def config(tmp_path):
         for topic in (topics.output, topics.statistics, topics.drift, topics.calibration):
             producer.list_topics(topic, timeout=10)
         snapshot = FileMasking(configuration).snapshot(starmap(FileEvent, enumerate(LINES, start=1)))
-        assert publish_snapshot(configuration, snapshot.snapshot) == 1
+        assert publish_snapshot(configuration, snapshot) == 1
         yield path, lambda records: write(broker, topics.output, records)
 
 

@@ -6,10 +6,9 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
-from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
@@ -17,9 +16,8 @@ from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import BlockRange, decode_statistics
+from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics
 from stream_masker.pipeline.seal import SealError, TopicSeal
-from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.versions import History, Subject, VersionPlanner
 from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
@@ -90,17 +88,10 @@ def now_milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-def publish_snapshot(
-    configuration: Configuration,
-    snapshot: Mapping[str, Any],
-    styles: Mapping[str, Style] | None = None,
-    *,
-    guessed: Mapping[str, float] | None = None,
-    baseline: bool = False,
-) -> int:
-    """Publish a mechanism's snapshot with the learned styles as the next statistics version; return its number.
+def publish_snapshot(configuration: Configuration, snapshot: StatisticsMessage, *, baseline: bool = False) -> int:
+    """Publish the statistics of a snapshot as the next version; return its number.
 
-    ``guessed``: see ``StatisticsMessage``. ``baseline``: whether drift is measured against it from now on.
+    ``baseline``: whether drift is measured against it from now on.
 
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
@@ -113,7 +104,7 @@ def publish_snapshot(
             planner = VersionPlanner(components.subject, read_history(consumer, components, lambda: False))
     except KafkaException as error:
         raise ServiceError(f"{configuration.topics.statistics} cannot be read: {describe(error)}") from error
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), styles, guessed=guessed, baseline=baseline)
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), baseline=baseline)
     components.publisher.publish(publish)
     return publish.message.version
 

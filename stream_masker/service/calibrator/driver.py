@@ -60,6 +60,7 @@ class Driver:
         self._health.note("role", None if active else STANDBY)
         self._health.reason("role", "taking over: reading the topics" if active else None)
         if not active:
+            self._health.reason("risk", None)
             self._metrics.forget_gauges()
 
     def revoked(self) -> None:

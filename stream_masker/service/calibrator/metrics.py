@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Literal
 
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.risk.risk import Disclosure
 from stream_masker.core.statistics.drift import VERDICTS, Drift, Figure, Verdict
 from stream_masker.core.statistics.utility import Utility
 from stream_masker.pipeline.publication import Shown
@@ -73,21 +72,14 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
 def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
     """Set the metrics of a version's disclosure risk. A figure that is not known is left out."""
     metrics.set("risk_limits_crossed", len(version.crossed))
-    risk = version.risk
-    for attribute, value in risk.value.items():
+    for attribute, value in version.risk.value.items():
         metrics.set("risk_prior", value.prior, attribute=attribute)
-        metrics.set("risk_certainty", value.greatest, attribute=attribute, given="value")
-        _set_disclosure(metrics, value, attribute=attribute, given="value")
-        if risk.record is not None:
-            _set_disclosure(metrics, risk.record[attribute], attribute=attribute, given="record")
-            if version.promise is not None:
-                metrics.set("risk_certainty", risk.record[attribute].greatest, attribute=attribute, given="record")
-
-
-def _set_disclosure(metrics: Metrics, learned: Disclosure, *, attribute: str, given: str) -> None:
-    """Set the metrics of what masks tell of a value."""
-    metrics.set("risk_vulnerability", learned.vulnerability, attribute=attribute, given=given)
-    metrics.set("risk_certain_share", learned.certain, attribute=attribute, given=given)
+    for given, disclosures in {"value": version.risk.value, "record": version.risk.record or {}}.items():
+        for attribute, learned in disclosures.items():
+            metrics.set("risk_vulnerability", learned.vulnerability, attribute=attribute, given=given)
+            metrics.set("risk_certain_share", learned.certain, attribute=attribute, given=given)
+            if given == "value" or version.promise is not None:
+                metrics.set("risk_certainty", learned.greatest, attribute=attribute, given=given)
 
 
 def unchanged_share(publish: Publish, version: VersionRisk) -> float | None:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import tempfile
 import threading
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -45,9 +45,6 @@ STALE_SECONDS = 300.0
 
 NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
 """Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
-
-CLIENT_LOGGER = "aiokafka"
-"""The logger of Faust's Kafka client."""
 
 TICK_SECONDS = 0.25
 """The time between two ticks, and between two heartbeats of the process."""
@@ -174,17 +171,13 @@ def limit_client_logs() -> None:
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     if not debug:
-        client = logging.getLogger(CLIENT_LOGGER)
+        client = logging.getLogger("aiokafka")
         client.setLevel(logging.ERROR)
-        client.handlers, client.propagate = [RelayHandler(RepeatFilter())], False
+        client.handlers, client.propagate = [RelayHandler()], False
 
 
 class RelayHandler(logging.Handler):
-    """Logs the records that pass a filter as warnings of this module, without tracebacks."""
-
-    def __init__(self, passes: Callable[[logging.LogRecord], bool]) -> None:
-        super().__init__()
-        self.addFilter(passes)
+    """Logs records as warnings of this module, which are not repeated, and without tracebacks."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.warning("Kafka: %s", record.getMessage())

@@ -102,7 +102,7 @@ class StatisticsPublisher:
         producer, statistics = self._producer, self._topics.statistics
         producer.begin_transaction()
         producer.produce(statistics, value, publish.message.key, SINGLE_PARTITION)
-        producer.produce(self._topics.drift, encode_drift(publish.report), publish.report.key, SINGLE_PARTITION)
+        producer.produce(self._topics.drift, encode_drift(publish.report), publish.message.key, SINGLE_PARTITION)
         for version in publish.expired:
             producer.produce(statistics, None, b"%d" % version, SINGLE_PARTITION)
         start = self._clock()

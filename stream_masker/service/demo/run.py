@@ -68,7 +68,7 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
         stack.callback(stream.close)
         view.update(stream.progress, "computing the statistics of earlier events")
         snapshot = FileMasking(configuration).snapshot(stream.earlier())
-        version = publish_snapshot(configuration, snapshot.snapshot, styles=snapshot.styles)
+        version = publish_snapshot(configuration, snapshot)
         # A calibrator that finds no version would take a sample of its own.
         processes |= stack.enter_context(running(folder, {"calibrator": config}))
         sentences: list[str] = []

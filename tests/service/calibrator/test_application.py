@@ -95,6 +95,7 @@ def test_blocks_that_come_before_the_seek_come_again_after_it(made: DriverBench)
 
 
 def test_a_standby_reads_and_publishes_nothing(made: DriverBench) -> None:
+    made.health.reason("risk", "a version was withheld while it was active")
     made.driver.assigned(active=False)
     made.tick()
     made.take(5)

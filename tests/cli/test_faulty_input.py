@@ -92,6 +92,25 @@ def test_a_row_that_is_rejected_names_its_field(tmp_path, case):
     assert cause in run("config", "check", "-c", config, "--events", tmp_path / "in.csv").stdout
 
 
+def test_numbers_where_codes_are_expected_say_what_to_do(tmp_path):
+    events = [{"a": 250.01 if k % 9 == 0 else CODES[k % 8]} for k in range(90)]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
+    assert "not_a_code at a 10 (a code is a text: quote numbers, or read the column as text)" in done.stderr
+
+
+def test_what_is_wrong_with_many_codes_is_named_with_shares(tmp_path):
+    links = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01"}
+    codes = ["038.9", "V01.9", "E11.9", "I10", "038.9"]
+    config = deployment(tmp_path, {"path": "a", "unknown": "suppress"}, links)
+    source = write(tmp_path / "in.jsonl", (orjson.dumps({"a": codes[k % 5]}) for k in range(100)))
+    lost = "warning: 40 of 100 codes of a (40.0%) are removed, because they are unknown and attributes.a.unknown is"
+    assert lost in run("mask", "-c", config, source, tmp_path / "out.jsonl").stderr
+    checked = run("config", "check", "-c", config, "--events", source).stdout
+    assert lost in checked
+    assert "a: two revisions are mixed (40% ICD-9, 40% ICD-10): write each revision in a field of its own" in checked
+
+
 @pytest.mark.parametrize(
     ("number", "lacking"), [(3, {"missing": "keep"}), (3, {"unknown": "suppress"}), (13, {})], ids=str
 )

@@ -17,7 +17,7 @@ from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.fhir import BUNDLE, bundle_of
 from stream_masker.pipeline.formats import RecordFormat, document_of
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
+from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selected, selects
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCause, causes_text
 from stream_masker.service.files.inputs import FileEvent
@@ -153,6 +153,14 @@ def mixed_text(values: Mapping[str, int]) -> str | None:
     return f"two revisions are mixed ({found}): write each revision in a field of its own"
 
 
+def suppressed_text(name: str, count: int, codes: int) -> str:
+    """Say how many of the codes of an attribute are removed, and what to do."""
+    return (
+        f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%}) are removed, because they are unknown and "
+        f"attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
+    )
+
+
 def documents_of(plan: Plan, events: Iterable[FileEvent], form: RecordFormat | None) -> Iterator[dict[str, Any]]:
     """Yield what the configured paths apply to in events that are objects: for FHIR, their form as a Bundle."""
     for event in events:
@@ -190,12 +198,17 @@ def coverage_report(
         name, policy = attribute.name, attribute.concepts.unknown
         coarser = count - sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
         if count and policy == "suppress":
-            share = f"{count:,} of {codes:,} codes of {name} ({count / codes:.1%})"
-            yield (
-                f"{'warning: ' if count > MAX_SUPPRESSED * codes else ''}{share} are removed, because they are unknown "
-                f"and attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
-            )
+            yield f"{'warning: ' if count > MAX_SUPPRESSED * codes else ''}{suppressed_text(name, count, codes)}"
         elif coarser > 0 and policy == "ancestor":
             share = f"{coarser:,} of {codes:,} codes of {name} ({coarser / codes:.1%})"
             yield f"{share} are unknown, and are masked as the concept that they begin with"
+        written = Counter(
+            value
+            for document in documents
+            for place in attribute.places
+            for value in selected(document, place.path.steps)
+            if isinstance(value, str)
+        )
+        if (mixed := mixed_text(written)) is not None:
+            yield f"warning: {name}: {mixed}"
     return counted.counts

@@ -29,7 +29,7 @@ from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
-from stream_masker.service.files.coverage import counted_events, documents_of
+from stream_masker.service.files.coverage import MAX_SUPPRESSED, counted_events, documents_of, suppressed_text
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 from stream_masker.service.formats.wire_format import file_format
@@ -225,6 +225,9 @@ class FileMasking:
         unchanged, unchanged_records = None, None if risk is None else risk.unchanged_records
         if totals is not None:
             unchanged, unchanged_records = totals.unchanged_shares, totals.unchanged_records
+            for name, count in totals.suppressed.most_common():
+                codes = totals.distortions.get(name, Distortion()).values + count
+                warnings += [suppressed_text(name, count, codes)] if count > MAX_SUPPRESSED * codes else []
         if (warning := unchanged_warning(unchanged_records or 0.0, mechanism.name)) is not None:
             warnings.append(warning)
         sentences = three_sentences(

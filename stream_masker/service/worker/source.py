@@ -250,7 +250,7 @@ class Source:
         """
         bounds, offset = self._bounds(committed.partition, REQUEST_SECONDS), committed.offset
         if bounds is None:
-            return OFFSET_STORED
+            return int(OFFSET_STORED)
         start = bounds[1] if offset < 0 and self._from_end else bounds[0]
         if offset >= 0:
             self._skipped += max(0, bounds[0] - offset)

@@ -100,7 +100,7 @@ class FakeClient:
         return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
     def get_watermark_offsets(self, partition, timeout: float = 0.0, cached: bool = False) -> tuple[int, int]:
-        return self.watermarks.get(partition.partition, (-1001, -1001))
+        return self.watermarks.get(partition.partition, (0, 0))
 
     def consumer_group_metadata(self) -> object:
         return f"metadata of {self.member}"

@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import methodcaller
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    OFFSET_INVALID,
-    OFFSET_STORED,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.service.kafka.errors import explained
 from stream_masker.service.observability.logs import RepeatFilter
@@ -226,25 +216,10 @@ class Source:
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            self._reset(message.partition(), message.offset(), reading)
+            self._failure = f"the next offset of partition {message.partition()} is not in the topic"
         else:
             reading.error = f"at offset {message.offset()}: {explained(error)}"
             log.warning("reading partition %d: %s", message.partition(), explained(error))
-
-    def _reset(self, partition: int, offset: int | None, reading: _Reading) -> None:
-        """Read a partition on whose next offset is not in the topic: retention has deleted it, or it never was.
-
-        What was deleted is counted. ``offset``: the next one; None if none is committed.
-        """
-        bounds = self._bounds(partition, REQUEST_SECONDS)
-        if bounds is None:
-            self._failure = f"partition {partition} cannot be read on: no broker tells its first offset"
-            return
-        start = bounds[1] if offset is None and self._from_end else bounds[0]
-        self._skipped += 0 if offset is None else max(0, start - offset)
-        log.warning("partition %d is read on from offset %d: the next one is not in the topic", partition, start)
-        reading.read = reading.done = start
-        self._seek(partition, start)
 
     def _on_assign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         """Accept partitions, unless leaving: they are revoked at once, and ``memberid`` of a closing client hangs."""
@@ -258,19 +233,30 @@ class Source:
         log.info("assigned partitions %s, now %s", _text(assigned), _text(self._readings))
 
     def _starts(self, partitions: Iterable[int]) -> list[TopicPartition]:
-        """Return partitions with the offsets to read them from.
-
-        If no broker tells the committed offsets in time, the client finds them. It reads no partition without one.
-        """
-        unknown, wanted = OFFSET_END if self._from_end else OFFSET_BEGINNING, self._partitions(partitions)
+        """Return partitions with the offsets to read them from: the client's own if no broker tells them in time."""
+        wanted = self._partitions(partitions)
         try:
             found = self._client.committed(wanted, REQUEST_SECONDS)
         except KafkaException as failure:
             log.warning("requesting the committed offsets: %s", failure.args[0].str())
-            found = [TopicPartition(self.topic, one.partition, OFFSET_STORED) for one in wanted]
-        for one in found:
-            one.offset = OFFSET_STORED if one.error else unknown if one.offset == OFFSET_INVALID else one.offset
-        return found
+            found = []
+        known = {one.partition: self._start(one) for one in found if one.error is None}
+        return [TopicPartition(self.topic, one.partition, known.get(one.partition, OFFSET_STORED)) for one in wanted]
+
+    def _start(self, committed: TopicPartition) -> int:
+        """Return where a partition is read from: the committed offset if it is in the topic, otherwise its beginning.
+
+        What retention has deleted behind the committed offset is counted.
+        """
+        bounds, offset = self._bounds(committed.partition, REQUEST_SECONDS), committed.offset
+        if bounds is None:
+            return int(OFFSET_STORED)
+        start = bounds[1] if offset < 0 and self._from_end else bounds[0]
+        if offset >= 0:
+            self._skipped += max(0, bounds[0] - offset)
+            start = offset if bounds[0] <= offset <= bounds[1] else bounds[0]
+        self._readings[committed.partition] = _Reading(start, start)
+        return start
 
     def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)

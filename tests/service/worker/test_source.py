@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
+from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
 from stream_masker.service.worker.groups import Limits
@@ -37,27 +37,17 @@ def failed(code: int, partition: int, offset: int) -> FakeMessage:
     return FakeMessage(partition, offset, error=KafkaError(code, "failed"))
 
 
-@pytest.mark.parametrize(("from_end", "unknown"), [(False, OFFSET_BEGINNING), (True, OFFSET_END)])
-def test_partitions_are_read_from_their_committed_offsets(client: FakeClient, from_end: bool, unknown: int) -> None:
-    """One without is read from its beginning or its end."""
-    source_of(client, from_end=from_end)
-    client.committed_offsets = {0: 10}
-    client.assign(0, 1)
-    assert client.starts == {0: 10, 1: unknown}
-
-
-def test_reading_goes_on_from_the_first_retained_offset_and_what_was_deleted_is_counted(
-    client: FakeClient, source: Source
+@pytest.mark.parametrize(("from_end", "first"), [(False, 5), (True, 9)])
+def test_partitions_are_read_from_their_committed_offsets_and_deleted_ones_are_counted(
+    client: FakeClient, from_end: bool, first: int
 ) -> None:
-    client.assign(0, 1)
-    deliver(client, 0, 0, 1)
-    client.watermarks = {0: (7, 20), 1: (8, 20)}
-    client.events += [failed(KafkaError._AUTO_OFFSET_RESET, *at) for at in ((0, 2), (1, 3))]
-    assert read(source) == {0: [0, 1]}
-    deliver(client, 0, 7)
-    assert read(source) == {0: [7]}
-    assert client.seeks == [(0, 7), (1, 8)]
-    assert (source.take_skipped(), source.take_skipped(), source.lag()) == (10, 0, {0: 13, 1: 12})
+    """One without is read from its beginning or its end, and one that was made anew from its beginning."""
+    source = source_of(client, from_end=from_end)
+    client.committed_offsets, client.watermarks = {0: 10, 1: 3, 3: 30}, {0: (0, 20), 1: (8, 20), 2: (5, 9), 3: (0, 4)}
+    client.assign(0, 1, 2, 3)
+    assert client.starts == {0: 10, 1: 8, 2: first, 3: 0}
+    assert (source.take_skipped(), source.take_skipped()) == (5, 0)
+    assert source.lag() == {0: 10, 1: 12, 2: 9 - first, 3: 4}
 
 
 def test_records_of_partitions_that_are_not_assigned_are_ignored(client: FakeClient, source: Source) -> None:
@@ -78,9 +68,18 @@ def test_only_the_member_that_the_partitions_were_assigned_to_may_commit(client:
     assert source.group() is None
 
 
-def test_a_fatal_error_and_a_refused_seek_end_the_session(
-    client: FakeClient, source: Source, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", [KafkaError._FATAL, KafkaError._AUTO_OFFSET_RESET])
+def test_an_error_after_which_the_client_does_not_go_on_ends_the_session(
+    client: FakeClient, source: Source, code: int
 ) -> None:
+    """The next session finds out where a partition begins whose next offset has been deleted."""
+    client.assign(0)
+    client.events = [failed(code, 0, 0)]
+    with pytest.raises(SessionLostError):
+        source.read(lambda: False)
+
+
+def test_a_refused_seek_ends_the_session(client: FakeClient, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: None)
     client.assign(0)
     deliver(client, 0, 0)
@@ -88,9 +87,6 @@ def test_a_fatal_error_and_a_refused_seek_end_the_session(
     client.seek_failures = 100
     with pytest.raises(SessionLostError, match="partition 0 cannot be read again: erroneous state"):
         source.roll_back()
-    client.events = [failed(KafkaError._FATAL, 0, 0)]
-    with pytest.raises(SessionLostError):
-        source.read(lambda: False)
 
 
 def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_it(
@@ -112,7 +108,7 @@ def test_held_partitions_are_paused_also_those_assigned_later_and_read_on_after_
 def test_lag_counts_from_the_committed_offsets_and_ends_behind_control_records(
     client: FakeClient, source: Source
 ) -> None:
-    client.watermarks = {0: (0, 101)}
+    client.committed_offsets, client.watermarks = {0: 90}, {0: (0, 101)}
     client.assign(0)
     deliver(client, 0, 90, 91)
     client.events.append(failed(KafkaError._PARTITION_EOF, 0, 101))

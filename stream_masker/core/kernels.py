@@ -502,27 +502,25 @@ def add_likelihoods(
 @kernel
 def pair_likelihoods(
     first: Situations,
-    which_first: Int64Array,
     classes_first: Int32Array,
     second: Situations,
-    which_second: Int64Array,
     classes_second: Int32Array,
     cells: Float64Cube,
 ) -> Float64Matrix:
-    """Return (n, t) float64: the probability that t pairs of situations become n pairs of classes.
+    """Return (n, t) float64: the probability that t situations, and those beside them, become n pairs of classes.
 
     ``cells``: (2, L, M) the probabilities of the cells of both noises, of equal and of opposite signs.
     """
-    result = np.zeros((classes_first.size, which_first.size))
+    result = np.zeros((classes_first.size, first.values.size))
     one, other = np.zeros((2, first.up.shape[2])), np.zeros((2, second.up.shape[2]))
     near, far = np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64)
-    for t in range(which_first.size):
+    for t in range(first.values.size):
         for n in range(classes_first.size):
             j, k = classes_first[n], classes_second[n]
             if n == 0 or j != classes_first[n - 1]:
-                fill_chances(first, which_first[t], j, one, near)
+                fill_chances(first, t, j, one, near)
             if n == 0 or k != classes_second[n - 1]:
-                fill_chances(second, which_second[t], k, other, far)
+                fill_chances(second, t, k, other, far)
             for sign in range(2):
                 for i in range(near[sign, 0], near[sign, 1]):
                     both = 0.0

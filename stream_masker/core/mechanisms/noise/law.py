@@ -154,11 +154,11 @@ def _normal_below(z: Float64Array) -> Float64Array:
 class References(NamedTuple):
     """The references of n values of one attribute, in S situations.
 
-    * ``index``: (S,) int64, which of the values. ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
+    * ``which``: (S,) int64, the index of the value. ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
     * ``shares``: (S,) float64, the probability of the reference given the value.
     """
 
-    index: Int64Array
+    which: Int64Array
     references: Int32Array
     shares: Float64Array
 
@@ -204,10 +204,10 @@ class MaskRule:
 
     def channel(self, values: Int32Array, given: References) -> Channel:
         """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
-        situations = self.situations(values[given.index], given.references)
+        situations = self.situations(values[given.which], given.references)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
         rows, masses = np.zeros((values.size, some.size)), 0.5 * self.law.masses(situations.grid)
-        add_likelihoods(situations, given.shares, given.index, some, masses, rows)
+        add_likelihoods(situations, given.shares, given.which, some, masses, rows)
         return Channel(values, rows, classes)
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
@@ -307,18 +307,16 @@ def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Arra
 class PairMasks:
     """P(a*, b* | a, b) for t combinations of values: a ``MaskLaw``.
 
-    * ``rules``: of both attributes. ``situations``: of both.
-    * ``indices``: (t,) int64 each, the situations of both values.
+    * ``rules``: of both attributes. ``situations``: of the t values of both.
     * ``cells``: the law of both noises (``noise_cells``), which are taken as independent within a cell.
     """
 
     rules: tuple[MaskRule, MaskRule]
     situations: tuple[Situations, Situations]
-    indices: tuple[Int64Array, Int64Array]
     cells: Float64Cube
 
     def likelihoods(self, masked: Sequence[tuple[int, ...]]) -> Float64Matrix:
         positions = np.array(masked).T
         classes = [rule.replacer.table.class_of[codes] for rule, codes in zip(self.rules, positions, strict=True)]
-        (first, second), (i, j) = self.situations, self.indices
-        return pair_likelihoods(first, i, classes[0], second, j, classes[1], self.cells)
+        first, second = self.situations
+        return pair_likelihoods(first, classes[0], second, classes[1], self.cells)

@@ -168,19 +168,15 @@ class SemanticNoise(Mechanism):
         if not (self._is_paired or self._correlated):
             return super().mask_law(tuples, channels, counts)
         (i, j), prepared = tuples.attributes, self._prepared_statistics()
-        rules, indices, situations = (prepared.rules[i], prepared.rules[j]), [], []
-        for rule, codes, other in zip(rules, tuples.codes, tuples.codes[::-1], strict=True):
-            values, index, references = codes, np.arange(codes.size), other
-            if not self._is_paired:
-                values, index = np.unique(codes, return_inverse=True)
-                references = np.full(values.size, rule.reference, np.int32)
-            situations.append(rule.situations(values, references))
-            indices.append(index)
+        one, other = rules = prepared.rules[i], prepared.rules[j]
+        references: Sequence[Int32Array] = tuples.codes[::-1]
+        if not self._is_paired:
+            references = [np.full(tuples.codes[0].size, rule.reference, np.int32) for rule in rules]
+        first, second = map(MaskRule.situations, rules, tuples.codes, references)
         sigma = prepared.sampler.sigma
         correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
-        grids = situations[0].grid, situations[1].grid
-        cells = noise_cells((rules[0].law, rules[1].law), correlation, *grids, shared=self._correlated)
-        return PairMasks(rules, (situations[0], situations[1]), (indices[0], indices[1]), cells)
+        cells = noise_cells((one.law, other.law), correlation, first.grid, second.grid, shared=self._correlated)
+        return PairMasks(rules, (first, second), cells)
 
     def _references(self, batch: Batch, j: int) -> Int32Array:
         """Return the references of column j's values: with ``pair``, those of the other column, of an array the first

@@ -87,7 +87,7 @@ def show(config: Path) -> None:
 
 
 @command.command()
-@click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
+@click.option("--events", default="", metavar="FILE", help="A sample of events: JSON, or rows of a table.")
 @click.option("--ontology", "sources", multiple=True, metavar="NAME=SOURCE", help="One to look for; repeatable.")
 @click.option("--encoding", default="", metavar="NAME", help="The encoding of a CSV file of --events, such as cp1252.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")

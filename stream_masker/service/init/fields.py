@@ -98,7 +98,7 @@ def _is_short(text: str) -> bool:
 
 def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Coding:
     """Return the coding of a field in the ontology that has most of its values."""
-    tested = dict(without_marks(field.values).most_common(TESTED_VALUES))
+    tested = dict(_without_marks(field.values).most_common(TESTED_VALUES))
     total, codings = max(1, sum(tested.values())), []
     for name, known in concepts.items():
         how = Counter[str]()
@@ -111,7 +111,7 @@ def best_coding(field: SampledField, concepts: Mapping[str, ConceptMap]) -> Codi
     return max(codings, key=lambda coding: coding.share)
 
 
-def without_marks(values: Counter[str]) -> Counter[str]:
+def _without_marks(values: Counter[str]) -> Counter[str]:
     """Return values without blanks, and without those that stand for missing ones where they are few."""
     marks = {value for value in values if value.strip() in MISSING_MARKS}
     are_few = 2 * sum(values[mark] for mark in marks) < values.total()

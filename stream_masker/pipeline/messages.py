@@ -108,7 +108,7 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
             "original": original,
             "masked": masked,
             "distortions": tuple(Distortion(**each) for each in data["distortions"]),
-            "styles": tuple(StyleCounts(**each) for each in data["styles"]),
+            "styles": tuple(StyleCounts(tuple(each["texts"])) for each in data["styles"]),
         }
         block = Block(**{f.name: data[f.name] for f in fields(Block)} | read)
         _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")

@@ -52,7 +52,7 @@ def contextual(one: Block) -> Block:
 KINDS: dict[str, tuple[Block, dict[str, Any], dict[str, Any]]] = {
     "scalars": (replace(block(30), secret_id="ab", unchanged=2, rejected={"missing": 1}), {}, {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}, {}),
-    "styles": (replace(block(0), styles=(StyleCounts(codes=3), StyleCounts(dotless=1))), {}, {}),
+    "styles": (replace(block(0), styles=(StyleCounts((3,)), StyleCounts())), {}, {}),
     "noise keys": (bits(block(0)), {}, {}),
     "contexts": (contextual(block(0)), {"context": CONTEXT.fingerprint}, {"context": CONTEXT}),
     "no records": (replace(block(0, []), rejected={"not_json": 1}), {}, {}),

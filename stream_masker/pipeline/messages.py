@@ -24,7 +24,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import Style, StyleCounts
+from stream_masker.pipeline.style import STYLES, Style, StyleCounts
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -228,10 +228,12 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         _require(data["version"] >= 1 and data["baseline"] >= 1 and data["published"] >= 0, "version")
         _require(data["source"] in get_args(StatisticsSource), "source")
         _require(isinstance(data["snapshot"], dict), "snapshot")
+        styles = {name: Style(**style) for name, style in data["styles"].items()}
+        _require(set(styles.values()) <= set(STYLES), "styles")
         return StatisticsMessage(
             **{name: data[name] for name in _PLAIN},
             blocks=blocks,
-            styles={n: Style(**s) for n, s in data["styles"].items()},
+            styles=styles,
         )
 
 

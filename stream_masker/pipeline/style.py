@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.errors import ParameterError
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
@@ -45,19 +44,6 @@ class Style:
     case: Case = "keep"
     text: WrittenText = "code"
 
-    def __post_init__(self) -> None:
-        for name, allowed in STYLE_CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ParameterError(f"{name} is {getattr(self, name)!r}; allowed are {', '.join(allowed)}")
-
-
-STYLE_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "dot": get_args(Part),
-    "leading_zeros": get_args(Part),
-    "case": get_args(Case),
-    "text": get_args(WrittenText),
-}
-"""The parts of a style, and the allowed values of each."""
 
 CANONICAL: Final = Style()
 """The style of the concepts' ids."""

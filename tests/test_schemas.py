@@ -119,7 +119,7 @@ def messages() -> dict[str, list[bytes]]:
         masked=counts(2),
         distortions=DISTORTIONS,
         rejected={"missing": 1},
-        styles=(StyleCounts(codes=9, dotless=1), StyleCounts(labels=2)),
+        styles=(StyleCounts((9, 1)), StyleCounts()),
     )
     return {
         "rejection": [

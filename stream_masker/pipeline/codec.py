@@ -28,7 +28,7 @@ from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, style_of, written_code
+from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text
 from stream_masker.pipeline.walk import Reading, Slots, Tree
 
@@ -38,8 +38,8 @@ DOCUMENTS: Final = 500
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING, SKIPPED = range(-1, -8, -1)
 SHIFT: Final = STYLE_BITS + 1
 BY_PREFIX: Final = 1 << STYLE_BITS
-"""The value of a code is ``position << SHIFT | BY_PREFIX | traits``: BY_PREFIX if only a prefix of it is known,
-``traits`` those of its text (``pipeline.style``); or one of the negative numbers above."""
+"""The value of a code is ``position << SHIFT | BY_PREFIX | styles``: BY_PREFIX if only a prefix of it is known,
+``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
 
 _REASONS: Final = {
     NOT_A_CODE: Reason.NOT_A_CODE,
@@ -145,8 +145,8 @@ class Attribute:
         match = concepts.find(text)
         if match.position == UNKNOWN:
             return SUPPRESSED if concepts.unknown == "suppress" else UNKNOWN_CODE
-        traits = style_of(text, concepts.taxonomy.ids[match.position], match.how)
-        return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | traits
+        styles = styles_of(concepts, text, match)
+        return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import Style, StyleCounts
+from stream_masker.pipeline.style import STYLES, Style, StyleCounts
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 JsonObject: TypeAlias = dict[str, Any]
@@ -91,7 +91,7 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTE
             data[side] = _read_counts(data[side], sizes, records)
         _require(set(data["original"].contexts) <= set(range(context.size if context else 0)), "contexts")
         data["distortions"] = tuple(Distortion(**each) for each in data["distortions"])
-        data["styles"] = tuple(StyleCounts(**each) for each in data["styles"])
+        data["styles"] = tuple(StyleCounts(tuple(each["texts"])) for each in data["styles"])
         block = Block(**data)
         _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")
         distortions = (number for each in block.distortions for number in astuple(each))
@@ -208,7 +208,8 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
     with _decoding("statistics"):
         data = _object(raw)
         data["blocks"] = blocks = None if data["blocks"] is None else BlockRange(**data["blocks"])
-        data["styles"] = {name: Style(**style) for name, style in data["styles"].items()}
+        data["styles"] = styles = {name: Style(**style) for name, style in data["styles"].items()}
+        _require(set(styles.values()) <= set(STYLES), "styles")
         _require(blocks is None or 0 <= blocks.first <= blocks.last, "blocks")
         _require(data["version"] >= 1 and data["baseline"] >= 1 and data["published"] >= 0, "version")
         _require(data["source"] in get_args(StatisticsSource), "source")

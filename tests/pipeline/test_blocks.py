@@ -40,7 +40,7 @@ def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[b
         rejected={index: Rejected(index, "missing") for index in rejected},
         unknown=[1, 0],
         lost=[1, 0],
-        styles=[StyleCounts(codes=len(codes)), StyleCounts()],
+        styles=[StyleCounts((len(codes),)), StyleCounts()],
         emptied={},
         documents=(),
         codes=(),
@@ -66,7 +66,7 @@ def test_a_block_counts_a_run_before_and_after_masking() -> None:
     assert block.masked.values[1].counts.tolist() == [1, 2]
     assert block.original.given == (4, 3), "values that are not in the batch are counted"
     assert block.unchanged == 0
-    assert block.styles[0].codes == 3
+    assert block.styles[0].texts == (3,)
 
 
 def test_a_run_without_usable_records_has_a_block() -> None:
@@ -115,4 +115,4 @@ def test_samples_are_joined() -> None:
     part = SampleCounts(block.original, {("missing", "a"): 2, ("missing", "b"): 1}, block.styles)
     joined = SampleCounts.joined([part, part])
     assert (joined.counts.records, joined.causes) == (4, {("missing", "a"): 4, ("missing", "b"): 2})
-    assert joined.styles[0].codes == 4
+    assert joined.styles[0].texts == (4,)

@@ -49,7 +49,7 @@ CONTEXTUAL = with_original(block(0), contexts={1: block(0).original})
 KINDS: dict[str, tuple[Block, dict[str, Any]]] = {
     "scalars": (replace(block(30), secret_id="ab", unchanged=2, rejected={"missing": 1}), {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}),
-    "styles": (replace(block(0), styles=(StyleCounts(codes=3), StyleCounts(dotless=1))), {}),
+    "styles": (replace(block(0), styles=(StyleCounts((3,)), StyleCounts())), {}),
     "noise keys": (with_original(block(0), values=KEYED), {}),
     "contexts": (CONTEXTUAL, {"context": CONTEXT}),
     "no records": (replace(block(0, []), rejected={"not_json": 1}), {}),

@@ -173,7 +173,7 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     assert resumed.report == never_stopped.report
 
 
-DOTLESS, DOTTED = StyleCounts(codes=5, dotless=3, dotted=1), StyleCounts(codes=4, dotted=3)
+DOTLESS, DOTTED = StyleCounts((2, 0, 0, 0, 0, 0, 4)), StyleCounts((4, 0, 0, 0, 0, 0, 1))
 
 
 def test_the_majority_of_the_window_is_published_as_the_style() -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.small_ontology import FORMATS, HEAD, load
+from support.data import SMALL, load
 
 from stream_masker import Ontology
 from stream_masker.errors import OntologyError
 
 CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
+
+HEAD = SMALL["hp.owl"].partition("<owl:Ontology")[0]
+"""The beginning of a document in OWL."""
 
 
 def links(onto):
@@ -75,9 +78,9 @@ class TestEdgeLists:
             Ontology.load("snomed")
 
 
-@pytest.mark.parametrize("name", [*FORMATS, *(f"{name}.gz" for name in FORMATS)])
+@pytest.mark.parametrize("name", [*SMALL, *(f"{name}.gz" for name in SMALL)])
 def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
-    onto = load(tmp_path / name, FORMATS[name.removesuffix(".gz")])
+    onto = load(tmp_path / name, SMALL[name.removesuffix(".gz")])
     tau = onto.taxonomy()
     assert list(tau.ids) == ["HP:0000001", "HP:0000118", "HP:0000152"]
     assert list(tau.labels) == ["All", "Phenotypic abnormality", "Abnormality of head & neck"]
@@ -126,7 +129,7 @@ class TestOboGraphsAndOwl:
             *(("x.owl", text) for text in ("", "<owl:Class", "Prefix(:=<http://x.org/>)", "<Ontology/>", HEAD)),
             ("x.owl", f"{HEAD}&owl;</rdf:RDF>"),
             ("x.owl", f"{HEAD}</rdf:RDF>"),
-            ("x.owl", FORMATS["hp.owl"].replace("http://purl.obolibrary.org/obo/HP_0000001", "HP_0000001", 1)),
+            ("x.owl", SMALL["hp.owl"].replace("http://purl.obolibrary.org/obo/HP_0000001", "HP_0000001", 1)),
         ],
     )
     def test_invalid_documents_are_refused(self, tmp_path, name, text):

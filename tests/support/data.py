@@ -12,6 +12,16 @@ from stream_masker.core.ontology import Ontology
 FOLDER = Path(__file__).resolve().parents[1] / "data"
 
 
+SMALL = {path.name: path.read_text() for path in sorted((FOLDER / "small").iterdir())}
+"""The text of one small ontology in each format: OBO, OBO Graph and OWL, by file name."""
+
+
+def load(path: Path, text: str) -> Ontology:
+    """Write a text to a file, gzipped if its name ends in .gz, and load it."""
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return Ontology.load(path)
+
+
 def data_file(name: str) -> Path:
     """The path of a data file."""
     return FOLDER / name

@@ -41,11 +41,10 @@ class Deployment:
 
     def __init__(self, configuration: Path, snapshot: Path, records: list[dict[str, Any]]) -> None:
         """``records``: those of the window, whose law the attacker knows."""
-        self.made, self.calibrated = (build_mechanism(load_configuration(configuration, {})) for _ in range(2))
-        self.calibrated.learn_many(records)
-        self.calibrated.calibrate()
-        self.counts = count_batch(self.calibrated.encode(records), [len(d.taxonomy) for d in self.made.distances])
+        self.made = build_mechanism(load_configuration(configuration, {}))
         self.made.restore(orjson.loads(snapshot.read_bytes())["snapshot"])
+        self.counts = count_batch(self.made.encode(records), [len(d.taxonomy) for d in self.made.distances])
+        self.calibrated = self.made.with_statistics(self.made.statistics, self.counts)
         self.size = max(len(d.taxonomy) for d in self.made.distances)
 
     @property

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.small_ontology import FORMATS, HEAD, load
+from support.data import SMALL, load
 
 from stream_masker import Ontology
 from stream_masker.errors import OntologyError
 
 CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
+
+HEAD = SMALL["hp.owl"].partition("<owl:Ontology")[0]
+"""The beginning of a document in OWL."""
 
 
 def links(onto):
@@ -54,9 +57,9 @@ def test_a_file_that_is_not_text_truncated_missing_or_unknown(tmp_path):
         Ontology.load("snomed")
 
 
-@pytest.mark.parametrize("name", [*FORMATS, *(f"{name}.gz" for name in FORMATS)])
+@pytest.mark.parametrize("name", [*SMALL, *(f"{name}.gz" for name in SMALL)])
 def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
-    onto = load(tmp_path / name, FORMATS[name.removesuffix(".gz")])
+    onto = load(tmp_path / name, SMALL[name.removesuffix(".gz")])
     tau = onto.taxonomy()
     assert list(tau.ids) == ["HP:0000001", "HP:0000118", "HP:0000152"]
     assert list(tau.labels) == ["All", "Phenotypic abnormality", "Abnormality of head & neck"]
@@ -182,7 +185,7 @@ REFUSED = {
         *((text, "not OWL") for text in ("", "<owl:Class", "Prefix(:=<http://x.org/>)", "<Ontology/>", HEAD)),
         (f"{HEAD}&owl;</rdf:RDF>", "not OWL"),
         (f"{HEAD}</rdf:RDF>", "not OWL"),
-        (FORMATS["hp.owl"].replace(IRI, "HP_0000001", 1), "not OWL"),
+        (SMALL["hp.owl"].replace(IRI, "HP_0000001", 1), "not OWL"),
     ],
     "x.claml": [
         ("<ClaML>", "line 1 is not well-formed XML"),

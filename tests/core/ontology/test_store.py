@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from support.small_ontology import OBO, load
+from support.data import SMALL, load
 
 from stream_masker import ConceptMap, Ontology
 
-SOURCES = {"small.obo": OBO, "tree.csv": "concept,parent,label\nr,,Root\na,r,Alpha\nb,a,\n"}
+SOURCES = {"small.obo": SMALL["hp.obo"], "tree.csv": "concept,parent,label\nr,,Root\na,r,Alpha\nb,a,\n"}
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_folder_is_replaced(tmp_path, own_cache, reads, damage):
-    whole = load(tmp_path / "small.obo", OBO)
+    whole = load(tmp_path / "small.obo", SMALL["hp.obo"])
     (folder,) = own_cache.iterdir()
     DAMAGES[damage](folder)
     for _ in range(2):
@@ -77,6 +77,6 @@ def test_a_damaged_folder_is_replaced(tmp_path, own_cache, reads, damage):
 def test_an_ontology_is_loaded_without_a_writable_cache(tmp_path, monkeypatch, reads):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "file" / "below"))
-    whole = load(tmp_path / "small.obo", OBO)
+    whole = load(tmp_path / "small.obo", SMALL["hp.obo"])
     assert_equal(Ontology.load(tmp_path / "small.obo"), whole)
     assert len(reads) == 2

@@ -53,7 +53,8 @@ def hospital():
 
 def test_counts_of_events_give_the_statistics_of_the_pairs(hospital):
     statistics = hospital.mechanism.statistics
-    assert (statistics.records, hospital.sample.rejected) == (101_388, {"unknown_code": 378})
+    unknown = {("unknown_code", "diag_1"): 21, ("unknown_code", "diag_2"): 357}
+    assert (statistics.records, hospital.sample.causes) == (101_388, unknown)
     assert round(float(statistics.correlation[0, 1]), 4) == 0.2587
     assert round(float(statistics.covariance[0, 1]), 5) == 0.03736
     assert statistics.covariance.diagonal().round(4).tolist() == [0.1371, 0.1521]

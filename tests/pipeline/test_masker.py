@@ -157,12 +157,13 @@ def test_counting_does_not_mask(bench):
     event, incomplete = b'{"a":"I10","b":["E11","E11.99"],"patient":7}', b'{"a":"I10","patient":7}'
     values = [event, None, b"", incomplete, b'{"a":"I10","b":["E11"]}'] * 4000
     sample = on_bench.masker.count(iter(values))
-    assert sample.rejected == {"not_json": 4000, "missing": 4000, "missing_noise_key": 4000}
+    causes = {("not_json", None), ("missing", "b[*]"), ("missing_noise_key", "patient")}
+    assert sample.causes == dict.fromkeys(causes, 4000)
     assert (sample.counts.records, sample.counts.unknown) == (4000, (0, 4000))
     assert on_bench.texts_counted(sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
     empty = on_bench.masker.count([])
-    assert (empty.counts.records, empty.rejected) == (0, {})
+    assert (empty.counts.records, empty.causes) == (0, {})
 
 
 def test_counts_have_the_number_of_different_noise_keys(bench):

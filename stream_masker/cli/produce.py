@@ -23,9 +23,12 @@ FIGURES = ("topic", "delivered", "failed", "malformed", "seconds")
 @config_option
 @click.option("--rate", type=RATE, metavar="R", help="Records per second; default: full speed.")
 @click.option("--synthetic", type=POSITIVE, metavar="N", help="Generate N events instead of reading FILE.")
+@click.option("--outbreak-after", type=click.IntRange(0), metavar="N", help="With --synthetic: begin an outbreak then.")
 @click.option("--out", default="", metavar="FILE", help="With --synthetic: write JSON lines to FILE; no broker.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-def command(config: Path, rate: float | None, synthetic: int | None, out: str, file: Path | None) -> None:
+def command(
+    config: Path, rate: float | None, synthetic: int | None, outbreak_after: int | None, out: str, file: Path | None
+) -> None:
     """Publish the discharge events of FILE, or synthetic ones, on the input topic.
 
     FILE is of any format that `mask` reads. JSON events are published unchanged. The columns of a table become fields
@@ -44,14 +47,15 @@ def command(config: Path, rate: float | None, synthetic: int | None, out: str, f
     """
     if (file is None) == (synthetic is None):
         raise click.UsageError("use either FILE or --synthetic")
-    if out and file is not None:
-        raise click.UsageError("--out is for --synthetic events; FILE is published")
+    if file is not None and (out or outbreak_after is not None):
+        raise click.UsageError("--out and --outbreak-after are for --synthetic events; FILE is published")
     configuration = load_configuration(config)
     if file is not None:
         done = produce(configuration, file, stream=information(), rate=rate)
     else:
         refuse_same_file({"--config": str(config)}, {"--out": out})
-        events = synthetic_events(SyntheticDischarges(configuration), synthetic or 0, configuration.produce.key)
+        discharges = SyntheticDischarges(configuration, outbreak_after=outbreak_after)
+        events = synthetic_events(discharges, synthetic or 0, configuration.produce.key)
         with shown_activity(information()) as show:
             if out:
                 write_events(events, out, rate=rate, show=show)

@@ -55,13 +55,13 @@ def parse_configuration(
     """
     merged, variables = apply_overrides(data, environ or {})
     try:
-        configuration = Configuration.model_validate(merged)
+        configuration = Configuration.model_validate(merged, context=folder)
         problems = consistency_problems(configuration)
     except ValidationError as error:
         problems = model_problems(error, merged, Configuration)
     if problems:
         raise ConfigurationError(problem_report(name, problems, variables))
-    return configuration.in_folder(folder or Path())
+    return configuration
 
 
 def apply_overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[Location, str]]:

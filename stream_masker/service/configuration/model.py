@@ -90,13 +90,11 @@ class Configuration(Section):
     produce: ProduceSection = ProduceSection()
     limits: LimitsSection = LimitsSection()
 
-    _folder: Path = PrivateAttr(default_factory=Path)
+    _folder: Path = PrivateAttr()
 
-    def in_folder(self, folder: Path) -> Configuration:
-        """Return a copy that resolves relative file names against a folder."""
-        copy = self.model_copy()
-        copy._folder = folder
-        return copy
+    def model_post_init(self, context: Any) -> None:
+        """Note the context of the validation: the folder of relative file names."""
+        self._folder = context or Path()
 
     def resolve(self, name: str) -> Path:
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""

@@ -56,7 +56,7 @@ class Mechanism(ABC):
     (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
     too (extra ``frames``): a row is a record.
 
-    A mechanism implements ``mask_batch``, and ``attribute_channel``, from which its risk follows. It overrides
+    A mechanism implements ``_mask``, and ``attribute_channel``, from which its risk follows. It overrides
     ``_model`` if masking needs more of the window than its statistics, ``_prepare`` if statistics have to be validated
     or prepared, and ``mask_law`` if the masks of a record depend on each other.
     """
@@ -239,13 +239,19 @@ class Mechanism(ABC):
             row.update((name, None) for name in row if record.get(name) is None)  # a missing list is not an empty one
         return masked
 
-    @abstractmethod
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records, as the service does; ``keys`` gives the random words of each record.
 
-        Raises StatisticsError before the first statistics, and ParameterError if the batch has other attributes, or
-        another size than the keys.
+        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
+        another size than the keys, or, for mechanisms that mask groups, too few records, units or values.
         """
+        prepared = self._prepared_statistics()
+        self._check(batch, keys)
+        return self._mask(batch, keys, prepared)
+
+    @abstractmethod
+    def _mask(self, batch: Batch, keys: Keys, prepared: Any) -> MaskedBatch:
+        """Mask records that have been checked; ``prepared``: what ``_prepare`` returned for the statistics in force."""
 
     @abstractmethod
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:

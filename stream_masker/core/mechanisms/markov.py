@@ -47,11 +47,8 @@ MAX_PARTITIONED_VALUES = 50
 class DrawingMechanism(Mechanism):
     """A mechanism whose ``_prepare`` returns what draws the masks of each attribute, such as a transition matrix."""
 
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records. There is no noise, so the distortions' ``squared_noise`` is 0."""
-        drawers = self._prepared_statistics()
-        self._check(batch, keys)
-        columns = zip(drawers, batch.columns, draw_words(keys, batch, CHOICE_WORDS), strict=True)
+    def _mask(self, batch: Batch, keys: Keys, prepared: Any) -> MaskedBatch:
+        columns = zip(prepared, batch.columns, draw_words(keys, batch, CHOICE_WORDS), strict=True)
         return self._masked(batch, [drawer.draw(column.codes, words) for drawer, column, words in columns])
 
 

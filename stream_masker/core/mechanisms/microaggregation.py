@@ -81,10 +81,8 @@ class Microaggregation(GroupMechanism):
         """The smallest number of records, or of their units, that can be masked together: k."""
         return self.parameters.k
 
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records as one data set. Raises ParameterError, too, for records of fewer than k units."""
-        (weights, means), k, hybrid = self._prepared_statistics(), self.group_minimum, self.parameters.hybrid
-        self._check(batch, keys)
+    def _mask(self, batch: Batch, keys: Keys, prepared: tuple[Float64Array, list[int]]) -> MaskedBatch:
+        (weights, means), k, hybrid = prepared, self.group_minimum, self.parameters.hybrid
         semantic, words = self.parameters.variant == "semantic", draw_words(keys, batch)
         codes = [column.codes.copy() for column in batch.columns]
         truncated = [0] * len(codes)

@@ -90,14 +90,7 @@ class RankSwapping(GroupMechanism):
         """The smallest number of records that can be masked as a group: more than k."""
         return self.parameters.k + 1
 
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask one group of encoded records; their order is kept. Raises StatisticsError before the first statistics.
-
-        Raises ParameterError if the batch has other attributes, another size than the keys, or too few records, or if
-        too few of them have values of an attribute.
-        """
-        self._prepared_statistics()
-        self._check(batch, keys)
+    def _mask(self, batch: Batch, keys: Keys, prepared: object) -> MaskedBatch:
         given, words = self.parameters, draw_words(keys, batch, distinct=True)
         codes, stay = [column.codes.copy() for column in batch.columns], [0] * len(batch.columns)
         for together in self._swapped_together(batch):

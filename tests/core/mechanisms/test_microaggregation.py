@@ -99,9 +99,9 @@ def test_array_elements_form_their_own_groups():
 
 
 def test_the_hybrid_step_preserves_more_of_the_variance():
+    masks = [mechanism(k=10, hybrid=hybrid).mask_many(RECORDS, keys=KEYS) for hybrid in (False, True)]
     before, plain, hybrid = (
-        semantic_variance([row["code"] for row in rows], WuPalmer(TAU))
-        for rows in (RECORDS, *(mechanism(k=10, hybrid=h).mask_many(RECORDS, keys=KEYS) for h in (False, True)))
+        semantic_variance([record["code"] for record in records], WuPalmer(TAU)) for records in (RECORDS, *masks)
     )
     assert abs(hybrid - before) < abs(plain - before)
 
@@ -126,8 +126,8 @@ def of_units():
     return made
 
 
-def masked_units(mechanism, batch):
-    return mechanism.mask_batch(batch, PositionKeys(b"seed", "t", 0, np.arange(batch.size)))
+def masked_units(made, batch):
+    return made.mask_batch(batch, PositionKeys(b"seed", "t", 0, np.arange(batch.size)))
 
 
 @given(seed=st.integers(0, 1000), size=st.integers(60, 150), people=st.integers(2 * K, 60))

@@ -80,7 +80,7 @@ def test_two_arrays_cannot_be_correlated_or_paired():
     record = {"a": ["l00"], "b": ["l01"]}
     with pytest.raises(ParameterError, match="allows one array attribute, but a, b are arrays"):
         calibrated().mask_one(record, key=b"k")
-    with pytest.raises(ParameterError, match="pair allows one array attribute"):
+    with pytest.raises(ParameterError, match="reference='pair' allows one array attribute"):
         calibrated(correlated=False, reference="pair").mask_one(record, key=b"k")
     masked = calibrated(correlated=False, reference="mean").mask_one(record, key=b"k")
     assert [len(value) for value in masked.values()] == [1, 1]

@@ -49,14 +49,10 @@ def test_scalars_have_the_requested_covariance(distribution):
 
 def test_laplace_noise_of_uncorrelated_attributes_is_independent():
     """A common exponential variate would make it dependent, although uncorrelated."""
-    drawn = noise_of(
-        Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=False, distribution=LAPLACE
-    )
-    assert abs(np.corrcoef(drawn[0] ** 2, drawn[1] ** 2)[0, 1]) < 0.03
-    together = noise_of(
-        Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=True, distribution=LAPLACE
-    )
-    assert np.corrcoef(together[0] ** 2, together[1] ** 2)[0, 1] > 0.1
+    batch, sigma = Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2])
+    apart, together = (np.square(noise_of(batch, sigma, correlated=c, distribution=LAPLACE)) for c in (False, True))
+    assert abs(np.corrcoef(apart)[0, 1]) < 0.03
+    assert np.corrcoef(together)[0, 1] > 0.1
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

@@ -139,10 +139,7 @@ class SemanticNoise(Mechanism):
                 "candidates='all'"
             )
 
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records. Raises ParameterError, too, for arrays that cannot be masked together."""
-        prepared = self._prepared_statistics()
-        self._check(batch, keys)
+    def _mask(self, batch: Batch, keys: Keys, prepared: PreparedNoise) -> MaskedBatch:
         words = draw_words(keys, batch)
         noise = prepared.sampler.draw(keys, batch, words)
         columns, distortions = [], []
@@ -232,10 +229,8 @@ class SemanticNoise(Mechanism):
         super()._check(batch, keys)
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         if len(arrays) > 1 and (self._correlated or self._is_paired):
-            names, what = (
-                ", ".join(self.attributes[j] for j in arrays),
-                "correlated=True" if self._correlated else "pair",
-            )
+            names = ", ".join(self.attributes[j] for j in arrays)
+            what = "correlated=True" if self._correlated else "reference='pair'"
             raise ParameterError(f"{what} allows one array attribute, but {names} are arrays")
 
 

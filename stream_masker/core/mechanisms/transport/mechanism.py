@@ -135,16 +135,9 @@ class SemanticTransport(Mechanism):
         is_promised = self.parameters.certainty < 1.0 and len(self.attributes) <= MAX_PATTERN_ATTRIBUTES
         return self.parameters.certainty if is_promised else None
 
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records; ``keys`` gives the random words of each record.
-
-        Raises StatisticsError before the first statistics, and for lists if there were none in their window. Raises
-        ParameterError if the batch has other attributes, another size than the keys, or a noise level of its own.
-        """
-        maps: Maps = self._prepared_statistics()
-        self._check(batch, keys)
+    def _mask(self, batch: Batch, keys: Keys, prepared: Maps) -> MaskedBatch:
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return self._masked(batch, *maps.mask(batch, words), maps.noise.tolist())
+        return self._masked(batch, *prepared.mask(batch, words), prepared.noise.tolist())
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)

@@ -19,20 +19,25 @@ def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
 
 def load_ontology(configuration: Configuration, name: str) -> Ontology:
     """Load a configured ontology. Raises ConfigurationError if it cannot be read."""
-    source = configuration.ontologies[name].source
     with errors_at(f"ontologies.{name}.source"):
-        return _load_ontology(source if source in NAMED else str(configuration.resolve(source).absolute()))
+        return _load_ontology(_source(configuration, name))
 
 
 def codes_of(configuration: Configuration, name: str) -> ConceptMap:
     """Return the map of codes to the concepts of a whole ontology, the same object each time; raises like
     ``load_ontology``."""
-    return _codes(load_ontology(configuration, name))
+    load_ontology(configuration, name)
+    return _codes(_source(configuration, name))
+
+
+def _source(configuration: Configuration, name: str) -> str:
+    source = configuration.ontologies[name].source
+    return source if source in NAMED else str(configuration.resolve(source).absolute())
 
 
 @cache
-def _codes(ontology: Ontology) -> ConceptMap:
-    return ConceptMap(ontology.taxonomy(), unknown="suppress")
+def _codes(source: str) -> ConceptMap:
+    return ConceptMap(_load_ontology(source), unknown="suppress")
 
 
 @cache

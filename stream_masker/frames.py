@@ -27,8 +27,8 @@ class UnchangedWarning(UserWarning):
     """Masking leaves most records as they were."""
 
 
-Vocabulary: TypeAlias = Taxonomy | Ontology | str
-"""The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
+Vocabulary: TypeAlias = Taxonomy | str
+"""The concepts of a column: a taxonomy, such as an ontology, or what ``Ontology.load`` takes."""
 
 
 def mask_frame(
@@ -221,13 +221,12 @@ def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence
 
 
 def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMap:
-    if not isinstance(given, str | Ontology | Taxonomy):
+    if not isinstance(given, str | Taxonomy):
         raise ParameterError(
             f"the concepts of {name!r} are of type {type(given).__name__}: use an Ontology, a Taxonomy or a name, such "
             "as 'icd10cm'"
         )
-    concepts = Ontology.load(given) if isinstance(given, str) else given
-    return ConceptMap(concepts if isinstance(concepts, Taxonomy) else concepts.taxonomy(), unknown=unknown)
+    return ConceptMap(Ontology.load(given) if isinstance(given, str) else given, unknown=unknown)
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap) -> list[Value]:

@@ -27,9 +27,6 @@ ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 ROWS_AT_ONCE = 32
 """The number of rows of a matrix that are computed at once."""
 
-FEW_CELLS = 4096
-"""Smaller matrices are computed pair by pair: finding the ancestors of their columns would cost more."""
-
 
 class Columns(NamedTuple):
     """The t concepts to which rows of distances are computed, prepared once for many rows (``Distance.columns``).
@@ -101,11 +98,7 @@ class Distance:
 
     def between(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
         """Return (k, l) float64: the distance of each of k concepts to each of l concepts."""
-        first, second = self.encode(a), self.encode(b)
-        if first.size * second.size < FEW_CELLS:
-            pairs = np.repeat(first, second.size), np.tile(second, first.size)
-            return self.pairs(*pairs).reshape(first.size, second.size)
-        return np.asarray(self.levels[self.level_matrix(first, second)])
+        return np.asarray(self.levels[self.level_matrix(self.encode(a), self.encode(b))])
 
     def matrix(self, concepts: ConceptsLike) -> Float64Array:
         """Return (k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""

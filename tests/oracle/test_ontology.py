@@ -150,4 +150,4 @@ def test_generated_releases_are_read_as_row_by_row(tmp_path, concepts, seed):
     assert len(read) == concepts
     assert read.taxonomy() == expected.taxonomy()
     assert read.taxonomy().labels == expected.taxonomy().labels
-    assert all(set(expected.synonyms_of(one)) <= set(read.synonyms_of(one)) for one in read.concepts)
+    assert all(set(expected.synonyms_of(one)) <= set(read.synonyms_of(one)) for one in read.ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import store
 from stream_masker.core.ontology.formats import Draft
 from stream_masker.core.ontology.sources import find_source
@@ -23,16 +24,12 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-class Ontology:
-    """An immutable set of concepts under one root, linked by is-a. A concept may have several parents.
+class Ontology(Taxonomy):
+    """An immutable set of concepts under one root, linked by is-a: the taxonomy of all of them, parents before
+    children. A concept may have several parents.
 
     Create one with ``load``, ``from_edges``, ``from_parents`` or ``from_networkx``.
     """
-
-    def __init__(self, whole: Taxonomy) -> None:
-        """``whole``: the taxonomy of every concept."""
-        self._whole = whole
-        self._taxonomies = {0: whole}
 
     @classmethod
     def load(cls, source: str | Path) -> Ontology:
@@ -49,7 +46,7 @@ class Ontology:
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         found = find_source(source)
         with error_location(found.name):
-            return cls(_from_parts(store.stored(found.key, lambda: _to_parts(cls._of(found.read())._whole))))
+            return cls._from_parts(store.stored(found.key, lambda: cls._of(found.read())._parts()))
 
     @classmethod
     def from_edges(
@@ -100,38 +97,10 @@ class Ontology:
         import networkx as nx
 
         network: nx.DiGraph[str] = nx.DiGraph()
-        tau = self._whole
-        for concept, label in zip(tau.ids, tau.labels, strict=True):
+        for concept, label in zip(self.ids, self.labels, strict=True):
             network.add_node(concept, label=label, synonyms=self.synonyms_of(concept))
-        network.add_edges_from((concept, parent) for concept in tau.ids for parent in tau.parents_of(concept))
+        network.add_edges_from((concept, parent) for concept in self.ids for parent in self.parents_of(concept))
         return network
-
-    @property
-    def root(self) -> str:
-        """The id of the root."""
-        return self._whole.root
-
-    @property
-    def concepts(self) -> Sequence[str]:
-        """Every concept id, parents before children."""
-        return self._whole.ids
-
-    def __len__(self) -> int:
-        return len(self._whole)
-
-    def __contains__(self, concept: object) -> bool:
-        return concept in self._whole
-
-    def __repr__(self) -> str:
-        return f"Ontology(root={self.root!r}, concepts={len(self)})"
-
-    def label(self, concept: str) -> str:
-        """Return the preferred label of a concept, empty if it has none. Raises UnknownConceptError."""
-        return self._whole.label(concept)
-
-    def synonyms_of(self, concept: str) -> tuple[str, ...]:
-        """Return the synonyms of a concept. Raises UnknownConceptError."""
-        return self._whole.synonyms_of(concept)
 
     def taxonomy(self, domain: Iterable[str] | None = None, *, root: str | None = None) -> Taxonomy:
         """Return τ: a concept and all its descendants.
@@ -142,22 +111,27 @@ class Ontology:
         """
         if root is not None and domain is not None:
             raise ParameterError("give root or domain, not both")
-        whole, position = self._whole, 0
+        position = 0
         if isinstance(domain, str):
             raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
         if domain is not None:
-            concepts = whole.encode(list(domain)).tolist()
+            concepts = self.encode(list(domain)).tolist()
             if not concepts:
                 raise ParameterError("domain is empty: use at least one concept id")
-            position = whole.common_subsumer(concepts)
+            position = self.common_subsumer(concepts)
         elif root is not None:
-            position = whole.find_one(root)
+            position = self.find_one(root)
             if position < 0:
-                few = f"one of {len(whole):,} ids, such as {whole.ids[-1]!r}"
+                few = f"one of {len(self):,} ids, such as {self.ids[-1]!r}"
                 raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
-        if position not in self._taxonomies:
-            self._taxonomies[position] = _below(whole, position)
-        return self._taxonomies[position]
+        if position and position not in self._parts_below:
+            self._parts_below[position] = _below(self, position)
+        return self._parts_below[position] if position else self
+
+    @cached_property
+    def _parts_below(self) -> dict[int, Taxonomy]:
+        """The taxonomies that were asked for, by the position of their roots."""
+        return {}
 
     @classmethod
     def _of(cls, draft: Draft) -> Ontology:
@@ -165,29 +139,27 @@ class Ontology:
         _add_common_root(draft)
         ids = sorted(draft.parents)
         names = [(draft.labels.get(concept, ""), draft.synonyms.get(concept, ())) for concept in ids]
-        return cls(_taxonomy_of(ids, names, *_links(ids, draft.parents)))
+        return cls(*_ordered(ids, names, *_links(ids, draft.parents)))
+
+    def _parts(self) -> store.Parts:
+        """Return the given and the computed arrays, which ``_from_parts`` reads."""
+        return {
+            **{name: (texts.utf8, texts.offsets) for name, texts in zip(TEXTS, self.texts, strict=True)},
+            "rows": (self.synonym_offsets,),
+            "links": (self.parent_offsets, self.parents, self.depth),
+            **{"closure": self.closure, "codes": self.codes, "names": self.names},
+        }
+
+    @classmethod
+    def _from_parts(cls, parts: store.Parts) -> Ontology:
+        onto = cls((Texts(*parts[name]) for name in TEXTS), parts["rows"][0], parts["links"])
+        onto.closure = Closure(*parts["closure"])
+        onto.codes, onto.names = TextIndex(*parts["codes"]), TextIndex(*parts["names"])
+        return onto
 
 
 TEXTS: Final = ("ids", "labels", "synonyms")
 """The parts that are texts."""
-
-
-def _to_parts(tau: Taxonomy) -> store.Parts:
-    """Return the given and the computed arrays, which ``_from_parts`` reads."""
-    return {
-        **{name: (texts.utf8, texts.offsets) for name, texts in zip(TEXTS, tau.texts, strict=True)},
-        "rows": (tau.synonym_offsets,),
-        "links": (tau.parent_offsets, tau.parents, tau.depth),
-        **{"closure": tau.closure, "codes": tau.codes, "names": tau.names},
-    }
-
-
-def _from_parts(parts: store.Parts) -> Taxonomy:
-    texts = (Texts(*parts[name]) for name in TEXTS)
-    tau = Taxonomy(texts, parts["rows"][0], parts["links"])
-    tau.closure = Closure(*parts["closure"])
-    tau.codes, tau.names = TextIndex(*parts["codes"]), TextIndex(*parts["names"])
-    return tau
 
 
 def _checked_links(edges: object) -> Iterator[tuple[str, str]]:
@@ -230,10 +202,10 @@ def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[In
     return np.repeat(np.arange(len(ids)), counts), linked
 
 
-def _taxonomy_of(
+def _ordered(
     ids: Sequence[str], names: Sequence[tuple[str, Sequence[str]]], children: Int64Array, parents: Int64Array
-) -> Taxonomy:
-    """Return the taxonomy of linked concepts.
+) -> tuple[list[Texts], Int64Array, tuple[Int64Array, Int32Array, Int32Array]]:
+    """Return what a ``Taxonomy`` of linked concepts is created from.
 
     ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. ``names``: the label and the synonyms
     of each. Raises OntologyError for a cycle.
@@ -250,7 +222,7 @@ def _taxonomy_of(
     of = [(ids[k], *names[k]) for k in order.tolist()]
     rows = offsets_from_lengths(np.fromiter((len(synonyms) for *_, synonyms in of), np.int64, m))
     texts = (concept for concept, *_ in of), (label for _, label, _ in of), chain.from_iterable(own for *_, own in of)
-    return Taxonomy(map(Texts.of, texts), rows, links)
+    return [*map(Texts.of, texts)], rows, links
 
 
 def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
@@ -271,4 +243,5 @@ def _below(whole: Taxonomy, position: int) -> Taxonomy:
     children = np.repeat(np.arange(len(whole)), np.diff(whole.parent_offsets))
     linked = inside[children] & inside[whole.parents] & (children != position)
     names = [(whole.labels[c], whole.synonyms_at(c)) for c in kept]
-    return _taxonomy_of(whole.ids.decode(kept), names, index[children[linked]], index[whole.parents[linked]])
+    linked_rows = index[children[linked]], index[whole.parents[linked]]
+    return Taxonomy(*_ordered(whole.ids.decode(kept), names, *linked_rows))

@@ -79,7 +79,8 @@ class Taxonomy:
         return hash(self.fingerprint)
 
     def __repr__(self) -> str:
-        return f"Taxonomy(root={self.root!r}, concepts={len(self)}, depth={int(self.depth.max())}, tree={self.is_tree})"
+        depth = int(self.depth.max())
+        return f"{type(self).__name__}(root={self.root!r}, concepts={len(self)}, depth={depth}, tree={self.is_tree})"
 
     @property
     def root(self) -> str:

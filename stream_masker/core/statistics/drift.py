@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.divergences import (
     by_group,
@@ -282,16 +282,12 @@ class Windows:
         both = [statistics.values.get(name, {}) for statistics in (before, now)]
         if not all(both):
             raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
-        ids, self.name, self.d, self.records = (
-            [*both[0].keys() | both[1].keys()],
-            name,
-            d,
-            (before.records, now.records),
-        )
-        positions, self._means = d.taxonomy.encode(ids), d.taxonomy.encode([before.mean[name], now.mean[name]])
-        order = np.argsort(positions)
-        self.positions = positions[order]
-        self.counts = np.array([[window.get(c, 0) for c in ids] for window in both], np.int64)[:, order]
+        self.name, self.d, self.records, tau = name, d, (before.records, now.records), d.taxonomy
+        self._means, every = tau.encode([before.mean[name], now.mean[name]]), np.zeros((2, len(tau)), np.int64)
+        for counts, window in zip(every, both, strict=True):
+            counts[tau.encode([*window])] = [*window.values()]
+        self.positions: Int32Array = np.flatnonzero(every.any(axis=0)).astype(np.int32)
+        self.counts: Int64Array = every[:, self.positions]
         rng, total = np.random.default_rng([before.version, now.version]), self.counts.sum(axis=0)
         older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
         self.draws = np.stack([older, total - older], axis=1)

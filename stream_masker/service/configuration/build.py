@@ -60,7 +60,7 @@ _loaded = cache(Ontology.load)
 @cache
 def _codes(ontology: Ontology) -> ConceptMap:
     """Return the map of codes to the concepts of a whole ontology."""
-    return ConceptMap(ontology.taxonomy(), unknown="suppress")
+    return ConceptMap(ontology, unknown="suppress")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ HEAD = SMALL["hp.owl"].partition("<owl:Ontology")[0]
 
 def links(onto):
     tau = onto.taxonomy()
-    return {(child, parent) for child in onto.concepts for parent in tau.parents_of(child)}
+    return {(child, parent) for child in onto.ids for parent in tau.parents_of(child)}
 
 
 @pytest.mark.parametrize("name", ["X.CSV", "x.tsv.gz", "semicolons.csv", "mark.csv"])
@@ -122,7 +122,7 @@ def test_classes_of_claml_and_codes_of_modifiers(tmp_path):
         "E10.01": "Type 1 diabetes: with coma: derailed",
         "E10.11": "Its own label: derailed",
     }
-    assert {concept: onto.label(concept) for concept in onto.concepts} == labels
+    assert {concept: onto.label(concept) for concept in onto.ids} == labels
     below = {concept: tau.children_of(concept) for concept in ("ICD-10", "E10", "E10.0")}
     assert below == {"ICD-10": ("I", "IV"), "E10": ("E10.0", "E10.1"), "E10.0": ("E10.01",)}
     assert onto.synonyms_of("A00") == ("Asiatic cholera",)

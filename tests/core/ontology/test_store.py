@@ -33,7 +33,7 @@ def reads(monkeypatch):
 def assert_equal(one, other):
     assert one.taxonomy() == other.taxonomy()
     assert one.taxonomy().labels == other.taxonomy().labels
-    for concept in one.concepts:
+    for concept in one.ids:
         assert one.synonyms_of(concept) == other.synonyms_of(concept)
         assert one.taxonomy().ancestors_of(concept) == other.taxonomy().ancestors_of(concept)
         label = one.label(concept).upper()

@@ -48,6 +48,7 @@ RETURNING_SHARE = 0.3
 OUTBREAK_SHARE = 0.15
 """The share of principal diagnoses that an outbreak takes."""
 
+SHARE_OF_WOMEN = 0.5
 LONGEST_STAY = 60
 PATIENT_PATH = "patient.id"
 
@@ -191,8 +192,5 @@ def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Ar
 
 def _person(patients: Int64Array, seed: int) -> tuple[Int64Array, BoolArray]:
     """Return age in years, skewed to old age, and whether female; both are functions of the patient number."""
-    mixed = (patients.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    uniform = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
-    return np.floor(100 * uniform**0.55).astype(np.int64), (mixed & np.uint64(1)) == 1
+    first, second = ((patients + seed) * irrational % 1.0 for irrational in (5**0.5, 2**0.5))
+    return np.floor(100 * first**0.55).astype(np.int64), second < SHARE_OF_WOMEN

@@ -84,7 +84,7 @@ TRIED = 1_000
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, marks=pytest.mark.scheduled) if case.startswith("3,000") else case for case in CASES],
+    ["1,000 real discharges", *(pytest.param(case, marks=pytest.mark.scheduled) for case in list(CASES)[::2])],
 )
 def test_no_attacker_is_right_more_often_or_surer_than_the_commands_say(tmp_path, case, monkeypatch):
     """Within one standard error of so many guesses that it is small beside the distance to what is said.

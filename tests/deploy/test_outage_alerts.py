@@ -93,6 +93,7 @@ def test_outages_fire_their_alerts_and_recoveries_end_them(tmp_path: Path) -> No
 
 @pytest.mark.kafka
 @pytest.mark.exhaustive
+@pytest.mark.scheduled
 def test_an_outbreak_fires_the_alert_of_drift_and_a_new_baseline_ends_it(tmp_path: Path) -> None:
     with installation(tmp_path) as one:
         calibrator = one.running("calibrator")

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,10 +21,44 @@ from secured_kafka import SecuredKafka
 from secured_kafka import secured_kafka as running_secured
 from service import Service
 from service import service as new_service
-from support.shared import run_folder, shared
+
+T = TypeVar("T")
+
+
+def run_folder(folders: pytest.TempPathFactory) -> Path:
+    """Return the folder of the test run, which is the same in all its processes."""
+    folder = folders.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@contextmanager
+def shared(folder: Path, make: Callable[[Path], AbstractContextManager[T]]) -> Iterator[T]:
+    """Yield what ``make`` yields in the first process, and a pickled copy of it in the others.
+
+    Each process holds a shared lock while it uses the resource. The first one waits for the exclusive lock.
+    """
+    folder.mkdir(exist_ok=True)
+    description = folder / "description"
+    with (folder / "lock").open("w") as lock, (folder / "users").open("w") as users:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        if description.exists():
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            yield pickle.loads(description.read_bytes())
+            return
+        with make(Path(tempfile.mkdtemp(dir=folder))) as resource:
+            description.write_bytes(pickle.dumps(resource))
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            try:
+                yield resource
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                description.unlink()
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                fcntl.flock(users, fcntl.LOCK_EX)
+
 
 clusters = pytest.StashKey[list[Cluster]]()
-T = TypeVar("T")
 
 BROKERS = {"kafka", "lone_broker", "one_broker", "secured_kafka"}
 """The fixtures that run brokers."""

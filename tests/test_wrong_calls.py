@@ -56,7 +56,7 @@ WRONG = [
     (lambda: made([TAU]), rf"taxonomies is of type list: {MAPPING}"),
     (lambda: made(TAU), rf"taxonomies is of type Ontology: {MAPPING}"),
     (lambda: made({1: TAU}), r"taxonomies has the key 1: use names as texts"),
-    (lambda: made({"a": D}), r"the taxonomy of 'a' is of type WuPalmer: use a Taxonomy, as in"),
+    (lambda: made({"a": D}), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: made(seed=b"x"), r"seed is 1 bytes: use at least 16 secret bytes, such as "),
     (lambda: made(seed="x" * 16), r"seed is of type str: use at least 16 secret bytes"),
     (lambda: made(distance=ONTOLOGY), r"distance is of type Ontology: use wu_palmer, "),

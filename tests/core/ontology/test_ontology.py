@@ -74,7 +74,7 @@ def test_a_taxonomy_has_a_root_or_a_domain():
     assert onto.taxonomy(root="a").ids == onto.taxonomy(domain=["b", "c"]).ids == ("a", "b", "c")
     assert onto.taxonomy(root="a").parents_of("c") == ("a",)
     assert onto.taxonomy(root="a") is onto.taxonomy(domain=["b", "c"])
-    assert onto.taxonomy() is onto.taxonomy(root="r")
+    assert onto.taxonomy() is onto.taxonomy(root="r") is onto
     with pytest.raises(ParameterError, match="not both"):
         onto.taxonomy(domain=["b"], root="a")
     for domain, message in (([], "at least one"), ("b", "one text")):

@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -54,16 +55,16 @@ def read_release(files: dict[str, list[File]]) -> Draft:
 
     Raises OntologyError, whose message names the file and, where possible, the line.
     """
-    draft, inactive, ranks = Draft(), set[str](), dict[str, int]()
-    for kind in KINDS:
+    draft, inactive = Draft(), set[str]()
+    readers = (
+        partial(_add_concepts, draft, inactive),
+        partial(_add_links, draft, inactive),
+        partial(_add_names, draft, {}),
+    )
+    for kind, read in zip(KINDS, readers, strict=True):
         for file in files[kind]:
             with error_location(file.name):
-                if kind == "Concept":
-                    _add_concepts(draft, inactive, file)
-                elif kind == "Relationship":
-                    _add_links(draft, inactive, file)
-                else:
-                    _add_names(draft, ranks, file)
+                read(file)
     others = [concept for concept, parents in draft.parents.items() if not parents and concept != SNOMED_ROOT]
     if others and SNOMED_ROOT in draft.parents:
         message = f"these active concepts have no active is-a row, which only the root {SNOMED_ROOT} may lack"

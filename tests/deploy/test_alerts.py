@@ -13,10 +13,8 @@ import prometheus
 import pytest
 import yaml
 from alerts import MARK, MARKED, RUNBOOKS, Alert, Thresholds, alerts, camel_case, rules, rules_yaml
-from queries import DECLARATIONS, metric
+from queries import metric
 from support.documentation import ROOT
-
-from stream_masker.service.configuration import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
 RULES = rules_yaml(alerts(Thresholds()))
@@ -139,10 +137,6 @@ def test_each_alert_fires_and_stays_silent(chosen: Mapping[str, list[Series]], h
     assert promtool(tmp_path, cases) == ""
 
 
-def test_promtool_reports_an_alert_that_does_not_fire(tmp_path: Path) -> None:
-    assert "StreamMaskerNoWorker" in promtool(tmp_path, [group({}, firing("NoWorker"), holds=True)])
-
-
 def test_there_are_at_most_15_alerts_and_each_is_tested() -> None:
     assert ALERTS.keys() == FIRING.keys() == SILENT.keys()
     assert len(ALERTS) <= 15
@@ -188,17 +182,3 @@ def test_the_marks_of_the_chart_stand_for_thresholds_and_matchers(matchers: str)
     expected = rules(alerts(Thresholds(), matchers))["groups"][0]["rules"]
     for one, other in zip(yaml.safe_load(text)["groups"][0]["rules"], expected, strict=True):
         assert {**one, "expr": squeezed(one)} == other
-
-
-def test_runbooks_name_metrics_and_keys_that_exist() -> None:
-    spans = re.findall(r"`([^`\n]+)`", (ROOT / RUNBOOKS).read_text())
-    metrics = {span for span in spans if span.startswith("stream_masker_")}
-    assert metrics <= {definition.full_name for definition in DECLARATIONS.values()}
-    keys = [
-        span.partition(":")[0].split(".") for span in spans if re.match(r"(calibration|worker|risk|limits)\.", span)
-    ]
-    schema = configuration_schema()
-    for section, key in keys:
-        part = schema["properties"][section]
-        part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
-        assert key in part["properties"], (section, key)

@@ -15,7 +15,7 @@ import pytest
 from dashboards import COLUMNS, DASHBOARDS, Dashboard, dashboard_json
 from exercised_metrics import RecordingMetrics, calibrator_metrics, worker_metrics
 from prometheus_client import CollectorRegistry
-from queries import aggregated, metric, quantile, rate
+from queries import metric
 from support.small_configuration import small_configuration
 
 from stream_masker.service.configuration import parse_configuration
@@ -118,14 +118,3 @@ def test_grafana_has_every_query_of_the_source_and_panels_do_not_overlap(dashboa
     for one, other in combinations(places, 2):
         beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
         assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-
-
-def test_unknown_metrics_and_labels_are_errors() -> None:
-    with pytest.raises(KeyError):
-        metric("no_such_metric")
-    with pytest.raises(ValueError, match="code"):
-        aggregated("max", "smean", "code")
-    with pytest.raises(ValueError, match="kind"):
-        rate("records_in_total", kind="actual")
-    with pytest.raises(ValueError, match="gauge, not a histogram"):
-        quantile(0.5, "window_records")

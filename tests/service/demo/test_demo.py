@@ -24,7 +24,7 @@ from stream_masker.service.demo.view import Progress, event_table, summary_lines
 @pytest.mark.exhaustive
 def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
     """Standard output is not a terminal here, so the output is plain lines."""
-    command = [sys.executable, "-P", "-m", "stream_masker", "demo", "--records", "2000"]
+    command = [sys.executable, "-P", "-m", "stream_masker", "demo", "--records", "1000"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     output = done.stdout
@@ -32,7 +32,7 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
     assert "principal diagnosis" in output
     assert "\x1b" not in output
     events, learned, unchanged, kept, drift, following = output.splitlines()[-6:]
-    assert events.startswith("Events: 2,000 masked, 0 rejected, in ")
+    assert events.startswith("Events: 1,000 masked, 0 rejected, in ")
     assert re.search(r"best guess of a code is right in \d+% .* without masks", learned)
     assert re.search(r"\d+% of the codes of principal, \d+% of .* stay as they were", unchanged)
     assert "correlations" in kept

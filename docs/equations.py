@@ -49,7 +49,7 @@ EQUATIONS = (
     Equation("exponential mechanism", "P(c ∣ a) ∝ exp(−ε·sd(a, c) / 2)", code.Exponential, "2017", "section 2"),
     Equation("transport", "P(t ∣ s) = K(s, t)·Ψ(t) / Z(s), Φ = P / Z", code.SemanticTransport, "ours", "Cuturi 2013"),
     Equation("its kernel", "w = max(0, ln φ − λd² − ln u), Σ w = κ in a column", code.levelled, "ours", "Smith 2009"),
-    Equation("its promise", "P(x ∣ t) ≤ max(β, P(x))", code.Redraw, "ours", "Smith 2009"),
+    Equation("its promise", "P(x ∣ t) ≤ max(β, P(x))", code.least_redraw, "ours", "Smith 2009"),
     Equation("transport given another attribute", "P(b ∣ a) to P(b ∣ a*)", code.Given, "ours", "Altschuler 2017"),
     Equation("PRAM", "P(c ∣ a) from a Markov matrix", code.Pram, "2017", "section 2"),
     Equation("marginality", "m(xⱼ) = Σ d(xⱼ, xₗ)", code.marginality, "2013", "2"),

@@ -38,7 +38,7 @@ from stream_masker.core.mechanisms.cooccurrence import ValueGraph
 from stream_masker.core.mechanisms.markov import stay_probability
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
-from stream_masker.core.mechanisms.transport.certainty import Redraw
+from stream_masker.core.mechanisms.transport.certainty import least_redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.replacement import Replacer
@@ -70,7 +70,6 @@ __all__ = [
     "RandomTransitions",
     "RankSwapping",
     "Reason",
-    "Redraw",
     "Replacer",
     "SemanticTransport",
     "Statistics",
@@ -85,6 +84,7 @@ __all__ = [
     "distance_variance",
     "hoeffding_bound",
     "jensen_shannon",
+    "least_redraw",
     "levelled",
     "load_schema",
     "marginality",

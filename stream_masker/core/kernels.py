@@ -644,6 +644,46 @@ class Tree(NamedTuple):
 
 
 @kernel
+def couple(tree: Tree, roots: Int64Array, shares: Float64Array, new: int, masks: Int64Array) -> Float32Matrix:
+    """Return (k_B, n) float32: P(b, b* | a*) of n masks by the coupling of ``draw_given``, before repeats and redraws.
+
+    * ``roots``, ``shares``: (m,) the values of the root, and P(a | a*). ``new``: a*.
+    * ``masks``: (n,) the values that can be masks, those of each node next to each other.
+    """
+    q, (levels, size), nodes = tree.target[new], tree.lines.shape, tree.parent.size
+    joint, down = np.zeros((size, masks.size), np.float32), np.empty(masks.size, np.float32)
+    starts, ends, rising = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.empty(size)
+    for level in range(levels):
+        for m in range(masks.size):
+            starts[tree.lines[level, masks[-1 - m]]], ends[tree.lines[level, masks[m]]] = masks.size - 1 - m, m + 1
+    for k in range(roots.size):
+        p, won, lost = tree.source[roots[k]], np.zeros(nodes), np.zeros(nodes)
+        for x in range(nodes - 1):
+            change = np.float64(q[x]) - np.float64(p[x])
+            won[tree.parent[x]] += max(change, 0.0)
+            lost[tree.parent[x]] += max(-change, 0.0)
+        for x in range(size):
+            rising[x] = max(np.float64(p[x]) - np.float64(q[x]), 0.0)
+            if ends[x] > 0:
+                joint[x, starts[x]] += shares[k] * np.float64(min(p[x], q[x]))
+        down[:] = shares[k]
+        for level in range(1, levels):
+            for m in range(masks.size):
+                node = tree.lines[level - 1, masks[m]]
+                total = won[tree.parent[node]]
+                down[m] *= max(np.float64(q[node]) - np.float64(p[node]), 0.0) / total if total > 0.0 else 0.0
+            for x in range(size):
+                if rising[x] > 0.0:
+                    node = tree.lines[level, x]
+                    loss = max(np.float64(p[node]) - np.float64(q[node]), 0.0) if level < levels - 1 else 0.0
+                    leaving = min(loss / lost[node], 1.0)
+                    falling, rising[x] = np.float32(rising[x] * (1.0 - leaving)), rising[x] * leaving
+                    for m in range(starts[node], ends[node]):
+                        joint[x, m] += falling * down[m]
+    return joint
+
+
+@kernel
 def draw_given(
     tree: Tree,
     root: Int32Array,

@@ -79,8 +79,8 @@ class Twin:
         self.sources, self.target = list(self.counts), literal_target(self.counts, least)
         self.masks = sorted(self.target)
         prior = np.array([self.counts[s] / batch.size for s in self.sources])
-        positions = [v.positions.tolist() for v in transport.values]
-        squares = [v.distance.matrix(v.positions) ** 2 for v in transport.values]
+        positions = [v.positions.tolist() for v in transport.map.law.values]
+        squares = [v.distance.matrix(v.positions) ** 2 for v in transport.map.law.values]
         kernels = [literal_kernel(k, d) for k, d in zip(transport.map.kernels, squares, strict=True)]
         place = [{x: k for k, x in enumerate(each)} for each in positions]
         weights = np.array(
@@ -93,7 +93,7 @@ class Twin:
             transport.map.tuple_weights.astype(float) @ weights
         )
         plain = weights * mask_weights / (weights @ mask_weights)[:, None]
-        redraw_chance = transport.redraw.redraw_chance.reshape(transport.map.mask_weights.shape)
+        redraw_chance = transport.redraw_chance
         self.redraw_chance = np.array([redraw_chance[place[0][t[0]], place[1][t[1]]] for t in self.masks], float)
         again = self.redraw_chance * (prior @ plain)
         self.rows = plain * (1.0 - self.redraw_chance) + np.outer(

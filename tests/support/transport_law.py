@@ -18,15 +18,15 @@ def pair_likelihoods(made, pairs):
     Pairs are two rows of positions.
     """
     transport = map_in_force(made)
-    own, again, (first, second) = transport.map, transport.redraw, transport.map.matrices
-    i, j = (v.indices(codes) for v, codes in zip(transport.values, pairs, strict=True))
-    redrawn = (first @ (again.redraw_chance.reshape(own.mask_weights.shape) * own.mask_weights) @ second.T)[i, j]
+    own, eta, (first, second) = transport.map, transport.redraw_chance, transport.map.matrices
+    again = (eta * own.chances * own.mask_weights).astype(np.float64)
+    i, j = (v.indices(codes) for v, codes in zip(own.law.values, pairs, strict=True))
+    redrawn = (first @ (eta * own.mask_weights) @ second.T)[i, j]
 
     def likelihoods(masked):
-        x, y = (v.indices(codes)[:, None] for v, codes in zip(transport.values, masked, strict=True))
-        place = x * own.mask_weights.shape[1] + y
-        kept = first[i, x] * second[j, y] * own.mask_weights[x, y] * (1.0 - again.redraw_chance[place])
-        drawn = redrawn * (again.weights[place] / max(again.share, 1e-300))
+        x, y = (v.indices(codes)[:, None] for v, codes in zip(own.law.values, masked, strict=True))
+        kept = first[i, x] * second[j, y] * own.mask_weights[x, y] * (1.0 - eta[x, y])
+        drawn = redrawn * (again[x, y] / max(again.sum(), 1e-300))
         return np.asarray((kept + drawn) / own.totals[i, j], np.float64)
 
     return likelihoods

@@ -134,11 +134,11 @@ def test_a_rare_pair_cannot_be_told_from_another_one_of_its_blocks():
         pairs = np.array([(x, y) for x, y, n in [*common, (*rare, 1)] for _ in range(n)]).T
         made = calibrated(as_batch(place[pairs].astype(np.int32)), tau)
         transport = map_in_force(made)
-        assert not transport.map.law.target[transport.values[0].positions == place[3]].any()
+        assert not transport.map.law.target[transport.map.law.values[0].positions == place[3]].any()
         return {
             (int(x), int(y)): float(transport.map.law.target[i, j])
-            for i, x in enumerate(transport.values[0].positions)
-            for j, y in enumerate(transport.values[1].positions)
+            for i, x in enumerate(transport.map.law.values[0].positions)
+            for j, y in enumerate(transport.map.law.values[1].positions)
             if transport.map.law.target[i, j] > 0.0
         }
 

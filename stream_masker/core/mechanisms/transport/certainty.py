@@ -19,7 +19,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import Float32Array, Float32Matrix, Float64Array, Float64Matrix, Int64Array
@@ -74,17 +73,6 @@ class Limits(NamedTuple):
         return np.maximum(self.greatest * (1.0 - SLACK), self.prior)
 
 
-class Above(NamedTuple):
-    """The e posteriors above what is aimed at.
-
-    ``mask``, ``which``, ``posterior``: (e,) the index of the mask, the value, or k + the group, and G.
-    """
-
-    mask: Int64Array
-    which: Int64Array
-    posterior: Float64Array
-
-
 @dataclass(frozen=True, eq=False)
 class Told:
     """What n = a·b masks t = (i, j) tell of the k values of one attribute: G(x, t) = first·second / total.
@@ -98,47 +86,37 @@ class Told:
     chance: Float64Array
     limits: Limits
 
+    @classmethod
+    def by(cls, transport: Map, limits: Sequence[Limits]) -> list[Told]:
+        """Return what the masks of a map tell of each of its attributes."""
+        chance = transport.mask_chances
+        return [cls(*transport.sides(j), transport.chances, chance, each) for j, each in enumerate(limits)]
+
     @cached_property
-    def above(self) -> Above:
-        """The posteriors above what is aimed at. Only masks whose surest one is above it are looked at closely."""
-        first, second, total, chance, limits = self.first, self.second, self.total, self.chance, self.limits
-        size, width, aims = first.shape[1], total.shape[1], limits.aims
-        surest = greatest_products((first / aims[:size]).astype(np.float32), second)
+    def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
+        """The e posteriors above what is aimed at: (e,) the mask, the value, or k + the group, and G.
+
+        Only masks whose surest posterior is above it are looked at closely.
+        """
+        first, total, chance, limits = self.first, self.total, self.chance, self.limits
+        size, aims = first.shape[1], limits.aims
+        surest = greatest_products((first / aims[:size]).astype(np.float32), self.second)
         shares = np.where(chance > 0.0, ratio(surest, total).ravel(), np.float32(0.0))
-        found, back = [], np.ascontiguousarray(second.T)
+        found, back = [], np.ascontiguousarray(self.second.T)
         over = np.flatnonzero(shares > 1.0)
         for masks in (over[start : start + COLUMNS] for start in range(0, over.size, COLUMNS)):
-            i, j = np.divmod(masks, width)
+            i, j = np.divmod(masks, total.shape[1])
             told = first[i] * back[j] / total[i, j].astype(np.float64)[:, None]
             t, x = np.nonzero(told > aims[:size])
             found.append((masks[t], x, told[t, x]))
         for group, (weights, aim) in enumerate(zip(limits.groups.astype(np.float32), aims[size:], strict=True)):
-            mass = np.asarray((first * weights) @ second, np.float32)
+            mass = np.asarray((first * weights) @ self.second, np.float32)
             members = ratio(mass, total).ravel().astype(np.float64)
             t = np.flatnonzero((members > aim) & (chance > 0.0))
             found.append((t, np.full(t.size, size + group), members[t]))
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        return Above(*(np.concatenate(each) for each in zip(none, *found, strict=True)))
-
-    @classmethod
-    def by(cls, transport: Map, limits: Sequence[Limits] = ()) -> list[Told]:
-        """Return what the masks of a map tell of each of its attributes; ``limits``: none by default."""
-        law = transport.law
-        limits = limits or [Limits.of(law.marginal(j), 1.0) for j in range(len(law.values))]
-        (first, second), (front, back), total = transport.matrices, transport.fronts, transport.chances
-        chance = (total * transport.mask_weights).astype(np.float64).ravel()
-        sides = (np.ascontiguousarray(first.T), front), (back, second)
-        return [cls(*side, total, chance, each) for side, each in zip(sides, limits, strict=False)]
-
-    def mixed(self, weights: Float64Array) -> Float64Array:
-        """Return (k,) float64: Σ_t weights(t)·G(x, t); ``weights``: (n,)."""
-        shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
-        return np.asarray((self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64))
-
-    def columns(self, masks: Int64Array) -> Float64Matrix:
-        """Return (k, c) float64: the posteriors of c masks."""
-        i, j = np.divmod(masks, self.total.shape[1])
-        return np.asarray((self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64))
+        mask, which, posterior = (np.concatenate(each) for each in zip(none, *found, strict=True))
+        return mask, which, posterior
 
     def least(self, mean: Float64Array, floor: float) -> Float64Array:
         """Return (n,) the least η ≥ ``floor`` that meets what is aimed at, given R̄ of values and groups."""
@@ -148,10 +126,19 @@ class Told:
         np.maximum.at(redraw_chance, mask, np.clip(need, 0.0, 1.0))
         return redraw_chance
 
-    def final(self, redraw_chance: Float32Array, mean: Float64Array) -> Float64Array:
-        """Return (e,) what the posteriors ``above`` become."""
-        mask, which, posterior = self.above
-        return np.asarray(posterior + redraw_chance[mask] * (mean[which] - posterior))
+    def mean(self, weights: Float64Array, share: float) -> Float64Array:
+        """Return (k + g,) float64 R̄ of values and groups; ``weights``: (n,) η·T, and ``share`` their sum."""
+        shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
+        mixed = (self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64)
+        own = mixed / max(share, 1e-300)
+        return np.concatenate([own, self.limits.groups @ own])
+
+    def holds(self, redraw_chance: Float32Array, mean: Float64Array, share: float) -> bool:
+        """Return whether no posterior exceeds its limit with a redraw."""
+        (mask, which, posterior), greatest = self.above, self.limits.greatest
+        final = posterior + redraw_chance[mask] * (mean[which] - posterior)
+        mixed = share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
+        return not mixed and bool((final <= greatest[which]).all())
 
     def mixing(self, share: float, mean: Float64Array) -> float:
         """Return the η of all masks by which R̄ gets halfway from its limit to the prior; 0 if it is within its limit.
@@ -163,84 +150,44 @@ class Told:
         return float(np.clip(share * (mean[over] - goal) / np.maximum(goal - prior, 1e-12), 0.0, 1.0).max(initial=0.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Redraw:
-    """A redraw of n masks.
+def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
+    """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
-    ``redraw_chance``: (n,) float32 η. ``weights``: (n,) float64 η·T. ``share``: their sum, the share of records that
-    is redrawn. ``means``: for each attribute (k,) float64 R̄.
+    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often; where
+    the limit is the prior, always, because posteriors have the prior as their mean.
     """
-
-    redraw_chance: Float32Array
-    weights: Float64Array
-    share: float
-    means: tuple[Float64Array, ...]
-
-    @classmethod
-    def of(cls, told: Sequence[Told], redraw_chance: NDArray[np.floating]) -> Redraw:
-        """Return the redraw with these chances."""
-        redraw_chance = redraw_chance.astype(np.float32)
+    if any((each.limits.prior >= each.limits.aims)[each.above[1]].any() for each in told):
+        floor = 1.0
+    means = [each.limits.prior for each in told]
+    for _ in range(ROUNDS):
+        least = [each.least(mean, floor) for each, mean in zip(told, means, strict=True)]
+        redraw_chance: Float32Array = np.max(least, axis=0).astype(np.float32)
         weights = redraw_chance * told[0].chance
         share = float(weights.sum())
-        means = tuple(each.mixed(weights) / max(share, 1e-300) for each in told)
-        return cls(redraw_chance, weights, share, means)
-
-    @classmethod
-    def least(cls, told: Sequence[Told], floor: float = 0.0) -> Redraw:
-        """Return nearly the least redraw by which no posterior exceeds its limit; ``floor``: η of all masks at least.
-
-        Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often;
-        where the limit is the prior, always, because posteriors have the prior as their mean.
-        """
-        if any((each.limits.prior >= each.limits.aims)[each.above.which].any() for each in told):
-            floor = 1.0
-        means = [each.limits.prior for each in told]
-        for _ in range(ROUNDS):
-            found = cls.of(told, np.max([each.least(mean, floor) for each, mean in zip(told, means, strict=True)], 0))
-            means = [
-                np.concatenate([mean, each.limits.groups @ mean]) for each, mean in zip(told, found.means, strict=True)
-            ]
-            if found._holds(told, means):
-                return found
-            floor = max(floor, *(each.mixing(found.share, mean) for each, mean in zip(told, means, strict=True)))
-        return cls.of(told, np.ones(told[0].chance.size))
-
-    def _holds(self, told: Sequence[Told], means: Sequence[Float64Array]) -> bool:
-        """Return whether no posterior exceeds its limit; ``means``: R̄ of values and groups of each attribute."""
-        for each, mean in zip(told, means, strict=True):
-            greatest = each.limits.greatest
-            mixed = self.share > 0.0 and (mean > greatest * (1.0 + SLACK)).any()
-            if mixed or (each.final(self.redraw_chance, mean) > greatest[each.above.which]).any():
-                return False
-        return True
+        means = [each.mean(weights, share) for each in told]
+        if all(each.holds(redraw_chance, mean, share) for each, mean in zip(told, means, strict=True)):
+            return redraw_chance
+        floor = max(floor, *(each.mixing(share, mean) for each, mean in zip(told, means, strict=True)))
+    return np.ones(told[0].chance.size, np.float32)
 
 
-def redrawn_joint(transport: Map, again: Redraw, which: int) -> Float64Matrix:
-    """Return (k, k) float64 P(x, x*) of an attribute of a map with a redraw; it sums to 1."""
-    shape = transport.mask_weights.shape
-    kept = transport.joint(which, transport.mask_weights * (1.0 - again.redraw_chance.reshape(shape))).astype(
-        np.float64
-    )
-    joint = kept + np.outer(again.means[which], again.weights.reshape(shape).sum(axis=1 - which))
-    return np.asarray(joint / joint.sum())
-
-
-def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Redraw]:
-    """Return a map whose attributes move by E[d²] as far as the limits allow, and its redraw.
+def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Matrix]:
+    """Return a map whose attributes move by E[d²] as far as the limits allow, and its η, (k_A, k_B).
 
     ``start``: to search from. ``limits``, ``wanted``: of each attribute.
     """
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        again = Redraw.least(Told.by(found, limits))
+        redraw_chance = least_redraw(Told.by(found, limits)).reshape(found.law.shape)
+        share = float((redraw_chance.ravel() * found.mask_chances).sum())
         excesses = [
-            float((redrawn_joint(found, again, j) * kernel.values.squares).sum()) / goal
+            float((found.joint(j, redraw_chance) * kernel.values.squares).sum()) / goal
             for j, (kernel, goal) in enumerate(zip(found.kernels, wanted, strict=True))
         ]
-        most = 1.0 + DISTANCE_ERROR + SPARED * again.share
-        if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (again.share > 0.0 and solution > 0):
+        most = 1.0 + DISTANCE_ERROR + SPARED * share
+        if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, again
+    return found, redraw_chance

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+)
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
@@ -209,11 +217,6 @@ class Kernel:
         weights = np.log(np.sqrt(share)).astype(np.float32)
         return cls(values, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
 
-    @classmethod
-    def flat(cls, values: Values) -> Kernel:
-        """Return K = 1, with which masks are independent of their values."""
-        return cls(values, 0.0, np.zeros(len(values), np.float32), np.zeros(len(values), np.float32))
-
     @property
     def base(self) -> Float32Matrix:
         """(k, k) float32 −λ·d², at least ``LEAST``."""
@@ -314,13 +317,32 @@ class Map:
 
     @cached_property
     def chances(self) -> Float32Matrix:
-        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B. Times Ψ: the law of masks, T but for ``LAW_ERROR``."""
+        """(k_A, k_B) float32 Σ_s P(s)/Z(s)·K_A·K_B."""
         return np.asarray(self.matrices[0].T @ self.fronts[0])
 
-    def joint(self, which: int, mask_weights: Float32Matrix) -> Float32Matrix:
-        """Return (k, k) float32 P(x, x*) of attribute ``which``, with other weights Ψ of the masks."""
-        front, mask_weights = (self.fronts[0], mask_weights) if which == 0 else (self.fronts[1].T, mask_weights.T)
-        return self.matrices[which] * (front @ mask_weights.T)
+    @property
+    def mask_chances(self) -> Float64Array:
+        """(k_A·k_B,) float64: the law of masks, T but for ``LAW_ERROR``."""
+        return (self.chances * self.mask_weights).astype(np.float64).ravel()
+
+    def sides(self, which: int) -> tuple[Float32Matrix, Float32Matrix]:
+        """Return (k_A, k) and (k, k_B): P(x, t) of attribute ``which`` is their product at (i, x) and (x, j), times
+        Ψ(t), for t = (i, j)."""
+        (first, second), (front, back) = self.matrices, self.fronts
+        return (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
+
+    def joint(self, which: int, redraw_chance: Float32Matrix) -> Float64Matrix:
+        """Return (k, k) float64 P(x, x*) of attribute ``which`` with a redraw by η; it sums to 1."""
+        again = self.redrawn(which, redraw_chance)
+        apart = np.outer(again.sum(axis=1), again.sum(axis=0) / max(again.sum(), 1e-300))
+        joint = self.redrawn(which, 1.0 - redraw_chance) + apart
+        return np.asarray(joint / joint.sum())
+
+    def redrawn(self, which: int, redraw_chance: Float32Matrix) -> Float64Matrix:
+        """Return (k, k) float64: the part of P(x, x*) whose masks are redrawn by η, before they are."""
+        front, weights = self.fronts[which], self.mask_weights * redraw_chance
+        reached = front @ weights.T if which == 0 else front.T @ weights
+        return np.asarray(self.matrices[which] * reached, np.float64)
 
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""

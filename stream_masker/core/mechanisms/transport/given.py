@@ -20,9 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths, ranges, ratio
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import (
-    Float32Array,
     Float32Matrix,
     Float64Array,
     Float64Matrix,
@@ -30,10 +29,11 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
-from stream_masker.core.kernels import Tree, draw_given
-from stream_masker.core.mechanisms.transport.certainty import Limits, Redraw, Told
+from stream_masker.core.kernels import Tree, couple, draw_given
+from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law, Values
 from stream_masker.core.random import salts_of
+from stream_masker.core.statistics.packing import unpack_array
 
 NEGLECTED = 1e-3
 """The greatest share of records whose root values are left out, the least probable ones, where it is computed what
@@ -63,31 +63,34 @@ class Moves(NamedTuple):
 class Given:
     """An attribute that is masked given the root.
 
-    * ``attribute``: its index. ``law``: of the root and of it. ``source``, ``target``: (k_A, k_B) float64 P(b | a) and
-      P(b* | a*). ``root``: (k_A, k_A) float64 P(a, a*) of the root.
-    * ``redraw_chance``: (k_A, k_B) float32, the chance of each mask to be drawn again.
+    * ``attribute``: its index. ``law``: of the root and of it.
     * ``wanted``: E[d²] that is asked for; a and a* can force another one.
+    * ``root``: (k_A, k_A) float64 P(a, a*) of the root.
+    * ``redraw_chance``: (k_A, k_B) float32, the chance of each mask to be drawn again.
     """
 
     attribute: int
     law: Law
-    source: Float64Matrix
-    target: Float64Matrix
+    wanted: float
     root: Float64Matrix
     redraw_chance: Float32Matrix
-    wanted: float
 
     @classmethod
-    def of(cls, attribute: int, law: Law, wanted: float) -> Given:
-        """Create the masking of an attribute given a root that stays, by which nothing is redrawn."""
-        source, target = _conditional(law.dense(law.share)), _conditional(law.target)
-        return cls(attribute, law, source, target, np.diag(law.marginal(0)), np.zeros(law.shape, np.float32), wanted)
+    def read(cls, attribute: int, law: Law, wanted: float, root: Float64Matrix, redrawn: object) -> Given:
+        """Create the masking from its published η of the masks that can be, in row order."""
+        redraw_chance, can = np.zeros(law.shape, np.float32), _conditional(law.target) > 0.0
+        redraw_chance[can] = unpack_array(redrawn, np.float32, int(np.count_nonzero(can)))
+        return cls(attribute, law, wanted, root, redraw_chance)
 
-    def redrawn(self, root: Float64Matrix, chances: Float32Array) -> Given:
-        """Return the masking with another law of the root, and the η of all masks that can be, in row order."""
-        redraw_chance = np.zeros_like(self.redraw_chance)
-        redraw_chance[self.target > 0.0] = chances
-        return replace(self, root=root, redraw_chance=redraw_chance)
+    @cached_property
+    def source(self) -> Float64Matrix:
+        """(k_A, k_B) float64 P(b | a)."""
+        return _conditional(self.law.dense(self.law.share))
+
+    @cached_property
+    def target(self) -> Float64Matrix:
+        """(k_A, k_B) float64 P(b* | a*)."""
+        return _conditional(self.law.target)
 
     @property
     def prior(self) -> Float64Array:
@@ -138,98 +141,27 @@ class Given:
         indices = first.indices(root), first.indices(root_new), own.indices(codes)
         return own.positions[draw_given(self.tree, *indices, words, offsets_from_lengths(lengths))]
 
-    def fitted(self, root: Float64Matrix, limits: Limits) -> Given:
-        """Return the masking with the redraw that the limits, and the distance that is asked for, need.
-
-        ``root``: (k_A, k_A) P(a, a*).
-        """
-        own, redraw_chance, chances = replace(self, root=root), np.zeros_like(self.redraw_chance), root.sum(axis=0)
-        floor = own._floor()
-        for new in np.flatnonzero(chances > 0.0).tolist():
-            each = own.moves(new)
+    def fitted(self, limits: Limits) -> Given:
+        """Return the masking with the redraw that the limits, and the distance that is asked for, need."""
+        redraw_chance, floor = np.zeros(self.law.shape, np.float32), self._floor()
+        for new in np.flatnonzero(self.root.sum(axis=0) > 0.0).tolist():
+            each = self.moves(new)
             bounds, ones = limits.given(each.prior, each.neglected, each.rows), np.ones((1, each.rows.size), np.float32)
             told = Told(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
-            redraw_chance[new, each.masks] = Redraw.least([told], floor).redraw_chance
-        return replace(own, redraw_chance=redraw_chance)
+            redraw_chance[new, each.masks] = least_redraw([told], floor)
+        return replace(self, redraw_chance=redraw_chance)
 
     def moves(self, new: int) -> Moves:
-        """Return what moves beside the mask ``new`` of the root.
-
-        K values of the root are likely, with E values of the attribute in all.
-        """
+        """Return what moves beside the mask ``new`` of the root."""
         chances = self.root[:, new] / self.root[:, new].sum()
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = chances[likely] / chances[likely].sum()
-        first, columns, shares = self._rows
-        lengths = first[likely + 1] - first[likely]
-        entries, of = ranges(first[likely], lengths), np.repeat(np.arange(likely.size), lengths)
-        values, mass = columns[entries], kept[of] * shares[entries]
-        places, row = np.unique(np.argsort(self._walk)[values], return_inverse=True)
-        rows, q, masks = self._walk[places], self.tree.target[new], self._walk[self.target[new, self._walk] > 0.0]
-        stays = kept[of] * np.minimum(shares[entries], q[values])
-        joint = np.zeros((rows.size, masks.size), np.float32)
-        _, at, to = np.intersect1d(rows, masks, assume_unique=True, return_indices=True)
-        joint[at, to] = np.bincount(row, stays)[at]
-        rising, falling = self._rising(likely, of, values, mass - stays, kept, q), self._falling(likely, masks, q)
-        chapter = self.tree.lines[2]
-        for nodes, turned, reached in zip(self.tree.lines[1:], rising, falling, strict=False):
-            up = np.zeros((likely.size, rows.size), np.float32)
-            up[of, row] = turned
-            if nodes[0] == self.tree.parent.size - 1:
-                joint += up.T @ reached
-                break
-            for each in np.unique(chapter[masks]).tolist():
-                some, those = (slice(*np.searchsorted(chapter[own], (each, each + 1))) for own in (rows, masks))
-                same = nodes[rows[some]][:, None] == nodes[masks[those]]
-                joint[some, those] += np.where(same, up[:, some].T @ reached[:, those], np.float32(0.0))
+        prior = kept @ self.source[likely]
+        rows, masks = np.flatnonzero(prior), self._walk[self.target[new, self._walk] > 0.0]
+        joint = couple(self.tree, likely, kept, new, masks)[rows]
         neglected = max(1.0 - float(chances[likely].sum()), 0.0)
-        return Moves(rows, masks, joint, np.bincount(row, mass).astype(np.float64), self.target[new, masks], neglected)
-
-    def _rising(
-        self,
-        likely: Int64Array,
-        of: Int64Array,
-        values: Int64Array,
-        up: Float64Array,
-        kept: Float64Array,
-        q: Float32Array,
-    ) -> Iterator[Float64Array]:
-        """Yield, for each level above the values, (E,) the mass of each value that rises to it and no higher.
-
-        ``of``: (E,) the value of the root, of K. ``up``: (E,) the mass that does not stay. ``q``: (N,) P(b* | a*).
-        """
-        size, tree = len(self.values), self.tree
-        chapters = int(tree.lines[2].min())
-        lost = np.maximum(tree.source[likely, size:] - q[size:], np.float32(0.0))
-        gross = np.bincount(of * lost.shape[1] + tree.lines[1, values] - size, up / kept[of], lost.size).reshape(
-            lost.shape
-        )
-        below = lost[:, tree.children[size:] - size]
-        gross[:, chapters - size :] = np.add.reduceat(below, tree.starts[chapters:-1] - size, axis=1)
-        leaving = np.minimum(ratio(lost.astype(np.float64), gross), 1.0)
-        leaving[:, -1] = 0.0
-        for nodes in tree.lines[1:]:
-            share = leaving[of, nodes[values] - size]
-            yield up * (1.0 - share)
-            up = up * share
-
-    def _falling(self, likely: Int64Array, masks: Int64Array, q: Float32Array) -> Iterator[Float32Matrix]:
-        """Yield, for each level above the values, (K, n) the chance of each mask from its node of this level."""
-        down, own, nodes = np.ones((likely.size, masks.size), np.float32), np.arange(masks.size), masks
-        for _ in self.tree.lines[1:]:
-            won = np.maximum(q[nodes] - self.tree.source[np.ix_(likely, nodes)], np.float32(0.0))
-            starts = np.flatnonzero(np.diff(self.tree.parent[nodes], prepend=-1))
-            above = np.repeat(np.arange(starts.size), np.diff(starts, append=nodes.size))
-            down = down * ratio(won, np.add.reduceat(won, starts, axis=1)[:, above])[:, own]
-            yield down
-            own, nodes = above[own], self.tree.parent[nodes][starts]
-
-    @cached_property
-    def _rows(self) -> tuple[Int64Array, Int64Array, Float64Array]:
-        """P(b | a) as compressed rows: offsets (k_A + 1,), the values and their shares."""
-        rows, columns = np.nonzero(self.source)
-        return np.searchsorted(rows, np.arange(len(self.source) + 1)), columns, self.source[rows, columns]
+        return Moves(rows, masks, joint, prior[rows], self.target[new, masks], neglected)
 
     @cached_property
     def _walk(self) -> Int64Array:
@@ -238,8 +170,8 @@ class Given:
 
     def joint(self) -> Float64Matrix:
         """Return (k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more."""
-        result = np.zeros((len(self.values),) * 2)
-        for new, share in self._some[0]:
+        result, (news, shares, _) = np.zeros((len(self.values),) * 2), sampled(self.root.sum(axis=0), DRAWN)
+        for new, share in zip(news.tolist(), shares.tolist(), strict=True):
             each = self.moves(new)
             result[np.ix_(each.rows, each.masks)] += self._redrawn(new, each) * share
         return result
@@ -248,34 +180,23 @@ class Given:
         """Return the joint law of the attribute's value and its record's masks, a block (k_B, m) for each mask of the
         root, or for ``DRAWN`` masks of it, which are drawn with ``DRAWN_GIVEN`` of the value by their chance; and
         whether they are drawn."""
-        some, drawn = self._some
-        return (self._block(new, share, drawn) for new, share in some), drawn
+        news, shares, drawn = sampled(self.root.sum(axis=0), DRAWN)
 
-    def _block(self, new: int, share: float, drawn: bool) -> Float64Matrix:
-        each = self.moves(new)
-        picked, weights = np.arange(each.masks.size), each.chance
-        if drawn:
-            picked, weights = systematic(weights, DRAWN_GIVEN), np.full(DRAWN_GIVEN, 1.0 / DRAWN_GIVEN)
-        block = np.zeros((len(self.values), picked.size))
-        block[each.rows] = self._redrawn(new, each)[:, picked] * (share * weights / each.chance[picked])
-        return block
+        def block(new: int, share: float) -> Float64Matrix:
+            each = self.moves(new)
+            picked, weights, _ = sampled(each.chance, DRAWN_GIVEN if drawn else each.chance.size)
+            columns = np.zeros((len(self.values), picked.size))
+            columns[each.rows] = self._redrawn(new, each)[:, picked] * (share * weights / each.chance[picked])
+            return columns
+
+        return map(block, news.tolist(), shares.tolist()), drawn
 
     def _redrawn(self, new: int, moves: Moves) -> Float64Matrix:
         """Return (r, n) float64 P(b, b* | a*) with the redraw."""
         joint, redraw_chance = moves.joint.astype(np.float64), self.redraw_chance[new, moves.masks].astype(np.float64)
         weights = redraw_chance * moves.chance
-        return np.asarray(
-            joint * (1.0 - redraw_chance) + np.outer(joint @ redraw_chance, weights / max(weights.sum(), 1e-300))
-        )
-
-    @cached_property
-    def _some(self) -> tuple[list[tuple[int, float]], bool]:
-        """All masks of the root, with their chances, or some that are drawn by them; whether they are drawn."""
-        chances = self.root.sum(axis=0)
-        news = np.flatnonzero(chances > 0.0)
-        if news.size <= DRAWN:
-            return list(zip(news.tolist(), chances[news].tolist(), strict=True)), False
-        return [(new, 1.0 / DRAWN) for new in systematic(chances, DRAWN).tolist()], True
+        again = np.outer(joint @ redraw_chance, weights / max(weights.sum(), 1e-300))
+        return np.asarray(joint * (1.0 - redraw_chance) + again)
 
     def _floor(self) -> float:
         """Return the η of all masks by which values move as far as is asked for; 0 where they move so anyway."""
@@ -295,6 +216,15 @@ class Given:
         weights = np.concatenate([self.source.T, limits.groups @ self.source.T])
         over = weights.max(axis=1) > limits.greatest
         return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
+
+
+def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array, bool]:
+    """Return the indices that can be drawn and their shares; if they are more than ``count``, that many drawn ones with
+    equal shares. Also return whether they are drawn."""
+    found = np.flatnonzero(chances)
+    if found.size <= count:
+        return found, chances[found] / chances.sum(), False
+    return systematic(chances, count), np.full(count, 1.0 / count), True
 
 
 def systematic(chances: Float64Array, count: int) -> Int64Array:

@@ -15,11 +15,19 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, UInt16Matrix, UInt64Array
+from stream_masker.core.dtypes import (
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+    UInt16Matrix,
+    UInt64Array,
+)
 from stream_masker.core.kernels import Draws, draw_pairs
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Redraw, Told, redrawn_joint
+from stream_masker.core.mechanisms.transport.certainty import COLUMNS
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
-from stream_masker.core.mechanisms.transport.given import Given, systematic
+from stream_masker.core.mechanisms.transport.given import Given, sampled
 from stream_masker.core.random import salts_of
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
@@ -34,13 +42,17 @@ DRAWN_MASKS = 4_096
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """The masking of the attribute ``which`` of a map with a redraw; that of further ones is ``Given``."""
+    """The masking of the attribute ``which`` of a map with the redraw η; that of further ones is ``Given``."""
 
     attribute: int
-    values: Values
     map: Map
-    redraw: Redraw
+    redraw_chance: Float32Matrix
     which: int
+
+    @property
+    def values(self) -> Values:
+        """Those of the attribute."""
+        return self.map.law.values[self.which]
 
     @property
     def prior(self) -> Float64Array:
@@ -49,100 +61,88 @@ class Own:
 
     def joint(self) -> Float64Matrix:
         """Return (k, k) float64 P(x, x*)."""
-        return redrawn_joint(self.map, self.redraw, self.which)
+        return self.map.joint(self.which, self.redraw_chance)
 
     def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
         """Return the joint law of a value and all masks of its record, in blocks of columns (k, m), and whether the
         columns are a random sample, of ``DRAWN_MASKS``."""
-        told = Told.by(self.map)[self.which]
-        masks = np.flatnonzero(told.chance)
-        weights = told.chance[masks]
-        if drawn := masks.size > DRAWN_MASKS:
-            masks, weights = masks[systematic(weights, DRAWN_MASKS)], np.ones(DRAWN_MASKS)
-        weights, redraw_chance, mean = (
-            weights / weights.sum(),
-            self.redraw.redraw_chance[masks],
-            self.redraw.means[self.which][:, None],
-        )
+        own, redraw_chance, (first, second) = self.map, self.redraw_chance.ravel(), self.map.sides(self.which)
+        masks, weights, drawn = sampled(own.mask_chances, DRAWN_MASKS)
+        again = own.redrawn(self.which, self.redraw_chance).sum(axis=1, keepdims=True)
+        mean = again / max(again.sum(), 1e-300)
+
+        def block(part: Int64Array) -> Float64Matrix:
+            t, (i, j) = masks[part], np.divmod(masks[part], own.law.shape[1])
+            posteriors = (first[i] * second.T[j]).T / own.chances[i, j].astype(np.float64)
+            return np.asarray((posteriors * (1.0 - redraw_chance[t]) + mean * redraw_chance[t]) * weights[part])
+
         parts = np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS))
-        found = ((part, told.columns(masks[part])) for part in parts)
-        return (
-            (each * (1.0 - redraw_chance[part]) + mean * redraw_chance[part]) * weights[part] for part, each in found
-        ), drawn
+        return map(block, parts), drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Transport:
     """The map of some records, with its redraw.
 
-    * ``attributes``: the indices of one or two.
+    * ``attributes``: the indices of one or two. ``redraw_chance``: (k_A, k_B) float32 η.
     * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it.
     * ``given``: the attributes that are masked given this one, if it is a root.
     """
 
     attributes: tuple[int, ...]
     map: Map
-    redraw: Redraw
+    redraw_chance: Float32Matrix
     wanted: tuple[float, ...]
     given: tuple[Given, ...] = ()
 
     @classmethod
     def independent(cls, attribute: int, law: Law) -> Transport:
         """Return the map of one attribute whose masks are independent of their values."""
-        own = Map(law, (Kernel.flat(law.values[0]),), law.share.astype(np.float32))
-        again = Redraw.of(Told.by(own), np.zeros(len(law.values[0])))
-        return cls((attribute,), own, again, (np.inf,))
-
-    @property
-    def values(self) -> tuple[Values, ...]:
-        """The values of each attribute."""
-        return self.map.law.values
+        (values,), none = law.values, np.zeros(len(law.values[0]), np.float32)
+        own = Map(law, (Kernel(values, 0.0, none, none),), law.share.astype(np.float32))
+        return cls((attribute,), own, none[:, None], (np.inf,))
 
     @cached_property
     def draws(self) -> Draws:
         """The arrays that the compiled draws read."""
-        own, shape, squares = self.map, self.map.mask_weights.shape, [values.squares for values in self.values]
-        squares = [*squares, np.zeros((1, 1), np.float32)][:2]
-        (first, near), (second, other) = (_in_order(*each) for each in zip(own.matrices, squares, strict=True))
-        salts = [salts_of(v.positions) for v in self.values] + [np.zeros(1, np.uint64)]
-        again, redraw_chance = (
-            self.redraw.weights.astype(np.float32).reshape(shape),
-            self.redraw.redraw_chance.reshape(shape),
-        )
+        own, values = self.map, self.map.law.values
+        squares = [*(v.squares for v in values), np.zeros((1, 1), np.float32)]
+        (first, near), (second, other) = (_in_order(*each) for each in zip(own.matrices, squares, strict=False))
+        salts = [*(salts_of(v.positions) for v in values), np.zeros(1, np.uint64)]
+        again = (self.redraw_chance.ravel() * own.mask_chances).astype(np.float32).reshape(own.law.shape)
         sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)
-        laws = own.totals, own.inner, own.mask_weights, redraw_chance, again, sums, float(sums.sum(dtype=np.float64))
-        return Draws(first, second, near, other, *laws, salts[0], salts[1])
+        laws = own.totals, own.inner, own.mask_weights, self.redraw_chance, again, sums
+        return Draws(first, second, near, other, *laws, float(sums.sum(dtype=np.float64)), salts[0], salts[1])
 
     def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of records that have all attributes, as positions.
 
         ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
         """
-        indices = [v.indices(each) for v, each in zip(self.values, codes, strict=True)]
+        values = self.map.law.values
+        indices = [v.indices(each) for v, each in zip(values, codes, strict=True)]
         second = indices[1] if len(indices) == 2 else np.zeros_like(indices[0])
         drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
-        return [v.positions[each] for v, each in zip(self.values, drawn, strict=False)]
+        return [v.positions[each] for v, each in zip(values, drawn, strict=False)]
 
     @property
     def masked(self) -> list[Own | Given]:
         """The masking of each attribute."""
-        own = enumerate(zip(self.attributes, self.values, strict=True))
-        return [*(Own(*each, self.map, self.redraw, k) for k, each in own), *self.given]
+        return [*(Own(j, self.map, self.redraw_chance, k) for k, j in enumerate(self.attributes)), *self.given]
 
     def packed(self) -> dict[str, Any]:
         """Return what is published."""
-        kernels = [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in self.map.kernels]
-        given = [
-            [g.attribute, packed_law(g.law), pack_array(g.redraw_chance[g.target > 0.0]), g.wanted] for g in self.given
-        ]
         return {
             "attributes": list(self.attributes),
             "law": packed_law(self.map.law),
             "tuple_weights": pack_array(self.map.tuple_weights),
-            "kernels": kernels,
-            "redraw_chance": pack_array(self.redraw.redraw_chance),
+            "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in self.map.kernels],
+            "redraw_chance": pack_array(self.redraw_chance),
             "wanted": list(self.wanted),
-            "given": given,
+            "given": [
+                [g.attribute, packed_law(g.law), pack_array(g.redraw_chance[g.target > 0.0]), g.wanted]
+                for g in self.given
+            ],
         }
 
     @classmethod
@@ -155,14 +155,12 @@ class Transport:
             for v, (sharpness, *rest) in zip(law.values, model["kernels"], strict=True)
         ]
         own = Map(law, tuple(kernels), unpack_array(model["tuple_weights"], np.float32, law.rows.size))
-        redraw_chance = unpack_array(model["redraw_chance"], np.float32, own.mask_weights.size)
-        again = Redraw.of(Told.by(own), redraw_chance)
-        given, root = [], redrawn_joint(own, again, 0) if model["given"] else np.zeros((0, 0))
+        redraw_chance = unpack_array(model["redraw_chance"], np.float32, law.target.size).reshape(law.shape)
+        given, root = [], own.joint(0, redraw_chance) if model["given"] else np.zeros((0, 0))
         for j, pairs, redrawn, asked in model["given"]:
-            plain = Given.of(j, _read_law(pairs, [distances[attributes[0]], distances[j]]), float(asked))
-            chances = unpack_array(redrawn, np.float32, int(np.count_nonzero(plain.target)))
-            given.append(plain.redrawn(root, chances))
-        return cls(attributes, own, again, tuple(map(float, model["wanted"])), tuple(given))
+            pair = _read_law(pairs, [distances[attributes[0]], distances[j]])
+            given.append(Given.read(j, pair, float(asked), root, redrawn))
+        return cls(attributes, own, redraw_chance, tuple(map(float, model["wanted"])), tuple(given))
 
 
 def packed_law(law: Law) -> dict[str, Any]:
@@ -182,10 +180,8 @@ def _read_law(model: Mapping[str, Any], distances: Sequence[Distance]) -> Law:
     values = tuple(Values.of(d, each) for d, each in zip(distances, positions, strict=True))
     keys = np.cumsum(unpack_array(model["keys"], np.int64))
     rows, columns = (each.astype(np.int32) for each in np.divmod(keys, len(values[1]) if len(values) == 2 else 1))
-    counts, heavy = (
-        unpack_array(model["counts"], np.int64, keys.size),
-        unpack_array(model["heavy"], np.bool_, keys.size),
-    )
+    counts = unpack_array(model["counts"], np.int64, keys.size)
+    heavy = unpack_array(model["heavy"], np.bool_, keys.size)
     frequent = (unpack_array(each, np.bool_, len(v)) for v, each in zip(values, model["frequent"], strict=True))
     return Law(values, rows, columns, counts, heavy, tuple(frequent))
 

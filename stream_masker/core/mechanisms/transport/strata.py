@@ -9,6 +9,7 @@ and the other ones are masked given it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,11 +18,11 @@ from stream_masker.core.arrays import located
 from stream_masker.core.context import Context
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array
-from stream_masker.core.mechanisms.transport.certainty import Limits, certain, redrawn_joint
+from stream_masker.core.mechanisms.transport.certainty import Limits, certain
 from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given
 from stream_masker.core.mechanisms.transport.model import EVERY, Transport, packed_law
-from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts
+from stream_masker.core.statistics.counts import MANY_KEYS, Counts, SparseCounts, sum_by_key
 from stream_masker.errors import StatisticsError
 
 ENOUGH, ENOUGH_SHARE = 200, 100
@@ -100,14 +101,14 @@ class Strata:
 
     def _parts(self, counts: Counts) -> Iterator[tuple[int, Part]]:
         """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
-        split = {key: dict(_split(column, len(self._sizes))) for key, column in counts.lacking.items()}
+        p = len(self._sizes)
         every: dict[Attributes, SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
         for j, column in enumerate(counts.values):
             every[j,] = _with_bits(counts.events.get((j,)), column)
-        whole = {key: _remainder(column, list(split.get(key, {}).values())) for key, column in every.items()}
-        for pattern in sorted({0, *(each for found in split.values() for each in found)}):
-            own = whole if pattern == 0 else {key: found[pattern] for key, found in split.items() if pattern in found}
-            own = {key: column for key, column in own.items() if column.keys.size}
+        missing = (np.unique(column.keys & ((1 << p) - 1)).tolist() for column in counts.lacking.values())
+        for pattern in sorted({0}.union(*missing)):
+            found = {key: _of_pattern(pattern, p, column, counts.lacking.get(key)) for key, column in every.items()}
+            own = {key: column for key, column in found.items() if column.keys.size}
             if values := {key[0]: column for key, column in own.items() if len(key) == 1}:
                 yield pattern, Part(values, {key: column for key, column in own.items() if len(key) == 2})
 
@@ -121,16 +122,17 @@ class Strata:
             if part.records == every.records or not self._enough(part):
                 return ()
         scalars = tuple(j for j in part.values if j not in self._counts.lengths)
-        pair = len(scalars) == len(part.values) == 2
-        keys = [scalars] if pair else [(j,) for j in scalars[:1] or part.values]
-        laws = [self._law(key, part.pairs[scalars] if pair else part.values[key[0]]) for key in keys]
-        if not all(some.any() for law in laws for some in law.frequent):
+        laws: dict[Attributes, Law]
+        if len(scalars) == len(part.values) == 2:
+            laws = {scalars: self._law(scalars, part.pairs[scalars])}
+        else:
+            laws = {(j,): self._law((j,), part.values[j]) for j in scalars[:1] or part.values}
+        if not all(some.any() for law in laws.values() for some in law.frequent):
             return ()
-        others = [
-            list(self._links(key[0], law, part)) if scalars and not pair else []
-            for key, law in zip(keys, laws, strict=True)
-        ]
-        return tuple(map(self._fitted, keys, laws, others))
+        return tuple(
+            self._fitted(key, law, [self._link(key[0], j, law, part) for j in part.values if scalars and j not in key])
+            for key, law in laws.items()
+        )
 
     def _enough(self, part: Part) -> bool:
         records = self._counts.records
@@ -153,13 +155,14 @@ class Strata:
         """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
         return Law.of(column, [self._settings.distances[j] for j in key], self._settings.least, first)
 
-    def _links(self, root: int, law: Law, part: Part) -> Iterator[Given]:
-        """Yield the masking of each other attribute of a root."""
-        for j in part.values:
-            if j != root:
-                pair = part.pairs[min(j, root), max(j, root)]
-                pair = pair if root < j else _swapped(pair, self._sizes[root], self._sizes[j])
-                yield Given.of(j, self._law((root, j), pair, law.values[0]), float(self._wanted[j]))
+    def _link(self, root: int, j: int, law: Law, part: Part) -> Given:
+        """Return the masking of attribute j given a root that is not masked yet."""
+        pair, size = part.pairs[min(j, root), max(j, root)], self._sizes[root]
+        if j < root:
+            own, first = np.divmod(pair.keys, size)
+            pair = sum_by_key(first * self._sizes[j] + own, pair.counts, pair.key_bits)
+        both = self._law((root, j), pair, law.values[0])
+        return Given(j, both, float(self._wanted[j]), np.zeros((0, 0)), np.zeros(both.shape, np.float32))
 
     def _fitted(self, key: Attributes, law: Law, links: Sequence[Given]) -> Transport:
         """Return a map, and what is masked given it."""
@@ -174,10 +177,11 @@ class Strata:
         limits = [
             self._limits(a, v, law.marginal(j), told) for j, (a, v) in enumerate(zip(key, law.values, strict=True))
         ]
-        found, again = certain(Map.started(law, tuple(kernels)), limits, goals)
-        root = redrawn_joint(found, again, 0) if links else np.zeros((0, 0))
-        given = [g.fitted(root, self._limits(g.attribute, g.values, root.sum(axis=1) @ g.source)) for g in links]
-        return Transport(key, found, again, tuple(goals), tuple(given))
+        found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, goals)
+        root = found.joint(0, redraw_chance) if links else np.zeros((0, 0))
+        given = [replace(each, root=root) for each in links]
+        given = [each.fitted(self._limits(each.attribute, each.values, each.prior)) for each in given]
+        return Transport(key, found, redraw_chance, tuple(goals), tuple(given))
 
     def _limits(
         self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float64Array, float]] = ()
@@ -188,22 +192,6 @@ class Strata:
         return Limits.of(prior, self._settings.certainty, [*(each for each in own if each[0].any()), *others])
 
 
-def _split(column: SparseCounts, p: int) -> Iterator[tuple[int, SparseCounts]]:
-    """Yield the patterns of ``Counts.lacking``, and the counts of each."""
-    patterns = column.keys & ((1 << p) - 1)
-    for pattern in np.unique(patterns).tolist():
-        own = column.select(patterns == pattern)
-        yield pattern, SparseCounts(own.keys >> p, own.counts, own.key_bits)
-
-
-def _swapped(pair: SparseCounts, first: int, second: int) -> SparseCounts:
-    """Return the counts of pairs (b, a) as those of (a, b); ``first``, ``second``: the numbers of concepts of a, b."""
-    b, a = np.divmod(pair.keys, first)
-    keys = a * second + b
-    order = np.argsort(keys)
-    return SparseCounts(keys[order], pair.counts[order], None if pair.key_bits is None else pair.key_bits[order])
-
-
 def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:
     """Return the counts of events with the noise keys of their rows; those of the rows if there are none of events."""
     if events is None or rows.key_bits is None or not events.keys.size:
@@ -212,18 +200,21 @@ def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:
     return SparseCounts(events.keys, events.counts, np.where(held, rows.key_bits[place], np.uint64(0)))
 
 
-def _remainder(column: SparseCounts, parts: Sequence[SparseCounts]) -> SparseCounts:
-    """Return the counts of the rows of a column that are in none of its parts.
+def _of_pattern(pattern: int, p: int, column: SparseCounts, lacking: SparseCounts | None) -> SparseCounts:
+    """Return the counts of the rows of a column whose records lack what a pattern says.
 
-    A noise key of both counts as one of a part, except for values with so many that all rows count as different.
+    ``lacking``: see ``Counts``. A noise key of records that lack something and of others counts as one of the former,
+    except for values with so many that all rows count as different.
     """
-    for part in parts:
-        place, held = located(part.keys, column.keys)
-        left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
-        if bits is not None and part.key_bits is not None:
-            many = np.bitwise_count(bits) >= MANY_KEYS
-            bits = np.where(held & ~many, bits & ~part.key_bits[place], bits)
-        column = SparseCounts(column.keys, left, bits).select(left > 0)
-        if not column.keys.size:
-            break
-    return column
+    if lacking is None or not lacking.keys.size:
+        return column.select(np.full(column.keys.size, pattern == 0))
+    if pattern:
+        own = lacking.select(lacking.keys & ((1 << p) - 1) == pattern)
+        return SparseCounts(own.keys >> p, own.counts, own.key_bits)
+    part = sum_by_key(lacking.keys >> p, lacking.counts, lacking.key_bits)
+    place, held = located(part.keys, column.keys)
+    left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
+    if bits is not None and part.key_bits is not None:
+        held &= np.bitwise_count(bits) < MANY_KEYS
+        bits = np.where(held, bits & ~part.key_bits[place], bits)
+    return SparseCounts(column.keys, left, bits).select(left > 0)

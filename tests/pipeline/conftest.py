@@ -192,20 +192,14 @@ class Bench:
     def _attribute(self, name: str, path: str, **given: Any) -> AttributePlan:
         concepts = ConceptMap(
             self.taxonomy,
-            unknown=given.pop("unknown", "reject"),
-            mapping=given.pop("mapping", None),
+            unknown=given.get("unknown", "reject"),
+            mapping=given.get("mapping"),
             ontology=self.ontology,
         )
-        label = given.pop("label", None)
-        return AttributePlan(
-            name=name,
-            path=compile_path(path),
-            label=None if label is None else compile_path(label),
-            copies=_paths(given.pop("copies", [])),
-            also=tuple(map(Place, _paths(given.pop("also", [])))),
-            concepts=concepts,
-            **given,
-        )
+        label = compile_path(given["label"]) if "label" in given else None
+        first = Place(compile_path(path), label, _paths(given.get("copies", [])))
+        places = (first, *map(Place, _paths(given.get("also", []))))
+        return AttributePlan(name=name, places=places, concepts=concepts, missing=given.get("missing", "reject"))
 
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:

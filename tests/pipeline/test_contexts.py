@@ -17,7 +17,7 @@ from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan, context_field
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan, context_field
 from stream_masker.pipeline.records import InputRecord, Inputs
 from stream_masker.pipeline.transforms import Constant, DateUnit, FieldTransform, LeadingCharacters, NumberBands
 
@@ -37,7 +37,7 @@ def policy(transforms: dict[str, FieldTransform] | None = None, **lists: list[st
 def plan_of(fields: FieldPolicy) -> Plan:
     concepts = ConceptMap(TAU, unknown="reject", ontology=ONTOLOGY)
     context = tuple(context_field(compile_path(attribute.name), attribute, fields) for attribute in CONTEXT.attributes)
-    attributes = (AttributePlan(name="code", path=compile_path("code"), concepts=concepts),)
+    attributes = (AttributePlan(name="code", places=(Place(compile_path("code")),), concepts=concepts),)
     return Plan(attributes=attributes, fields=fields, configuration="0" * 16, context=context)
 
 

@@ -14,7 +14,7 @@ CODE = {"path": "d.code"}
     [
         ({}, "attributes: at least one is required"),
         ({"a": {"path": "x[*].y[*]", "label": "x[*].z"}}, "exactly where"),
-        ({"a": {"path": "code", "also": ["x[*]"]}}, "'x[*]' and path both need a [*]"),
+        ({"a": {"path": "code", "also": ["x[*]"]}}, "'code' and 'x[*]' both need a [*]"),
         ({"a": {"path": "x[*].code", "label": "x.label"}}, "exactly where"),
         ({"a": {"path": "code", "copies": ["x[*].code"]}}, "exactly where"),
         ({"a": {"path": "coding[?s=x]"}}, "ends with a filter"),
@@ -35,10 +35,13 @@ def test_rejects_invalid_attributes(bench, attributes, message):
     [
         ({"keep": ["a.b"], "drop": ["a.b"]}, "'a.b' is in keep and in drop"),
         ({"keep": ["['a'].b"], "pseudonymize": ["a.b"]}, "is in keep and in pseudonymize"),
-        ({"drop": ["d.code"]}, "'d.code' belongs to an attribute"),
-        ({"keep": ["d.code.coding"]}, "'d.code.coding' continues inside an attribute's code"),
-        ({"drop": ["d.text.de[0]"]}, "fields: path 'd.text.de[0]' continues inside an attribute's code, label or copy"),
-        ({"pseudonymize": ["d.text"]}, "'d.text' belongs to an attribute"),
+        ({"drop": ["d.code"]}, "'d.code' is that of an attribute's code"),
+        (
+            {"keep": ["d.code.coding"]},
+            "'d.code.coding' is that of an attribute's code, label or copy, or continues inside it",
+        ),
+        ({"drop": ["d.text.de[0]"]}, "path 'd.text.de[0]' is that"),
+        ({"pseudonymize": ["d.text"]}, "'d.text' is that of an attribute's code"),
     ],
 )
 def test_rejects_invalid_fields(bench, fields, message):

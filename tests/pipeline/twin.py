@@ -90,7 +90,7 @@ class Twin:
     def mask_of(self, number: int, attribute: Any, path: Path, found: list[Place]) -> tuple[Any, Any]:
         """The masked code and label of the first code in an element."""
         values = [value_at(self.document, place) for place in found]
-        if attribute.missing == "keep" or (attribute.also and not attribute.is_array):
+        if attribute.missing == "keep" or (len(attribute.places) > 1 and not attribute.is_array):
             values = [value for value in values if value is not None]
         if not values:
             self.reject_missing(attribute, path)

@@ -150,16 +150,8 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         concepts = ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
-    (path, label, copies), *also = code_places(configuration, attribute)
-    return AttributePlan(
-        name=name,
-        path=path,
-        concepts=concepts,
-        label=label,
-        copies=copies,
-        also=tuple(also),
-        missing=attribute.missing,
-    )
+    places = tuple(code_places(configuration, attribute))
+    return AttributePlan(name=name, places=places, concepts=concepts, missing=attribute.missing)
 
 
 def _context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:

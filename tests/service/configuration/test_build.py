@@ -74,10 +74,11 @@ class TestPlan:
         given = attributes(label="p.label", copies=["q"], missing="keep", unknown="suppress", mapping="local.csv")
         plan = build_plan(build(attributes=given))
         first, second = plan.attributes
-        assert (first.name, first.path, first.label) == ("principal", compile_path("p.code"), compile_path("p.label"))
-        assert (first.copies, first.missing, first.concepts.unknown) == ((compile_path("q"),), "keep", "suppress")
+        assert first.places == ((compile_path("p.code"), compile_path("p.label"), (compile_path("q"),)),)
+        assert (first.name, first.missing, first.concepts.unknown) == ("principal", "keep", "suppress")
         assert first.concepts.taxonomy.ids[first.concepts.find("C").position] == "Cholera"
-        assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
+        assert (second.name, second.is_array, second.missing) == ("secondary", True, "reject")
+        assert [place.label for place in second.places] == [None]
 
     def test_plan_has_message_noise_key_and_limits(self, build):
         configuration = build(

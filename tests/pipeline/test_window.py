@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from calibration_bench import block, counts
@@ -19,6 +20,7 @@ SETTINGS = CalibrationSettings(
     window_records=1_000, window_age=1_000, every_records=50, every_seconds=60, min_records=20
 )
 DAY = 86_400_000
+THREE = [(0, 9), (10, 19), (20, 29)]
 
 
 def filled(blocks: Iterable[Block], settings: CalibrationSettings = SETTINGS, **options: object) -> WindowLog:
@@ -39,65 +41,48 @@ def span(first: int, last: int, *, partition: int = 0, timestamp: int = 0) -> Bl
     return block(first, [offset % 7 for offset in range(first, last + 1)], partition=partition, timestamp=timestamp)
 
 
-def place(merged: Block) -> tuple[int, int, int, int]:
-    return merged.partition, merged.first_offset, merged.last_offset, merged.original.records
-
-
 def expected(spans: Iterable[tuple[int, int]]) -> object:
     return merge(counts([offset % 7 for offset in range(first, last + 1)]) for first, last in spans)
 
 
-def test_a_block_that_is_merged_twice_changes_nothing() -> None:
-    log = filled([span(0, 9), span(10, 19)])
-    log.add(1, DAY, span(10, 19))
-    log.add(2, DAY, span(0, 9))
-    assert (window(log).records, log.position) == (20, 2)
-
-
 @pytest.mark.parametrize(
-    ("later", "kept"),
+    ("blocks", "later", "kept"),
     [
-        ((0, 9), [(10, 19), (20, 29), (0, 9)]),
-        ((5, 14), [(20, 29), (5, 14)]),
-        ((0, 29), [(0, 29)]),
-        ((29, 40), [(0, 9), (10, 19), (29, 40)]),
-        ((30, 40), [(0, 9), (10, 19), (20, 29), (30, 40)]),
+        (THREE, [(10, 19), (0, 9)], THREE),
+        (THREE, [(0, 9)], [(10, 19), (20, 29), (0, 9)]),
+        (THREE, [(5, 14)], [(20, 29), (5, 14)]),
+        (THREE, [(0, 29)], [(0, 29)]),
+        (THREE, [(29, 40)], [(0, 9), (10, 19), (29, 40)]),
+        (THREE, [(30, 40)], [(0, 9), (10, 19), (20, 29), (30, 40)]),
+        ([(0, 9), (10, 14), (15, 24)], [(15, 19), (20, 29)], [(0, 29)]),  # the last one's transaction was aborted
     ],
 )
-def test_a_later_block_replaces_those_that_overlap(later: tuple[int, int], kept: list[tuple[int, int]]) -> None:
-    settings = replace(SETTINGS, window_records=100_000)
-    found = window(filled([span(0, 9), span(10, 19), span(20, 29), span(*later)], settings))
-    assert found.records == sum(last - first + 1 for first, last in kept)
-    assert same_counts(found.original.values[0], expected(kept).values[0])
+@pytest.mark.parametrize("records", [1_000, 100_000])
+def test_a_later_block_replaces_those_that_overlap(
+    blocks: list[tuple[int, int]], later: list[tuple[int, int]], kept: list[tuple[int, int]], records: int
+) -> None:
+    """Also if they are merged into groups, which with 1,000 records have 10."""
+    log = filled((span(*one) for one in [*blocks, *later]), replace(SETTINGS, window_records=records))
+    assert log.position == len(blocks) + len(later) - 1
+    assert window(log).records == sum(last - first + 1 for first, last in kept)
+    assert same_counts(window(log).original.values[0], expected(kept).values[0])
 
 
-def test_a_block_replaces_merged_ones_of_its_partition_alone() -> None:
-    """Groups of 10 records: those of a partition are merged once the group is complete."""
+@pytest.mark.parametrize("later", [(0, 39), (0, 9)])
+def test_a_block_replaces_merged_ones_of_its_partition_alone(later: tuple[int, int]) -> None:
     blocks = [span(5 * k, 5 * k + 4, partition=p) for k in range(8) for p in (0, 1)]
-    assert window(filled([*blocks, span(0, 39)])).records == 80
-    assert window(filled([*blocks, span(0, 9)])).records == 80
+    assert window(filled([*blocks, span(*later)])).records == 80
 
 
-def test_a_block_of_an_aborted_transaction_is_replaced_alone_also_at_the_end_of_a_group() -> None:
-    committed, aborted, again = [span(0, 9), span(10, 14)], span(15, 24), [span(15, 19), span(20, 29)]
-    found = window(filled([*committed, aborted, *again]))
-    assert found.records == 30
-    assert same_counts(found.original.values[0], expected([(0, 29)]).values[0])
-
-
-def test_the_window_has_whole_groups_with_its_records_or_more() -> None:
-    log = filled(span(5 * k, 5 * k + 4) for k in range(1_000))
+@pytest.mark.parametrize(("blocks", "length", "partitions"), [(1_000, 5, 1), (1_500, 1, 1), (1_500, 1, 3)])
+def test_the_window_has_whole_groups_with_its_records_in_bounded_memory(
+    blocks: int, length: int, partitions: int
+) -> None:
+    log = filled(span(length * k, length * (k + 1) - 1, partition=k % partitions) for k in range(blocks))
     found = window(log)
-    assert 1_000 <= found.records < 1_010
-    assert found.range.last == 999
-    assert found.range.count == found.records // 5
-
-
-def test_memory_does_not_grow_with_the_number_of_blocks() -> None:
-    for partitions in (1, 3):
-        log = filled(span(k, k, partition=k % partitions) for k in range(1_500))
-        assert len(window(log).blocks) <= 110 * partitions
-        assert window(log).records >= 1_000
+    assert 1_000 <= found.records < 1_000 + 10 * partitions
+    assert (found.range.last, found.range.count) == (blocks - 1, found.records // length)
+    assert len(found.blocks) <= 110 * partitions
 
 
 def test_blocks_that_only_reject_do_not_pile_up() -> None:
@@ -107,17 +92,12 @@ def test_blocks_that_only_reject_do_not_pile_up() -> None:
     assert len(window(log).blocks) <= 2_000
 
 
-def test_old_blocks_leave_the_window() -> None:
-    blocks = [span(10 * k, 10 * k + 9, timestamp=100_000 * k) for k in range(30)]
-    found = window(filled(blocks))
+def test_old_blocks_leave_the_window_and_one_from_the_future_ages_no_other() -> None:
+    found = window(filled(span(10 * k, 10 * k + 9, timestamp=100_000 * k) for k in range(30)))
     assert (found.records, found.range.first) == (110, 19)
-
-
-def test_a_block_from_the_future_ages_no_other_one() -> None:
-    assert effective_time(5 * DAY, DAY) == DAY
-    assert (effective_time(5, -1), effective_time(-1, DAY)) == (5, -1)
     ahead = [span(0, 9, timestamp=DAY - 1), span(10, 19, timestamp=400 * DAY), span(20, 29, timestamp=DAY - 1)]
     assert window(filled(ahead)).records == 30
+    assert [effective_time(*times) for times in ((5 * DAY, DAY), (5, -1), (-1, DAY))] == [DAY, 5, -1]
 
 
 @given(
@@ -139,7 +119,10 @@ def test_a_version_names_the_blocks_that_restore_its_window(
     again = window_of(((offset, DAY, one) for offset, one in enumerate(blocks)), settings, found.range)
     assert again is not None
     assert again.range == found.range
-    assert list(map(place, again.blocks)) == list(map(place, found.blocks))
+    places = [
+        [(b.partition, b.first_offset, b.last_offset, b.original.records) for b in w.blocks] for w in (again, found)
+    ]
+    assert places[0] == places[1]
     assert all(map(same_counts, again.original.values, found.original.values))
 
 
@@ -151,38 +134,33 @@ def test_the_window_adds_up_what_masking_did() -> None:
     assert effect.truncated == {"one": 0.0, "two": 0.0}
 
 
-def test_the_first_statistics_are_due_with_the_least_number_of_records() -> None:
-    log = filled([span(0, 9)])
-    assert log.due(0.0) is None
-    log.add(5, DAY, span(10, 19))
-    assert log.due(0.5) is not None
-    assert log.due(1.0) is None
-
-
-def test_further_statistics_are_due_with_enough_records_or_after_a_time() -> None:
-    log = filled([span(0, 29)], first=False)
-    assert log.due(0.0) is None
-    log.add(1, DAY, span(30, 79))
-    assert log.due(1.0) is not None
-    log.add(2, DAY, span(80, 81))
-    assert log.due(60.9) is None
-    assert log.due(61.0) is not None
-    assert log.due(1_000.0) is None, "no new records"
-
-
-def test_versions_differ_by_enough_records() -> None:
-    log = filled([span(0, 29)], replace(SETTINGS, min_new_records=5), first=False)
-    assert log.due(0.0) is None
-    assert log.due(60.0) is not None
-    log.add(1, DAY, span(30, 33))
-    assert log.due(200.0) is None
-    log.add(2, DAY, span(34, 34))
-    assert log.due(200.0) is not None
-
-
-def test_blocks_of_the_last_version_only_fill_the_window() -> None:
-    log = filled([span(0, 29), span(30, 59)], since=BlockRange(0, 1, 2), first=False)
-    assert log.due(0.0) is None
-    assert log.due(1_000.0) is None
-    log.add(2, DAY, span(60, 60))
-    assert log.due(1_000.0) is not None
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"first": True}, [((0, 9), {0.0: False}), ((10, 19), {0.5: True, 1.0: False})]),
+        (
+            {"first": False},
+            [((0, 29), {0.0: False}), ((30, 79), {1.0: True}), ((80, 81), {60.9: False, 61.0: True, 1e3: False})],
+        ),
+        (
+            {"first": False, "least": 5},
+            [((0, 29), {0.0: False, 60.0: True}), ((30, 33), {200.0: False}), ((34, 34), {200.0: True})],
+        ),
+        (
+            {"first": False, "since": BlockRange(0, 0, 1)},
+            [((0, 59), {0.0: False, 1e3: False}), ((60, 60), {1e3: True})],
+        ),
+    ],
+    ids=[
+        "the first ones",
+        "enough records, or some after a time",
+        "versions differ by enough",
+        "blocks of the last one",
+    ],
+)
+def test_statistics_are_due(options: dict[str, Any], steps: list[tuple[tuple[int, int], dict[float, bool]]]) -> None:
+    """Each step adds a block, and asks at some seconds whether statistics are due."""
+    log = WindowLog(replace(SETTINGS, min_new_records=options.pop("least", SETTINGS.min_new_records)), **options)
+    for offset, (offsets, due) in enumerate(steps):
+        log.add(offset, DAY, span(*offsets))
+        assert {seconds: log.due(seconds) is not None for seconds in due} == due

@@ -32,8 +32,7 @@ def slots_of(records):
 
 RECORDS = st.tuples(st.integers(-1, 3), st.lists(st.integers(0, 4), max_size=3))
 ADDITIONS = st.lists(
-    st.tuples(st.lists(RECORDS, max_size=4), st.integers(0, 12), st.booleans()),
-    max_size=12,
+    st.tuples(st.lists(RECORDS, max_size=4), st.integers(0, 12), st.booleans(), st.booleans()), max_size=12
 )
 LIMITS = st.none() | st.integers(1, 6)
 
@@ -51,68 +50,46 @@ def plain(counts):
     return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns], lengths
 
 
+def assert_counts(window, left):
+    """The window counts these records; ``left``: each with whether its noise key is known.
+
+    Those without a known noise key add no unit beside others.
+    """
+    slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
+    expected = count_batch(replace(batch_of([record for record, _ in left]), slots=slots), SIZES)
+    assert len(window) == len(left)
+    assert plain(window.counts()) == plain(expected)
+    for found, column in zip(window.counts().values, expected.values, strict=True):
+        units = column.counts if found.key_bits is None else column.units
+        assert found.units.tolist() == units.tolist()
+        assert found.key_bits is not None or not (slots != NO_SLOT).any()
+
+
 @given(additions=ADDITIONS, records=LIMITS, age=LIMITS, pending=st.sampled_from([1, 5, 1000]))
 def test_counts_equal_those_of_the_records_in_the_window(additions, records, age, pending):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PENDING_RECORDS", pending)
-        window = SlidingWindow(SIZES, records=records, age=age)
-        added = []
-        for batch, time, look in additions:
-            window.add(batch_of(batch), float(time))
-            added += [(record, time) for record in batch]
-            if look:
-                expected = literal_window(added, records, age)
-                assert plain(window.counts()) == plain(count_batch(batch_of(expected), SIZES))
-                assert len(window) == len(expected)
-        assert plain(window.counts()) == plain(count_batch(batch_of(literal_window(added, records, age)), SIZES))
-
-
-@given(additions=ADDITIONS, records=LIMITS, age=LIMITS)
-def test_units_are_those_of_the_records_in_the_window(additions, records, age):
-    """Also of those that entered without noise keys, which add nothing beside others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PENDING_RECORDS", 5)
         window, added = SlidingWindow(SIZES, records=records, age=age), []
-        for batch, time, known in additions:
+        for batch, time, known, look in additions:
             window.add(replace(batch_of(batch), slots=slots_of(batch) if known else None), float(time))
             added += [((record, known), time) for record in batch]
-        left = literal_window(added, records, age)
-        slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
-        expected = count_batch(replace(batch_of([record for record, _ in left]), slots=slots), SIZES)
-        for found, column in zip(window.counts().values, expected.values, strict=True):
-            units = column.counts if found.key_bits is None else column.units
-            assert found.units.tolist() == units.tolist()
-            assert found.key_bits is not None or not (slots != NO_SLOT).any()
+            if look:
+                assert_counts(window, literal_window(added, records, age))
+        assert_counts(window, literal_window(added, records, age))
 
 
 def scalars(*codes):
     return Batch(len(codes), (Column(np.array(codes, dtype=np.int32)),))
 
 
-def keys(window):
-    return window.counts().values[0].keys.tolist()
-
-
 def test_age_is_relative_to_the_newest_record():
-    window = SlidingWindow([9], records=None, age=10.0)
-    window.add(scalars(0), 100.0)
-    window.add(scalars(1), 105.0)
-    window.add(scalars(2), 110.0)
-    assert keys(window) == [0, 1, 2]
-    window.add(scalars(3), 111.0)
-    assert keys(window) == [1, 2, 3]
-
-
-def test_a_late_record_is_not_counted_and_a_future_one_excludes_others_temporarily():
+    """A late record is not counted, and one from the future excludes others until it leaves the window."""
     window = SlidingWindow([9], records=3, age=10.0)
-    window.add(scalars(0), 100.0)
-    window.add(scalars(1), 50.0)
-    assert keys(window) == [0]
-    window.add(scalars(2), 9_999.0)
-    assert keys(window) == [2]
-    for code, time in ((3, 101.0), (4, 102.0), (5, 103.0)):
-        window.add(scalars(code), time)
-    assert keys(window) == [3, 4, 5]
+    steps = [(100, [0]), (105, [0, 1]), (110, [0, 1, 2]), (111, [1, 2, 3]), (50, [2, 3]), (9_999, [5])]
+    steps += [(112, [5]), (113, [5]), (114, [6, 7, 8])]
+    for code, (time, left) in enumerate(steps):
+        window.add(scalars(code), float(time))
+        assert window.counts().values[0].keys.tolist() == left
 
 
 def test_a_window_with_an_age_needs_times():

@@ -318,5 +318,5 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
         *((path, Action.PSEUDONYMIZE) for path in fields.pseudonymize),
         *((path, Action.KEEP) for path in fields.keep),
     ]
-    kept = (path.parent.filter_fields() for path, action in actions if action is not Action.DROP)
+    kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)
     return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]

@@ -134,7 +134,6 @@ class Bench:
     """A record masker with a fixed mechanism, built from short definitions; its records are Python objects."""
 
     icd9 = ICD9_EDGES
-    default_table = DEFAULT_TABLE
 
     def __init__(
         self,

@@ -27,20 +27,18 @@ from stream_masker.pipeline.transforms import FieldTransform
 
 SECRET = b"a secret of the tests"
 
-ICD10_EDGES = [
-    ("9", "ROOT"),
-    ("I10-I16", "9"),
-    ("I10", "I10-I16"),
-    ("I11", "I10-I16"),
-    ("I11.0", "I11"),
-    ("4", "ROOT"),
-    ("E08-E13", "4"),
-    ("E11", "E08-E13"),
-    ("E11.6", "E11"),
-    ("E11.65", "E11.6"),
-    ("E11.9", "E11"),
-    ("E03", "4"),
-]
+
+def edges(children: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+    return [(child, parent) for parent, names in children.items() for child in names]
+
+
+ICD10_EDGES = edges(
+    {
+        "ROOT": ["9", "4"],
+        **{"9": ["I10-I16"], "I10-I16": ["I10", "I11"], "I11": ["I11.0"]},
+        **{"4": ["E08-E13", "E03"], "E08-E13": ["E11"], "E11": ["E11.6", "E11.9"], "E11.6": ["E11.65"]},
+    }
+)
 ICD10_LABELS = {
     "I10": "Essential hypertension",
     "I11.0": "Hypertensive heart disease",
@@ -48,19 +46,13 @@ ICD10_LABELS = {
     "E11.65": "Type 2 diabetes with hyperglycemia",
     "E11.9": "Type 2 diabetes",
 }
-ICD9_EDGES = [
-    ("001-139", "ICD9CM"),
-    ("008", "001-139"),
-    ("008.45", "008"),
-    ("038", "001-139"),
-    ("038.9", "038"),
-    ("800-999", "ICD9CM"),
-    ("845", "800-999"),
-    ("250", "ICD9CM"),
-    ("250.01", "250"),
-    ("V01", "ICD9CM"),
-    ("V01.1", "V01"),
-]
+ICD9_EDGES = edges(
+    {
+        "ICD9CM": ["001-139", "800-999", "250", "V01"],
+        **{"001-139": ["008", "038"], "008": ["008.45"], "038": ["038.9"]},
+        **{"800-999": ["845"], "250": ["250.01"], "V01": ["V01.1"]},
+    }
+)
 
 
 DEFAULT_TABLE = {

@@ -293,17 +293,18 @@ class Codec:
         fields = Counter(field for _, reason, field in rejected.values() if reason == Reason.UNKNOWN_CODE)
         return [sum(fields[place.path.text] for place in attribute.places) for attribute in self._plan.attributes]
 
-    def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes]:
-        """Return the k masked records. ``offsets``: those of all n records.
+    def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes | None]:
+        """Return the values of all n records, None for those that are not masked. ``offsets``: those of the records.
 
         Raises UnwritableRecordsError if some of them do not fit their schema.
         """
         for codes, column in zip(decoded.codes, masked.columns, strict=True):
             codes.write(column)
-        values, rejected = [], {}
+        values: list[bytes | None] = [None] * len(offsets)
+        rejected = {}
         for index, (document, write) in zip(decoded.indices.tolist(), decoded.documents, strict=True):
             try:
-                values.append(write(document))
+                values[index] = write(document)
             except RecordRejectedError as error:
                 rejected[index] = Rejected(offsets[index], error.reason.value, error.field)
         if rejected:

@@ -135,7 +135,7 @@ class Attribute:
             values[elements[is_code][::-1]] = looked_up[is_code][::-1]
 
     def _value(self, text: Any) -> int:
-        if text is None and (self._is_optional or (self.plan.also and not self.plan.is_array)):
+        if text is None and (self._is_optional or (len(self.plan.places) > 1 and not self.plan.is_array)):
             return SKIPPED
         if type(text) is not str:
             return NOT_A_CODE
@@ -245,7 +245,7 @@ class Codec:
         if noise_key is not None:
             without = (record for record, key in enumerate(keys) if not key)
             reading.refuse(without, Reason.MISSING_NOISE_KEY, noise_key)
-        kinds = [list(map(each.kind_of, first_values(documents, each.path))) for each in self._plan.context]
+        contexts = self._plan.contexts_of(documents)
         self._tree.walk(documents, reading)
         codes = [attribute.read(reading, len(documents)) for attribute in self._attributes]
         good = np.ones(len(documents), np.bool_)
@@ -257,7 +257,7 @@ class Codec:
             int(np.count_nonzero(good)),
             tuple(read.column(good) for read in codes),
             units=None if units is None else np.unique(units, return_inverse=True)[1],
-            context=self._plan.contexts_of(np.array(kinds, np.int64).reshape(len(kinds), len(documents)).T[good]),
+            context=None if contexts is None else contexts[good],
         )
         rejected_codes = self._rejected_for_unknown_codes(rejected)
         unknown = [read.unknown(good) for read in codes]
@@ -292,17 +292,18 @@ class Codec:
         fields = Counter(field for _, reason, field in rejected.values() if reason == Reason.UNKNOWN_CODE)
         return [sum(fields[place.path.text] for place in attribute.places) for attribute in self._plan.attributes]
 
-    def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes]:
-        """Return the k masked records. ``offsets``: those of all n records.
+    def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes | None]:
+        """Return the values of all n records, None for those that are not masked. ``offsets``: those of the records.
 
         Raises UnwritableRecordsError if some of them do not fit their schema.
         """
         for codes, column in zip(decoded.codes, masked.columns, strict=True):
             codes.write(column)
-        values, rejected = [], {}
+        values: list[bytes | None] = [None] * len(offsets)
+        rejected = {}
         for index, (document, write) in zip(decoded.indices.tolist(), decoded.documents, strict=True):
             try:
-                values.append(write(document))
+                values[index] = write(document)
             except RecordRejectedError as error:
                 rejected[index] = Rejected(offsets[index], error.reason.value, error.field)
         if rejected:

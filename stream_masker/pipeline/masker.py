@@ -56,32 +56,13 @@ class GroupTooSmallError(StreamMaskerError):
 
 @dataclass(frozen=True, slots=True)
 class _Unmasked:
-    """Records to mask together. digests: of their positions, if noise is by position; rejected: those that are known
-    to be, by index."""
+    """The records of a call, with masked keys. digests: of their positions, if noise is by position; rejected: those
+    that are known to be, by index, to which masking adds; hold: whether a group that is too small is held."""
 
     records: Inputs
     digests: UInt64Matrix | None
-    rejected: Mapping[int, Rejected]
-
-    def part(self, start: int, end: int) -> _Unmasked:
-        """Return the records ``start`` to ``end`` (exclusive, or to the last one)."""
-        rejected = rejected_part(self.rejected, start, end)
-        digests = None if self.digests is None else self.digests[start:end]
-        return _Unmasked(self.records.part(start, end), digests, rejected)
-
-    def without(self, rejected: Mapping[int, Rejected]) -> _Unmasked:
-        """Return the records with further rejections."""
-        return replace(self, rejected={**self.rejected, **rejected})
-
-    def rejecting(self, reason: Reason, decoded: DecodedBatch | None) -> _Unmasked:
-        """Return the records with the rejections of all of them; ``reason``: of those that could be masked.
-
-        decoded: what has been read of them; None if they cannot be read.
-        """
-        known = {} if decoded is None else decoded.rejected
-        indices = [index for index, value in enumerate(self.records.values) if value is not None and index not in known]
-        offsets = self.records.offsets
-        return self.without({**{index: Rejected(offsets[index], reason.value) for index in indices}, **known})
+    rejected: dict[int, Rejected]
+    hold: bool
 
 
 class RecordMasker:
@@ -155,10 +136,10 @@ class RecordMasker:
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
         inputs = Inputs.of(records)
-        unmasked, size = self._unmasked(topic, partition, inputs), len(inputs)
+        unmasked, size = self._unmasked(topic, partition, inputs, hold=hold), len(inputs)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         starts = range(0, max(size, 1), at_once)
-        parts = [one for start in starts for one in self._mask_part(unmasked.part(start, start + at_once), hold)]
+        parts = [one for start in starts for one in self._mask_part(unmasked, start, start + at_once)]
         decoded = [part.decoded for part in parts]
         unknown, lost = (np.sum(sums, axis=0) for sums in ([d.unknown for d in decoded], [d.lost for d in decoded]))
         return Result(
@@ -193,7 +174,7 @@ class RecordMasker:
         causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
-    def _unmasked(self, topic: str, partition: int, records: Inputs) -> _Unmasked:
+    def _unmasked(self, topic: str, partition: int, records: Inputs, *, hold: bool) -> _Unmasked:
         """Return the records of a partition, with masked keys."""
         rejected, digests = dict[int, Rejected](), None
         if self._formatted_keys is None:
@@ -203,7 +184,7 @@ class RecordMasker:
             rejected = {k: Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()}
         if self._plan.noise_key is None:
             digests = PositionKeys(self._secret, topic, partition, np.array(records.offsets, np.int64)).digests
-        return _Unmasked(replace(records, keys=keys), digests, rejected)
+        return _Unmasked(replace(records, keys=keys), digests, rejected, hold)
 
     def _masked_keys(self, keys: Sequence[bytes | None]) -> Sequence[bytes | None]:
         """Return the messages' masked keys. An id has the same pseudonym in a key and in a field. None stays None."""
@@ -226,41 +207,38 @@ class RecordMasker:
             return [own] * len(records)
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
-    def _mask_part(self, part: _Unmasked, hold: bool) -> list[MaskedPart]:
-        """Mask records. If that fails, mask each half of them, and reject a single record.
+    def _mask_part(self, unmasked: _Unmasked, start: int, end: int) -> list[MaskedPart]:
+        """Mask the records ``start`` to ``end`` (exclusive, or to the last one). If that fails, mask each half of them,
+        and reject a single record.
 
-        Of a group, none is masked without the others: all are rejected, or with ``hold`` GroupTooSmallError is raised.
-        Records that turn out to be unwritable are left out, because the others are still a group.
+        Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
+        turn out to be unwritable are left out, because the others are still a group.
         """
-        size, decoded = len(part.records), None
+        records, decoded = unmasked.records.part(start, end), None
+        size, offsets = len(records), records.offsets
         try:
-            decoded = self._codec.read(part.records, part.rejected)
-            return [self._mask_decoded(part, decoded)]
+            decoded = self._codec.read(records, rejected_part(unmasked.rejected, start, end))
+            masked = self._mask_batch(decoded, None if unmasked.digests is None else unmasked.digests[start:end])
+            return [MaskedPart(decoded, masked, self._codec.write(decoded, masked, offsets))]
         except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
-            return self._mask_part(part.without(error.rejected), hold)
+            rejected = error.rejected
         except GroupTooSmallError:
-            if hold:
+            if unmasked.hold:
                 raise
-            reason = Reason.GROUP_TOO_SMALL
+            rejected = _all_rejected(records, decoded, Reason.GROUP_TOO_SMALL)
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self.needs_group:
-                halves = (part.part(0, size // 2), part.part(size // 2, size))
-                return [one for half in halves for one in self._mask_part(half, hold)]
-            first, last = part.records.offsets[0], part.records.offsets[-1]
-            place = f"the record at offset {first}" if size == 1 else f"the group at offsets {first} to {last}"
+                middle = start + size // 2
+                return [*self._mask_part(unmasked, start, middle), *self._mask_part(unmasked, middle, end)]
+            place = f"the record at offset {offsets[0]}"
+            if size > 1:
+                place = f"the group at offsets {offsets[0]} to {offsets[-1]}"
             _log.error("masking %s failed (%s)", place, type(error).__name__)
-            reason = Reason.INTERNAL_ERROR
-        return self._mask_part(part.rejecting(reason, decoded), hold)
-
-    def _mask_decoded(self, part: _Unmasked, decoded: DecodedBatch) -> MaskedPart:
-        masked = self._mask_batch(decoded, part.digests)
-        values: list[bytes | None] = [None] * len(part.records)
-        written = self._codec.write(decoded, masked, part.records.offsets)
-        for index, value in zip(decoded.indices.tolist(), written, strict=True):
-            values[index] = value
-        return MaskedPart(decoded, masked, values)
+            rejected = _all_rejected(records, decoded, Reason.INTERNAL_ERROR)
+        unmasked.rejected.update((start + index, one) for index, one in rejected.items())
+        return self._mask_part(unmasked, start, end)
 
     def _mask_batch(self, decoded: DecodedBatch, digests: UInt64Matrix | None) -> MaskedBatch:
         batch = decoded.batch
@@ -296,6 +274,17 @@ def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     rest = iter(values)
     while part := list(islice(rest, BLOCK_RECORDS)):
         yield Inputs.of([InputRecord(offset, value) for offset, value in enumerate(part)])
+
+
+def _all_rejected(records: Inputs, decoded: DecodedBatch | None, reason: Reason) -> Mapping[int, Rejected]:
+    """Return the rejections of all records but tombstones, by index; ``reason``: of those that could be masked.
+
+    decoded: what has been read of them; None if they cannot be read.
+    """
+    known = {} if decoded is None else decoded.rejected
+    values = zip(records.offsets, records.values, strict=True)
+    every = {index: Rejected(offset, reason.value) for index, (offset, value) in enumerate(values) if value is not None}
+    return {**every, **known}
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

@@ -63,10 +63,6 @@ class FilterStep:
     quoted: bool = False
     every: bool = False
 
-    def matches(self, element: JsonValue) -> bool:
-        """Return whether the filter selects ``element``."""
-        return self.matching(members([element], self.field))[0]
-
     def matching(self, values: Sequence[JsonValue]) -> list[bool]:
         """Return which values of ``field`` the filter selects."""
         return [value == self.value if type(value) is str else self._is_written_so(value) for value in values]
@@ -113,14 +109,9 @@ class Path:
         end = max((end for end, step in enumerate(self.steps, start=1) if _is_each(step)), default=0)
         return Path(self.text, self.steps[:end])
 
-    @property
-    def parent(self) -> Path:
-        """The path without its last step."""
-        return Path(self.text, self.steps[:-1])
-
     def filter_fields(self) -> Iterator[Path]:
-        """Yield the paths of the fields that the path's filters compare."""
-        for end, step in enumerate(self.steps, start=1):
+        """Yield the paths of the fields that filters compare, except for one at the end, which selects elements."""
+        for end, step in enumerate(self.steps[:-1], start=1):
             if isinstance(step, FilterStep):
                 yield Path(self.text, (*self.steps[:end], *map(NameStep, step.field)))
 
@@ -171,7 +162,7 @@ def selected(value: JsonValue, steps: Sequence[Step]) -> Iterator[JsonValue]:
 def selects(step: Step, position: int, element: JsonValue) -> bool:
     """Return whether a step selects an element of a list."""
     if isinstance(step, FilterStep):
-        return step.matches(element)
+        return step.matching(members([element], step.field))[0]
     return isinstance(step, EachStep) or step == IndexStep(position)
 
 

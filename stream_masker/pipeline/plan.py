@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+import numpy as np
+
 from stream_masker.core.context import Context, ContextAttribute
-from stream_masker.core.dtypes import Int64Array, Int64Matrix
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, Step
+from stream_masker.pipeline.paths import Document, EachStep, FilterStep, JsonValue, NameStep, Path, Step, first_values
 from stream_masker.pipeline.records import OWN_HEADERS
 from stream_masker.pipeline.transforms import (
     DateUnit,
@@ -32,7 +34,12 @@ Missing = Literal["reject", "keep"]
 
 
 class Place(NamedTuple):
-    """A path of codes, the path of their labels, and those of their copies."""
+    """A path of codes, the path of their labels (the texts beside them), and those of their copies.
+
+    A ``[*]`` makes the attribute an array; a path may have several. A filter ``[?…]`` selects the first element that
+    matches, and further matches are copies; ``[*?…]`` is a ``[*]`` over the elements that match. The paths of a place
+    have the same ``[*]``, and the label and the copies at element k belong to the code of element k.
+    """
 
     path: Path
     label: Path | None = None
@@ -50,23 +57,16 @@ class Place(NamedTuple):
 class AttributePlan:
     """A nominal attribute to mask.
 
-    path: of the code. A ``[*]`` makes the attribute an array; it may have several. A filter ``[?…]`` selects the first
-    element that matches, and further matches are copies; ``[*?…]`` is a ``[*]`` over the elements that match.
-    label: the path of the text beside the code; copies: other paths of the same code. For an array, each of them has
-    the same ``[*]``, and their element k belongs to the code of element k. For a scalar they have none.
-    also: of an array, further places of codes. Of a scalar, where its code stands if ``path`` has none; all places get
-    its mask.
+    places: of an array, all places of its codes. Of a scalar, where its code may be: the first place that has one
+    counts, and all places get its mask.
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
     ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
     """
 
     name: str
-    path: Path
+    places: tuple[Place, ...]
     concepts: ConceptMap
-    label: Path | None = None
-    copies: tuple[Path, ...] = ()
-    also: tuple[Place, ...] = ()
     missing: Missing = "reject"
 
     def __post_init__(self) -> None:
@@ -80,23 +80,22 @@ class AttributePlan:
                 raise ConfigurationError(
                     f"{where}path {path.text!r} ends with a filter; name the field of the element that holds the value"
                 )
-        for place in self.also:
-            if self.is_array != bool(place.path.arrays):
-                raise ConfigurationError(f"{where}{place.path.text!r} and path both need a [*], or none")
+            if self.is_array != bool(code.arrays):
+                raise ConfigurationError(f"{where}{self.path.text!r} and {code.text!r} both need a [*], or none")
+
+    @property
+    def path(self) -> Path:
+        """The path of the first place's codes."""
+        return self.places[0].path
 
     @property
     def is_array(self) -> bool:
         return self.path.arrays > 0
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        return (Place(self.path, self.label, self.copies), *self.also)
-
-    @property
     def written(self) -> Iterator[Path]:
         """Every path whose value masking replaces: of the codes, the labels and the copies."""
-        for place in self.places:
-            yield from place.written
+        return chain.from_iterable(place.written for place in self.places)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,20 +194,19 @@ def _released(path: Path, policy: FieldPolicy, masked: Iterable[Path]) -> FieldT
         raise ConfigurationError(f"{path.text!r} is not allowed: use a path without [*], so that it selects one value")
     if any(path.may_meet(other) for other in masked):
         raise ConfigurationError(f"{path.text!r} is masked: a context is of fields that stay")
-    treatments = [(key, other) for key, paths in policy.lists().items() for other in paths]
-    around = [(len(other.steps), key) for key, other in treatments if _contains(other, path)]
-    depth, key = max(around, default=(0, policy.unlisted))
-    beside = [k for k, other in treatments if k != "keep" and len(other.steps) >= depth and path.may_meet(other)]
+    treated = [(other, key) for key, paths in policy.lists().items() for other in paths if path.may_meet(other)]
+    treated.append((Path("", ()), "keep" if policy.unlisted == "keep" else "unlisted"))
+    depth = max(len(other.steps) for other, _ in treated if _contains(other, path))
+    deciding = [key for other, key in treated if len(other.steps) >= depth and key != "keep"]
+    if not deciding:
+        return None
     transform = next((rule for other, rule in policy.transformed.items() if other.steps == path.steps), None)
-    if [*beside, key] == [key, key] and isinstance(transform, GENERALIZING):
+    if len(deciding) == 1 and isinstance(transform, GENERALIZING):
         return transform
-    if beside or key != "keep":
-        where = f"fields.{beside[0] if beside else key}" if beside or around else "fields.unlisted"
-        raise ConfigurationError(
-            f"{path.text!r} does not stay in the record ({where}): a context is of fields that are kept, or "
-            "generalized by nothing but their value"
-        )
-    return None
+    raise ConfigurationError(
+        f"{path.text!r} does not stay in the record (fields.{deciding[0]}): a context is of fields that are kept, or "
+        "generalized by nothing but their value"
+    )
 
 
 def _contains(other: Path, path: Path) -> bool:
@@ -272,10 +270,12 @@ class Plan:
         transforms = (transform.key for transform in self.fields.transformed.values())
         yield from (path for path in (self.noise_key, self.unit, *transforms) if path is not None)
 
-    def contexts_of(self, kinds: Int64Matrix) -> Int64Array | None:
-        """Return (n,): the contexts of records, None without any; ``kinds``: (n, fields), those of ``context``."""
-        context = Context(tuple(field.attribute for field in self.context))
-        return context.numbers_of(kinds) if self.context else None
+    def contexts_of(self, documents: Sequence[Document]) -> Int64Array | None:
+        """Return (n,): the contexts of n documents; None if the plan has no context."""
+        if not self.context:
+            return None
+        kinds = [list(map(each.kind_of, first_values(documents, each.path))) for each in self.context]
+        return Context(tuple(each.attribute for each in self.context)).numbers_of(np.array(kinds, np.int64).T)
 
     def _check_attributes(self) -> None:
         for (name, this), (other, that) in combinations(self.written, 2):
@@ -286,11 +286,10 @@ class Plan:
     def _check_fields(self) -> None:
         written = {path.steps for _, path in self.written}
         for key, path in ((key, path) for key, paths in self.fields.lists().items() for path in paths):
-            if key != "keep" and path.steps in written:
-                raise ConfigurationError(f"fields: path {path.text!r} belongs to an attribute, which is masked instead")
-            if any(path.steps[:end] in written for end in range(1, len(path.steps))):
+            ends = range(1, len(path.steps) + (key != "keep"))
+            if any(path.steps[:end] in written for end in ends):
                 raise ConfigurationError(
-                    f"fields: path {path.text!r} continues inside an attribute's code, label or copy"
+                    f"fields: path {path.text!r} is that of an attribute's code, label or copy, or continues inside it"
                 )
 
 
@@ -319,5 +318,5 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
         *((path, Action.PSEUDONYMIZE) for path in fields.pseudonymize),
         *((path, Action.KEEP) for path in fields.keep),
     ]
-    kept = (path.parent.filter_fields() for path, action in actions if action is not Action.DROP)
+    kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)
     return [*actions, *((field, Action.KEEP) for field in chain.from_iterable(kept))]

@@ -27,20 +27,18 @@ from stream_masker.pipeline.transforms import FieldTransform
 
 SECRET = b"a secret of the tests"
 
-ICD10_EDGES = [
-    ("9", "ROOT"),
-    ("I10-I16", "9"),
-    ("I10", "I10-I16"),
-    ("I11", "I10-I16"),
-    ("I11.0", "I11"),
-    ("4", "ROOT"),
-    ("E08-E13", "4"),
-    ("E11", "E08-E13"),
-    ("E11.6", "E11"),
-    ("E11.65", "E11.6"),
-    ("E11.9", "E11"),
-    ("E03", "4"),
-]
+
+def edges(children: Mapping[str, list[str]]) -> list[tuple[str, str]]:
+    return [(child, parent) for parent, names in children.items() for child in names]
+
+
+ICD10_EDGES = edges(
+    {
+        "ROOT": ["9", "4"],
+        **{"9": ["I10-I16"], "I10-I16": ["I10", "I11"], "I11": ["I11.0"]},
+        **{"4": ["E08-E13", "E03"], "E08-E13": ["E11"], "E11": ["E11.6", "E11.9"], "E11.6": ["E11.65"]},
+    }
+)
 ICD10_LABELS = {
     "I10": "Essential hypertension",
     "I11.0": "Hypertensive heart disease",
@@ -48,19 +46,13 @@ ICD10_LABELS = {
     "E11.65": "Type 2 diabetes with hyperglycemia",
     "E11.9": "Type 2 diabetes",
 }
-ICD9_EDGES = [
-    ("001-139", "ICD9CM"),
-    ("008", "001-139"),
-    ("008.45", "008"),
-    ("038", "001-139"),
-    ("038.9", "038"),
-    ("800-999", "ICD9CM"),
-    ("845", "800-999"),
-    ("250", "ICD9CM"),
-    ("250.01", "250"),
-    ("V01", "ICD9CM"),
-    ("V01.1", "V01"),
-]
+ICD9_EDGES = edges(
+    {
+        "ICD9CM": ["001-139", "800-999", "250", "V01"],
+        **{"001-139": ["008", "038"], "008": ["008.45"], "038": ["038.9"]},
+        **{"800-999": ["845"], "250": ["250.01"], "V01": ["V01.1"]},
+    }
+)
 
 
 DEFAULT_TABLE = {
@@ -134,7 +126,6 @@ class Bench:
     """A record masker with a fixed mechanism, built from short definitions; its records are Python objects."""
 
     icd9 = ICD9_EDGES
-    default_table = DEFAULT_TABLE
 
     def __init__(
         self,
@@ -192,19 +183,13 @@ class Bench:
     def _attribute(self, name: str, path: str, **given: Any) -> AttributePlan:
         concepts = ConceptMap(
             self.taxonomy,
-            unknown=given.pop("unknown", "reject"),
-            mapping=given.pop("mapping", None),
+            unknown=given.get("unknown", "reject"),
+            mapping=given.get("mapping"),
         )
-        label = given.pop("label", None)
-        return AttributePlan(
-            name=name,
-            path=compile_path(path),
-            label=None if label is None else compile_path(label),
-            copies=_paths(given.pop("copies", [])),
-            also=tuple(map(Place, _paths(given.pop("also", [])))),
-            concepts=concepts,
-            **given,
-        )
+        label = compile_path(given["label"]) if "label" in given else None
+        first = Place(compile_path(path), label, _paths(given.get("copies", [])))
+        places = (first, *map(Place, _paths(given.get("also", []))))
+        return AttributePlan(name=name, places=places, concepts=concepts, missing=given.get("missing", "reject"))
 
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan
 from stream_masker.pipeline.records import InputRecord, Masked, Rejected
 from stream_masker.pipeline.style import Style, learned_styles
 
@@ -26,7 +26,9 @@ class DischargeBench:
         self.tau = icd9cm().taxonomy()
         self.concepts = ConceptMap(self.tau, unknown="ancestor")
         self.plan = Plan(
-            attributes=tuple(AttributePlan(name=n, path=compile_path(n), concepts=self.concepts) for n in NAMES),
+            attributes=tuple(
+                AttributePlan(name=n, places=(Place(compile_path(n)),), concepts=self.concepts) for n in NAMES
+            ),
             fields=FieldPolicy(
                 unlisted="drop", keep=(compile_path("age"),), pseudonymize=(compile_path("patient_nbr"),)
             ),

@@ -4,103 +4,85 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import orjson
 import pytest
 
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.blocks import BLOCK_RECORDS
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.records import InputRecord
-from tests.pipeline.conftest import GroupMechanism
+from tests.pipeline.conftest import SECRET, GroupMechanism
 
 CODE = {"a": {"path": "code"}}
 
 
-@pytest.fixture
-def grouped(bench):
-    """A bench with a mechanism that needs groups of three records or more."""
+EVENT = {"code": "I10", "n": 1}
+
+
+def grouping(bench, unit=None):
+    """A bench with a mechanism that needs groups of three units or more."""
     on_bench = bench(CODE)
     on_bench.mechanism = GroupMechanism(on_bench.mechanism)
-    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"secret")
+    plan = replace(on_bench.plan, unit=unit if unit is None else compile_path(unit))
+    on_bench.masker = RecordMasker(plan, on_bench.mechanism, SECRET)
     return on_bench
 
 
-def records(*values):
-    return [
-        InputRecord(100 + i, v if v is None or isinstance(v, bytes) else orjson.dumps(v)) for i, v in enumerate(values)
-    ]
+@pytest.fixture
+def grouped(bench):
+    return grouping(bench)
 
 
-def event(code="I10", n=1):
-    return {"code": code, "n": n}
+def hold(on_bench, *values):
+    """Mask a group, or hold it if it is too small."""
+    records = [on_bench.record(100 + i, value) for i, value in enumerate(values)]
+    return on_bench.masker.mask("t", 0, records, statistics_version=1, hold=True)
 
 
-def test_any_number_of_records_is_one_group(grouped):
-    result = grouped.result(records(*[event(n=i) for i in range(BLOCK_RECORDS + 7)]))
-    assert grouped.mechanism.sizes == [BLOCK_RECORDS + 7]
-    assert len(result.outcomes) == BLOCK_RECORDS + 7
-    assert sum(block.original.records for block in result.blocks) == BLOCK_RECORDS + 7
+def reasons(outcomes):
+    return [getattr(outcome, "reason", None) for outcome in outcomes]
 
 
-def test_headers_name_the_group_by_its_offsets(grouped):
-    for outcome in grouped.mask(*[event()] * 4, None):
-        assert dict(outcome.headers)["stream-masker-group"] == b"100-104"
+def test_any_number_of_records_is_one_group_that_headers_name_by_its_offsets(grouped):
+    size = BLOCK_RECORDS + 7
+    result = hold(grouped, *[EVENT] * (size - 1), None)
+    assert grouped.mechanism.sizes == [size - 1]
+    assert sum(block.original.records for block in result.blocks) == size - 1
+    assert {dict(one.headers)["stream-masker-group"] for one in result.outcomes} == {b"100-%d" % (99 + size)}
 
 
-def test_a_group_that_is_too_small_is_rejected_and_its_tombstones_pass(grouped):
-    outcomes = grouped.mask(event(), None, b"x", event())
-    assert [getattr(o, "reason", None) for o in outcomes] == [
-        "group_too_small",
-        None,
-        "not_json",
-        "group_too_small",
-    ]
+def test_a_group_that_is_too_small_is_held_or_rejected_and_its_tombstones_pass(grouped):
+    values = [EVENT, None, b"x", EVENT]
+    with pytest.raises(GroupTooSmallError) as raised:
+        hold(grouped, *values)
+    assert raised.value.lacking == 1
+    outcomes = grouped.mask(*values)
+    assert reasons(outcomes) == ["group_too_small", None, "not_json", "group_too_small"]
     assert outcomes[1].value is None
     assert grouped.mechanism.sizes == []
-    (block,) = grouped.result(records(event(), event())).blocks
+    (block,) = grouped.result([grouped.record(k, EVENT) for k in range(2)]).blocks
     assert (block.original.records, block.rejected) == (0, {"group_too_small": 2})
-
-
-def test_a_group_that_is_too_small_is_held_if_requested(grouped):
-    with pytest.raises(GroupTooSmallError) as raised:
-        grouped.masker.mask("t", 0, records(event(), b"x", None), statistics_version=1, hold=True)
-    assert raised.value.lacking == 2
-    done = grouped.masker.mask("t", 0, records(*[event()] * 3), statistics_version=1, hold=True)
-    assert not done.rejected
 
 
 @pytest.mark.parametrize("values", [[b"x", b"y"], [None], [None, b"x"], []])
 def test_a_group_without_records_to_mask_is_never_held(grouped, values):
-    result = grouped.masker.mask("t", 0, records(*values), statistics_version=1, hold=True)
-    assert len(result.outcomes) == len(values)
+    assert len(hold(grouped, *values).outcomes) == len(values)
     assert grouped.mechanism.sizes == []
 
 
 def test_too_little_data_makes_a_group_too_small(grouped):
     grouped.mechanism.error = ParameterError("k is more than there are values")
-    assert {outcome.reason for outcome in grouped.mask(*[event()] * 5)} == {"group_too_small"}
+    assert set(reasons(grouped.mask(*[EVENT] * 5))) == {"group_too_small"}
     with pytest.raises(GroupTooSmallError):
-        grouped.masker.mask("t", 0, records(*[event()] * 5), statistics_version=1, hold=True)
+        hold(grouped, *[EVENT] * 5)
 
 
 def test_a_mechanism_error_rejects_the_whole_group_without_retrying_records(grouped, caplog):
     grouped.mechanism.error = RuntimeError("E11.9")
-    outcomes = grouped.mask(*[event()] * 4, None, b"x")
-    assert [getattr(o, "reason", None) for o in outcomes] == ["internal_error"] * 4 + [None, "not_json"]
+    outcomes = grouped.mask(*[EVENT] * 4, None, b"x")
+    assert reasons(outcomes) == ["internal_error"] * 4 + [None, "not_json"]
     assert grouped.mechanism.sizes == [4]
     assert "offsets 100 to 105 failed (RuntimeError)" in caplog.text
     assert "E11.9" not in caplog.text
-
-
-@pytest.fixture
-def by_patient(bench):
-    """A bench whose groups need records of three different patients."""
-    on_bench = bench(CODE)
-    on_bench.mechanism = GroupMechanism(on_bench.mechanism)
-    plan = replace(on_bench.plan, unit=compile_path("patient.id"))
-    on_bench.masker = RecordMasker(plan, on_bench.mechanism, b"secret")
-    return on_bench
 
 
 @pytest.mark.parametrize(
@@ -112,16 +94,17 @@ def by_patient(bench):
         ([{}, "a", "b", True], [0, 1, 2, 0]),
     ],
 )
-def test_groups_count_units(by_patient, patients, units):
-    by_patient.result(records(*({**event(), "patient": {"id": patient}} for patient in patients)))
-    ((batch, _),) = by_patient.mechanism.mechanism.seen
+def test_groups_count_units(bench, patients, units):
+    on_bench = grouping(bench, "patient.id")
+    hold(on_bench, *({**EVENT, "patient": {"id": patient}} for patient in patients))
+    ((batch, _),) = on_bench.mechanism.mechanism.seen
     assert batch.units.tolist() == units
 
 
-def test_a_group_of_few_units_is_too_small(by_patient):
-    few = records(*({**event(), "patient": {"id": "ab"[k % 2]}} for k in range(10)), event(code="no code"), None)
+def test_a_group_of_few_units_is_too_small(bench):
+    on_bench = grouping(bench, "patient")
+    few = [*({**EVENT, "patient": "ab"[k % 2]} for k in range(10)), {"code": "no code"}, None]
     with pytest.raises(GroupTooSmallError) as caught:
-        by_patient.masker.mask("t", 0, few, statistics_version=1, hold=True)
+        hold(on_bench, *few)
     assert caught.value.lacking == 1
-    outcomes = by_patient.result(few).outcomes
-    assert [getattr(o, "reason", None) for o in outcomes] == ["group_too_small"] * 10 + ["unknown_code", None]
+    assert reasons(on_bench.mask(*few)) == ["group_too_small"] * 10 + ["unknown_code", None]

@@ -1,28 +1,21 @@
-"""A literal twin of the codec: what becomes of one document, decided for each place in it by all paths of the plan."""
+"""A literal twin of the codec: what becomes of one document, decided for each value in it by all paths of the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.paths import (
-    EachStep,
-    FilterStep,
-    IndexStep,
-    NameStep,
-    Path,
-    Step,
-    first_values,
-    selects,
-)
+from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, Path, Step, first_values, selects
 from stream_masker.pipeline.plan import Action, policy
 from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, key_text
 from tests.pipeline.conftest import SECRET
 
-Place: TypeAlias = tuple[Any, ...]
+At: TypeAlias = tuple[Any, ...]
 """The keys and positions on the way to a value."""
+Rest: TypeAlias = tuple[tuple[Step, ...], Path, Action]
+"""The steps of a path that go on from a value."""
 
 
 class Misshapen(Exception):
@@ -51,46 +44,49 @@ class Twin:
     def __init__(self, on_bench: Any, document: dict[str, Any]) -> None:
         self.plan, self.mechanism, self.document = on_bench.plan, on_bench.mechanism, document
         self.pseudonyms = Pseudonyms(SECRET)
-        self.actions = policy(self.plan)
         self.causes: set[tuple[str, str | None]] = set()
-        self.written: dict[Place, Any] = {}
+        self.written: dict[At, Any] = {}
         self.masked: Any = None
-        if self.plan.noise_key is not None and not key_text(*first_values([document], self.plan.noise_key)):
-            self.causes.add(("missing_noise_key", self.plan.noise_key.text))
+        key = self.plan.noise_key
+        if key is not None and not key_text(*first_values([document], key)):
+            self.causes.add(("missing_noise_key", key.text))
         for number, attribute in enumerate(self.plan.attributes):
-            self.mask_codes(number, attribute)
+            try:
+                self.mask_codes(number, attribute)
+            except Misshapen:
+                self.causes.add(("wrong_shape", None))
         if not self.causes:
-            self.masked = self.treated(
-                document, (), Action.KEEP if self.plan.fields.unlisted == "keep" else Action.DROP
-            )
+            rests = [(path.steps, path, action) for path, action in policy(self.plan)]
+            unlisted = Action.KEEP if self.plan.fields.unlisted == "keep" else Action.DROP
+            self.masked = self.treated(document, (), rests, unlisted)
 
     def mask_codes(self, number: int, attribute: Any) -> None:
-        try:
-            codes = [dict(self.elements(place.path.steps)) for place in attribute.places]
-            written = [
-                [(path, dict(self.elements(path.steps))) for path in place.written] for place in attribute.places
-            ]
-        except Misshapen:
-            self.causes.add(("wrong_shape", None))
-            return
-        if not attribute.is_array:  # the places have one code together
-            codes = [{(): [place for found in codes for place in found.get((), [])]}] * len(codes)
-        elif not any(True for place in attribute.places for _ in self.lists(place.path.steps)):
+        """Note the masks of an attribute. An element is known by its place and its positions in the ``[*]``."""
+        written, lists = [], 0
+        elements: dict[At, list[Any]] = {}
+        for k, place in enumerate(attribute.places):
+            of = k if attribute.is_array else 0
+            entered = place.path.elements.steps
+            elements |= {(of, *positions(entered, at)): [] for at in self.places(entered)}
+            lists += sum(value_at(self.document, at) is not None for at in self.places(entered[:-1]))
+            for path in place.written:
+                found = [((of, *positions(path.steps, at)), at) for at in self.places(path.steps)]
+                written += [(element, at, path == place.label) for element, at in found]
+                for element, at in found if path == place.path else ():
+                    elements[element].append(value_at(self.document, at))
+        if attribute.is_array and not lists:
             self.reject_missing(attribute, attribute.path)
-        for place, found, paths in zip(attribute.places, codes, written, strict=True):
-            of = place.path if attribute.is_array else attribute.path
-            masks = {element: self.mask_of(number, attribute, of, at) for element, at in found.items()}
-            for path, elements in paths:
-                for element, places in elements.items():
-                    code, label = masks.get(element, (None, None))
-                    for at in places:
-                        text = label if path == place.label else code
-                        self.written[at] = None if value_at(self.document, at) is None else text
+        masks = {
+            element: self.mask_of(number, attribute, attribute.places[element[0]].path, found)
+            for element, found in elements.items()
+        }
+        for element, at, is_label in written:
+            mask = masks.get(element, (None, None))[is_label]
+            self.written[at] = None if value_at(self.document, at) is None else mask
 
-    def mask_of(self, number: int, attribute: Any, path: Path, found: list[Place]) -> tuple[Any, Any]:
-        """The masked code and label of the first code in an element."""
-        values = [value_at(self.document, place) for place in found]
-        if attribute.missing == "keep" or (attribute.also and not attribute.is_array):
+    def mask_of(self, number: int, attribute: Any, path: Path, values: list[Any]) -> tuple[Any, Any]:
+        """The masked code and label of an element with these codes, of which the first one counts."""
+        if attribute.missing == "keep" or (len(attribute.places) > 1 and not attribute.is_array):
             values = [value for value in values if value is not None]
         if not values:
             self.reject_missing(attribute, path)
@@ -111,70 +107,45 @@ class Twin:
         if attribute.missing == "reject":
             self.causes.add(("missing", path.text))
 
-    def elements(self, steps: tuple[Step, ...], place: Place = ()) -> Iterator[tuple[Place, list[Place]]]:
-        """The elements of the ``[*]`` of a path by their ranks, with the places that it selects in each."""
-        ends = [k for k, step in enumerate(steps, 1) if isinstance(step, EachStep)]
-        if not ends:
-            yield (), list(self.places(steps, place))
-            return
-        for rank, element in enumerate(self.places(steps[: ends[0]], place)):
-            for ranks, found in self.elements(steps[ends[0] :], element):
-                yield (rank, *ranks), found
-
-    def lists(self, steps: tuple[Step, ...]) -> Iterator[Place]:
-        """The lists in which the last ``[*]`` of a path selects."""
-        end = max(k for k, step in enumerate(steps) if isinstance(step, EachStep))
-        yield from (place for place in self.places(steps[:end]) if value_at(self.document, place) is not None)
-
-    def places(self, steps: tuple[Step, ...], place: Place = ()) -> Iterator[Place]:
+    def places(self, steps: tuple[Step, ...], at: At = ()) -> Iterator[At]:
         """The places that steps select, from a place on. Raises Misshapen."""
-        if not steps:
-            yield place
+        value = value_at(self.document, at)
+        if not steps or value is None:
+            yield from () if steps else (at,)
             return
-        value, step = value_at(self.document, place), steps[0]
-        if value is None:
-            return
-        if not isinstance(value, dict if isinstance(step, NameStep) else list):
+        if not isinstance(value, dict if isinstance(steps[0], NameStep) else list):
             raise Misshapen
-        if isinstance(step, FilterStep) and not all(element is None or isinstance(element, dict) for element in value):
+        if isinstance(steps[0], FilterStep) and not all(element is None or type(element) is dict for element in value):
             raise Misshapen
-        for key in value if isinstance(value, dict) else range(len(value)):
-            if step_selects(step, key, value[key]):
-                yield from self.places(steps[1:], (*place, key))
+        for key in keys_of(value):
+            if leads_to(steps[0], key, value[key]):
+                yield from self.places(steps[1:], (*at, key))
 
-    def treated(self, value: Any, place: Place, inherited: Action) -> Any:
-        """What becomes of a value; DROPPED if nothing."""
-        here = [(path, action) for path, action in self.actions if leads_through(path.steps, self.document, place)]
-        ended = [(path, action) for path, action in here if len(path.steps) == len(place)]
-        further = [(path, action) for path, action in here if len(path.steps) > len(place)]
+    def treated(self, value: Any, at: At, rests: Sequence[Rest], inherited: Action) -> Any:
+        """What becomes of a value from which these paths go on; DROPPED if nothing."""
+        ended = [(path, action) for steps, path, action in rests if not steps]
+        further = [steps[0] for steps, _, _ in rests if steps]
         action = max((action for _, action in ended), default=inherited)
         if action is Action.MASKED:
-            return self.written[place]
+            return self.written[at]
         if not further:
             return self.leaf(value, action, [path for path, one in ended if one is Action.TRANSFORM])
         action = Action.DROP if action is Action.TRANSFORM else action
-        steps = [path.steps[len(place)] for path, _ in further]
-        names = {step.key for step in steps if isinstance(step, NameStep)}
+        names = [isinstance(step, NameStep) for step in further]
         if value is None:
             return None
-        if isinstance(value, dict) and names:
-            return self.treated_object(value, place, action, names)
-        if isinstance(value, list) and any(not isinstance(step, NameStep) for step in steps):
-            elements = [self.treated(element, (*place, k), action) for k, element in enumerate(value)]
-            return without_dropped(elements, counted=any(isinstance(step, IndexStep) for step in steps))
-        strictest = max([action, *(Action.KEEP if one is Action.MASKED else one for _, one in here)])
-        return self.leaf(value, Action.DROP if strictest is Action.TRANSFORM else strictest, [])
-
-    def treated_object(self, value: dict[str, Any], place: Place, action: Action, names: set[str]) -> dict[str, Any]:
-        treated = {}
-        for name, member in value.items():
-            if name in names:
-                treated[name] = self.treated(member, (*place, name), action)
-            elif action is Action.PSEUDONYMIZE:
-                treated[self.pseudonyms.of_value(name)] = self.pseudonyms.of_value(member)
-            elif action is Action.KEEP:
-                treated[name] = member
-        return {name: member for name, member in treated.items() if member is not DROPPED}
+        if not (isinstance(value, dict) and any(names)) and not (isinstance(value, list) and not all(names)):
+            strictest = max([action, *(one for _, _, one in rests if one is not Action.MASKED)])
+            return self.leaf(value, Action.DROP if strictest is Action.TRANSFORM else strictest, [])
+        parts = {}
+        for key in keys_of(value):
+            below = [(steps[1:], *rest) for steps, *rest in rests if steps and leads_to(steps[0], key, value[key])]
+            renamed = isinstance(key, str) and not below and action is Action.PSEUDONYMIZE
+            part = self.treated(value[key], (*at, key), below, action)
+            parts[self.pseudonyms.of_value(key) if renamed else key] = part
+        if isinstance(value, dict):
+            return {name: part for name, part in parts.items() if part is not DROPPED}
+        return without_dropped(list(parts.values()), counted=any(isinstance(step, IndexStep) for step in further))
 
     def leaf(self, value: Any, action: Action, transformed: list[Path]) -> Any:
         if action is Action.TRANSFORM and len(transformed) == 1:
@@ -190,23 +161,22 @@ def without_dropped(elements: list[Any], *, counted: bool) -> list[Any]:
     return [None if element is DROPPED else element for element in elements if counted or element is not DROPPED]
 
 
-def leads_through(steps: tuple[Step, ...], document: Any, place: Place) -> bool:
-    """Whether the steps select a place, or an object or list around what they select."""
-    value = document
-    for step, key in zip(steps, place, strict=False):
-        if not isinstance(value, dict if isinstance(step, NameStep) else list):
-            return False
-        if not step_selects(step, key, value[key]):
-            return False
-        value = value[key]
-    return len(steps) >= len(place)
+def positions(steps: tuple[Step, ...], at: At) -> At:
+    return tuple(key for step, key in zip(steps, at, strict=True) if isinstance(step, EachStep))
 
 
-def step_selects(step: Step, key: Any, value: Any) -> bool:
-    return step.key == key if isinstance(step, NameStep) else selects(step, key, value)
+def keys_of(value: Any) -> Any:
+    return value if isinstance(value, dict) else range(len(value))
 
 
-def value_at(document: Any, place: Place) -> Any:
-    for key in place:
+def leads_to(step: Step, key: Any, value: Any) -> bool:
+    """Whether a step selects the value at a key of an object, or at a position of a list."""
+    if isinstance(step, NameStep) or isinstance(key, str):
+        return isinstance(step, NameStep) and step.key == key
+    return selects(step, key, value)
+
+
+def value_at(document: Any, at: At) -> Any:
+    for key in at:
         document = document[key]
     return document

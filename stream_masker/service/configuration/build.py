@@ -47,20 +47,24 @@ def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
     Raises ConfigurationError, which names the key, if one cannot be read.
     """
     loaded = {}
-    for name, section in configuration.ontologies.items():
-        source = section.source if section.source in NAMED else str(configuration.resolve(section.source).absolute())
+    for name in configuration.ontologies:
         with errors_at(f"ontologies.{name}.source"):
-            loaded[name] = _loaded(source)
+            loaded[name] = _loaded(_source(configuration, name))
     return loaded
+
+
+def _source(configuration: Configuration, name: str) -> str:
+    source = configuration.ontologies[name].source
+    return source if source in NAMED else str(configuration.resolve(source).absolute())
 
 
 _loaded = cache(Ontology.load)
 
 
 @cache
-def _codes(ontology: Ontology) -> ConceptMap:
+def _codes(source: str) -> ConceptMap:
     """Return the map of codes to the concepts of a whole ontology."""
-    return ConceptMap(ontology, unknown="suppress")
+    return ConceptMap(_loaded(source), unknown="suppress")
 
 
 @contextmanager
@@ -79,12 +83,11 @@ def build_plan(configuration: Configuration) -> Plan:
     a concept, and a label if the ontology has no labels.
     """
     paths = ConfiguredPaths(configuration)
-    ontologies, taxonomies = load_ontologies(configuration), build_taxonomies(configuration)
     attributes = tuple(
-        _attribute_plan(configuration, name, paths.places[name], ontologies[section.ontology], taxonomies[name])
-        for name, section in configuration.attributes.items()
+        _attribute_plan(configuration, name, paths.places[name], taxonomy)
+        for name, taxonomy in build_taxonomies(configuration).items()
     )
-    policy, message = _field_policy(configuration, paths, ontologies), configuration.message
+    policy, message = _field_policy(configuration, paths), configuration.message
     masked = [path for attribute in attributes for path in attribute.written]
     with errors_at("mechanism.context"):
         context = tuple(
@@ -104,9 +107,7 @@ def build_plan(configuration: Configuration) -> Plan:
     )
 
 
-def _attribute_plan(
-    configuration: Configuration, name: str, places: list[Place], ontology: Ontology, taxonomy: Taxonomy
-) -> AttributePlan:
+def _attribute_plan(configuration: Configuration, name: str, places: list[Place], taxonomy: Taxonomy) -> AttributePlan:
     section = configuration.attributes[name]
     if section.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
@@ -116,26 +117,15 @@ def _attribute_plan(
     with errors_at(f"attributes.{name}.mapping"):
         mapping = None if section.mapping is None else read_mapping(configuration.resolve(section.mapping))
         concepts = ConceptMap(taxonomy, unknown=section.unknown, mapping=mapping)
-    (path, label, copies), *also = places
-    return AttributePlan(
-        name=name,
-        path=path,
-        concepts=concepts,
-        label=label,
-        copies=copies,
-        also=tuple(also),
-        missing=section.missing,
-    )
+    return AttributePlan(name=name, places=tuple(places), concepts=concepts, missing=section.missing)
 
 
-def _field_policy(
-    configuration: Configuration, paths: ConfiguredPaths, ontologies: Mapping[str, Ontology]
-) -> FieldPolicy:
+def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> FieldPolicy:
     """Return the treatment of fields that are not attributes."""
     fields = configuration.fields
     rules: dict[str, Mapping[str, FieldTransform]] = {
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {text: _generalization(rule, ontologies) for text, rule in fields.generalize.items()},
+        "generalize": {text: _generalization(rule, configuration) for text, rule in fields.generalize.items()},
         "shift": {
             text: DateShift(
                 rule.days,
@@ -159,10 +149,10 @@ def _field_policy(
     )
 
 
-def _generalization(rule: GeneralizeSection, ontologies: Mapping[str, Ontology]) -> FieldTransform:
+def _generalization(rule: GeneralizeSection, configuration: Configuration) -> FieldTransform:
     if isinstance(rule, LevelSection):
         depth = NAMED_LEVELS[rule.level] if isinstance(rule.level, str) else rule.level
-        return LevelAncestor(rule.ontology, depth, partial(_codes, ontologies[rule.ontology]))
+        return LevelAncestor(rule.ontology, depth, partial(_codes, _source(configuration, rule.ontology)))
     if isinstance(rule, BandSection):
         return NumberBands(rule.width, rule.top)
     if isinstance(rule, DateUnitSection):

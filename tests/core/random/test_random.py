@@ -13,7 +13,6 @@ from stream_masker.core.random import (
     EXPONENTIALS,
     VALUES,
     FieldKeys,
-    Keys,
     PositionKeys,
     Secret,
     WordLayout,
@@ -24,18 +23,17 @@ from stream_masker.core.random import (
 )
 from stream_masker.errors import ParameterError
 
-LAYOUTS = pytest.mark.parametrize("layout", [VALUES, EXPONENTIALS, WordLayout(width=2, first=6)], ids=str)
 RECORDS = 20_000
 LEAST_CHANCE = 1e-6
 """Of a χ² as great by chance: words are fixed, so that a test passes always or never."""
 
 
-def by_position(offsets, secret=b"secret", topic="topic", partition=0) -> PositionKeys:
-    return PositionKeys(secret, topic, partition, np.asarray(offsets, np.int64))
+def by_position(offsets, secret=b"secret") -> PositionKeys:
+    return PositionKeys(secret, "topic", 0, np.asarray(offsets, np.int64))
 
 
-def by_field(*names) -> FieldKeys:
-    return FieldKeys(b"secret", [name.encode() for name in names])
+def by_field(numbers, secret=b"secret") -> FieldKeys:
+    return FieldKeys(secret, [b"%d" % number for number in numbers])
 
 
 def coded(*codes) -> Column:
@@ -47,23 +45,17 @@ def listed(*records) -> Column:
     return Column(np.array(codes, np.int32), np.cumsum([0, *map(len, records)]))
 
 
-def same(size) -> Column:
-    return Column(np.zeros(size, np.int32))
+MANY = Batch(RECORDS, (coded(*[0] * RECORDS), Column(np.zeros(2 * RECORDS, np.int32), 2 * np.arange(RECORDS + 1))))
 
 
-MANY = Batch(RECORDS, (same(RECORDS), Column(np.zeros(2 * RECORDS, np.int32), 2 * np.arange(RECORDS + 1))))
-
-
-@pytest.fixture(scope="module", params=["position", "field"])
+@pytest.fixture(scope="module", params=[by_position, by_field])
 def sources(request) -> list[np.ndarray]:
     """Words of many records that should all be independent: (n,) of one kind each."""
-    names = [b"%d" % i for i in range(RECORDS)]
-    keys = by_position(range(RECORDS)) if request.param == "position" else FieldKeys(b"secret", names)
-    other = by_position(range(RECORDS), b"other") if request.param == "position" else FieldKeys(b"other", names)
+    keys, other = request.param(range(RECORDS)), request.param(range(RECORDS), b"other")
     scalars, elements = draw_words(keys, MANY)
     (another_value,) = draw_words(keys, Batch(RECORDS, (Column(np.ones(RECORDS, np.int32)),)))
     (another_secret,) = draw_words(other, Batch(RECORDS, MANY.columns[:1]))
-    by_element = [elements[1::2, 0]] if request.param == "position" else []
+    by_element = [elements[1::2, 0]] if keys.numbers_elements else []
     first = [*scalars.T, elements[::2, 0], *by_element, another_value[:, 0], another_secret[:, 0]]
     return [*first, key_words(keys), keys.digests[:, 0]]
 
@@ -88,39 +80,23 @@ def test_words_of_attributes_values_elements_secrets_and_records_are_independent
         assert chance(16 * one + other, 256) > LEAST_CHANCE / len(pairs)
 
 
-@LAYOUTS
+@pytest.mark.parametrize("layout", [VALUES, EXPONENTIALS, WordLayout(width=2, first=6)], ids=str)
+@pytest.mark.parametrize("keys_of", [by_position, by_field])
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 65])
-def test_a_record_has_the_same_words_and_variates_in_any_batch(layout, size):
-    offsets, names = np.arange(size) * 1_000_003, [f"p{i}" for i in range(size)]
-    lists = [[7, 8, 7, 9][: i % 5] for i in range(size)]
+def test_a_record_has_the_same_words_in_any_batch(layout, keys_of, size):
+    numbers, lists = np.arange(size) * 1_000_003, [[7, 8, 7, 9][: i % 5] for i in range(size)]
     batch = Batch(size, (coded(*range(size)), listed(*lists)))
-    for keys_of in (lambda rows: by_position(offsets[rows]), lambda rows: by_field(*(names[i] for i in rows))):
-        together, drawn = draw_words(keys_of(np.arange(size)), batch, layout), normals_of(keys_of(range(size)), batch)
-        shared = key_words(keys_of(np.arange(size)))
-        for i in {0, size // 2, size - 1}:
-            keys, one = keys_of(np.array([i])), Batch(1, (coded(i), listed(lists[i])))
-            first, elements = draw_words(keys, one, layout)
-            np.testing.assert_array_equal(first, together[0][i : i + 1])
-            np.testing.assert_array_equal(elements, together[1][slice(*batch.columns[1].offsets[i : i + 2])])
-            np.testing.assert_array_equal(normals_of(keys, one), drawn[i : i + 1])
-            np.testing.assert_array_equal(key_words(keys), shared[i : i + 1])
+    scalars, elements = draw_words(keys_of(numbers), batch, layout)
+    for i in {0, size // 2, size - 1}:
+        first, second = draw_words(keys_of(numbers[i : i + 1]), Batch(1, (coded(i), listed(lists[i]))), layout)
+        np.testing.assert_array_equal(first, scalars[i : i + 1])
+        np.testing.assert_array_equal(second, elements[slice(*batch.columns[1].offsets[i : i + 2])])
 
 
-def normals_of(keys: Keys, batch: Batch) -> np.ndarray:
-    return normals(draw_words(keys, batch)[0])
-
-
-@pytest.mark.parametrize(
-    ("secret", "message"),
-    [
-        (b"", "the secret is empty: use at least 1 byte, preferably 32 random bytes"),
-        ("text", "the secret must be bytes, not str"),
-        (None, "the secret must be bytes, not NoneType"),
-    ],
-)
-def test_other_secrets_are_rejected(secret, message):
-    for create in (lambda: by_position([0], secret=secret), lambda: FieldKeys(secret, [b"k"]), lambda: Secret(secret)):
-        with pytest.raises(ParameterError, match=f"^{message}$"):
+@pytest.mark.parametrize(("secret", "found"), [(b"", "is empty"), ("text", "bytes, not str"), (None, "not NoneType")])
+def test_other_secrets_are_rejected(secret, found):
+    for create in (lambda: by_position([0], secret), lambda: by_field([0], secret), lambda: Secret(secret)):
+        with pytest.raises(ParameterError, match=f"^the secret .*{found}"):
             create()
 
 

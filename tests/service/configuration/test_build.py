@@ -49,10 +49,10 @@ def test_the_plan_has_attributes_message_key_and_limits(build):
     )
     plan = build_plan(configuration)
     first, second = plan.attributes
-    assert (first.name, first.path, first.label) == ("principal", compile_path("p.code"), compile_path("p.label"))
-    assert (first.copies, first.missing, first.concepts.unknown) == ((compile_path("q"),), "keep", "suppress")
+    assert first.places == ((compile_path("p.code"), compile_path("p.label"), (compile_path("q"),)),)
+    assert (first.name, first.missing, first.concepts.unknown) == ("principal", "keep", "suppress")
     assert first.concepts.taxonomy.ids[first.concepts.find("C").position] == "Cholera"
-    assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
+    assert (second.name, second.is_array, second.missing, second.places[0].label) == ("secondary", True, "reject", None)
     assert (plan.configuration, plan.record_bytes) == (configuration.hash, 9)
     assert plan.message == MessagePolicy(key="drop", headers=("a",))
     assert plan.noise_key == compile_path("patient.id")
@@ -81,7 +81,7 @@ def test_a_code_may_have_several_paths(build):
             {"ontologies": {"icd": {"source": "bare.csv"}}},
             r"attributes\.principal\.label: the ontology icd has no labels",
         ),
-        ({"path": "after.codes[*] | before.code"}, {}, r"'before.code' and path both need a \[\*\], or none"),
+        ({"path": "after.codes[*] | before.code"}, {}, r"'before.code' both need a \[\*\], or none"),
         ({"path": "coding[?system=icd]"}, {}, "ends with a filter"),
         ({"label": "labels[*]"}, {}, r"must have a \[\*\] exactly where"),
         ({"path": "diagnoses.secondary"}, {}, "can select the same value"),

@@ -1,8 +1,9 @@
-"""Ways in which real discharges change: (2, n) positions in ICD-9-CM, principal and secondary diagnoses."""
+"""Thirteen ways in which real discharges change: (2, n) positions in ICD-9-CM, principal and secondary diagnoses."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.utility import Utility, utility
 
 Codes = NDArray[np.int32]
+Shift = Callable[[Codes, np.random.Generator], Codes]
 
 NAMES = ("principal", "secondary")
 INFLUENZA, RESPIRATORY = "487.1", "460-519"
@@ -69,47 +71,96 @@ def windows(size: int, seed: int) -> tuple[Codes, Codes]:
     return pairs[:, some[:size]], pairs[:, some[size:]]
 
 
-def outbreak(share: float, codes: Codes, rng: np.random.Generator) -> Codes:
-    changed = codes.copy()
-    changed[0, rng.random(codes.shape[1]) < share] = distance().taxonomy.position(INFLUENZA)
+@cache
+def _chapters() -> Codes:
+    """(m,) the chapter of each concept; the root's is itself."""
+    tau = distance().taxonomy
+    chapter = np.arange(len(tau))
+    for position in np.flatnonzero(tau.depth > 2):
+        above = tau.encode(list(tau.ancestors_of(tau.ids[position])))
+        chapter[position] = above[tau.depth[above] == 2][0]
+    return chapter.astype(np.int32)
+
+
+@cache
+def _children() -> Codes:
+    """(m,) the first child of each concept; a leaf's is itself."""
+    tau = distance().taxonomy
+    child = np.arange(len(tau))
+    for position in range(len(tau) - 1, 0, -1):
+        child[_parents()[position]] = position
+    return child.astype(np.int32)
+
+
+@cache
+def _parents() -> Codes:
+    tau = distance().taxonomy
+    parents = np.zeros(len(tau), np.int32)
+    for position in range(1, len(tau)):
+        above = tau.encode([c for c, path in tau.ancestors_of(tau.ids[position]).items() if path == 1])
+        parents[position] = above[0]
+    return parents
+
+
+def _outbreak(share: float) -> Shift:
+    def shift(codes: Codes, rng: np.random.Generator) -> Codes:
+        ill, changed = rng.random(codes.shape[1]) < share, codes.copy()
+        changed[0, ill] = distance().taxonomy.position(INFLUENZA)
+        return changed
+
+    return shift
+
+
+def _uniform(codes: Codes, rng: np.random.Generator) -> Codes:
+    changed, chapters = codes.copy(), _chapters()
+    for row in changed:
+        used = np.unique(row)
+        for chapter in np.unique(chapters[used]):
+            some = chapters[row] == chapter
+            row[some] = rng.choice(used[chapters[used] == chapter], np.count_nonzero(some))
     return changed
 
 
-def recoded(codes: Codes) -> Codes:
-    """Every code becomes its first child; a leaf stays."""
-    tau = distance().taxonomy
-    children, below = np.arange(len(tau), dtype=np.int32), np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
-    children[tau.parents[::-1]] = below[::-1]
-    return children[codes]
+def _shuffled(share: float) -> Shift:
+    def shift(codes: Codes, rng: np.random.Generator) -> Codes:
+        some, changed = np.flatnonzero(rng.random(codes.shape[1]) < share), codes.copy()
+        changed[1, some] = changed[1, rng.permutation(some)]
+        return changed
+
+    return shift
 
 
-def shuffled(codes: Codes, rng: np.random.Generator) -> Codes:
-    """Half of the secondary diagnoses change their records."""
-    some, changed = np.flatnonzero(rng.random(codes.shape[1]) < 0.5), codes.copy()
-    changed[1, some] = changed[1, rng.permutation(some)]
-    return changed
+def _without(share: float) -> Shift:
+    def shift(codes: Codes, rng: np.random.Generator) -> Codes:
+        lost = _chapters()[codes[0]] == distance().taxonomy.position(RESPIRATORY)
+        return codes[:, ~lost | (rng.random(codes.shape[1]) >= share)]
+
+    return shift
 
 
-def without(codes: Codes, rng: np.random.Generator) -> Codes:
-    """Half of the records with a principal diagnosis of the respiratory chapter are lost."""
-    tau = distance().taxonomy
-    lost = np.array([RESPIRATORY in tau.ancestors_of(tau.ids[code]) for code in np.unique(codes[0])])
-    lost = lost[np.unique(codes[0], return_inverse=True)[1]]
-    return codes[:, ~lost | (rng.random(codes.shape[1]) >= 0.5)]
+def _replaced(codes: Codes, rng: np.random.Generator) -> Codes:
+    values, counts = np.unique(codes[0], return_counts=True)
+    most = values[counts.argmax()]
+    return np.where(codes == most, _parents()[most], codes).astype(np.int32)
 
 
-def randomised(codes: Codes, rng: np.random.Generator) -> Codes:
+def _random(codes: Codes, rng: np.random.Generator) -> Codes:
     wrong = rng.random(codes.shape) < 0.05
     return np.where(wrong, rng.integers(1, len(distance().taxonomy), codes.shape), codes).astype(np.int32)
 
 
-SHIFTS = {
-    "an outbreak of influenza, 10 % of principal diagnoses": (0, partial(outbreak, 0.1)),
-    "an outbreak of influenza, 2 % of principal diagnoses": (1, partial(outbreak, 0.02)),
-    "all codes recoded to a child": (2, lambda codes, _: recoded(codes)),
-    "half of the secondary diagnoses shuffled": (5, shuffled),
-    "half of the respiratory chapter lost": (8, without),
-    "5 % of the codes random": (10, randomised),
-    "every record twice": (12, lambda codes, _: codes[:, np.arange(codes.shape[1]) // 2]),
+SHIFTS: Mapping[str, Shift] = {
+    "an outbreak of influenza, 10 % of principal diagnoses": _outbreak(0.1),
+    "an outbreak of influenza, 2 % of principal diagnoses": _outbreak(0.02),
+    "all codes recoded to a child": lambda codes, _: _children()[codes],
+    "all codes recoded to their parent": lambda codes, _: _parents()[codes],
+    "codes uniform within their chapter": _uniform,
+    "half of the secondary diagnoses shuffled": _shuffled(0.5),
+    "all secondary diagnoses shuffled": _shuffled(1.0),
+    "the respiratory chapter lost": _without(1.0),
+    "half of the respiratory chapter lost": _without(0.5),
+    "principal and secondary diagnosis swapped": lambda codes, _: codes[::-1],
+    "5 % of the codes random": _random,
+    "the most frequent code replaced by its category": _replaced,
+    "every record twice": lambda codes, _: codes[:, np.arange(codes.shape[1]) // 2],
 }
-"""The seed of the windows of each shift, and the shift."""

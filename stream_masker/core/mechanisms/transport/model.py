@@ -7,14 +7,13 @@ derives T and Ψ from these, so that all mask alike.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import add
 from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance, distortion_of
 from stream_masker.core.dtypes import (
     Float32Matrix,
@@ -298,11 +297,9 @@ class Maps:
                     masks[j][places[j]] = given.draw(root, drawn[0], codes[j], own[j], lengths[j][records])
         parts = zip(columns, masks, self.distances, truncated, strict=True)
         found = [distortion_of(old.codes, new, d, truncated=n) for old, new, d, n in parts]
-        noise = [
-            Distortion(squared_noise=one.values * own) for one, own in zip(found, self.noise.tolist(), strict=True)
-        ]
+        noise = zip(found, self.noise.tolist(), strict=True)
         masked = tuple(Column(new, old.offsets) for old, new in zip(columns, masks, strict=True))
-        return MaskedBatch(masked, tuple(map(add, found, noise)))
+        return MaskedBatch(masked, tuple(replace(each, squared_noise=each.values * own) for each, own in noise))
 
     @cached_property
     def laws(self) -> tuple[AttributeLaw, ...]:

@@ -314,6 +314,13 @@ def test_lists_are_refused_where_pairs_of_scalars_were_calibrated():
         made.mask_batch(listed(), PositionKeys(SEED, "t", 0, np.arange(4000)))
 
 
+def test_two_scalars_beside_empty_lists_are_masked_as_a_pair():
+    lists, (_, b) = listed(), related(size=4000)
+    batch = Batch(4000, (lists.columns[0], Column(b), lists.columns[1]))
+    after = masked(calibrated(batch), batch)
+    assert all((column.codes >= 0).all() for column in after.columns)
+
+
 def test_windows_that_cannot_be_masked_are_rejected():
     with pytest.raises(StatisticsError, match="use a smaller least"):
         calibrated(as_batch(np.arange(20, dtype=np.int32).reshape(2, 10)), least=50)

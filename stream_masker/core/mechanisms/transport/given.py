@@ -122,16 +122,8 @@ class Given:
         starts = np.searchsorted(parent[children], np.arange(parent.size + 2))
         source, target = (np.concatenate(each, axis=1).astype(np.float32) for each in masses)
         parent = np.append(parent, parent.size)
-        return Tree(
-            source,
-            target,
-            self.redraw_chance,
-            np.array(lines),
-            parent,
-            children,
-            starts,
-            salts_of(np.concatenate(names)),
-        )
+        salts = salts_of(np.concatenate(names))
+        return Tree(source, target, self.redraw_chance, np.array(lines), parent, children, starts, salts)
 
     def draw(
         self, root: Int32Array, root_new: Int32Array, codes: Int32Array, words: UInt64Array, lengths: Int64Array

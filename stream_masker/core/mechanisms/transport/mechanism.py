@@ -144,8 +144,9 @@ class SemanticTransport(Mechanism):
         maps = self._prepared_statistics()
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
-        for name, column in zip(self.attributes, batch.columns, strict=True):
-            if column.is_array and any(len(m.attributes) == 2 for _, each in maps.strata.values() for m in each):
+        pairs = {j for _, each in maps.strata.values() for m in each if len(m.attributes) == 2 for j in m.attributes}
+        for j, (name, column) in enumerate(zip(self.attributes, batch.columns, strict=True)):
+            if column.is_array and j in pairs:
                 raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.plans import documents, plans
 
@@ -16,6 +16,7 @@ from stream_masker.pipeline.paths import selected
 from tests.pipeline.twin import check_record
 
 
+@settings(max_examples=4 * settings.default.max_examples)
 @given(plan=plans(), data=st.data())
 def test_the_codec_does_what_its_twin_does_and_writes_nothing_but_masks(bench, plan, data):
     """The second time all codes become the root, so that every other text at an attribute's path is a canary."""

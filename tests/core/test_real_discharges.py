@@ -15,18 +15,9 @@ def distance():
     return WuPalmer(icd9cm().taxonomy())
 
 
-def counted(codes, distance):
-    return count_batch(as_batch(codes), [len(distance.taxonomy)] * 2)
-
-
 @pytest.fixture(scope="module")
 def counts(distance):
-    return counted(real_pairs(), distance)
-
-
-@pytest.fixture(scope="module")
-def statistics(counts, distance):
-    return compute_statistics(counts, ["diag_1", "diag_2"], [distance] * 2, version=1)
+    return count_batch(as_batch(real_pairs()), [len(distance.taxonomy)] * 2)
 
 
 def test_the_number_of_pairs_with_two_known_codes(counts):
@@ -35,14 +26,13 @@ def test_the_number_of_pairs_with_two_known_codes(counts):
     assert len(counts.pairs[0, 1].keys) == 18_432
 
 
-def test_published_statistics(statistics):
+def test_published_statistics(counts, distance):
+    """The mean is the chapter of the circulatory system."""
+    statistics = compute_statistics(counts, ["diag_1", "diag_2"], [distance] * 2, version=1)
     assert round(float(statistics.correlation[0, 1]), 4) == 0.2587
     assert round(float(statistics.covariance[0, 1]), 5) == 0.03736
     assert np.round(np.diag(statistics.covariance), 4).tolist() == [0.1371, 0.1521]
     assert statistics.projection == 0.0
-
-
-def test_the_mean_is_the_chapter_of_the_circulatory_system(statistics):
     assert statistics.mean == {"diag_1": "390-459", "diag_2": "390-459"}
 
 

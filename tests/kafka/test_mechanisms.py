@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from kafka_records import Record, write
-from service import CODES, CONCEPTS, START, Process, Service, event, wait
+from service import CODES, CONCEPTS, START, Process, Service, event
 
 FIRST, SECOND = 500, 300
 """The numbers of records before and after the first statistics from blocks."""

@@ -10,6 +10,7 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.pipeline.hl7v2 import Hl7Format, hl7_path
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import Path, alternatives, compile_path, first_values
+from stream_masker.pipeline.plan import Place
 from stream_masker.pipeline.transforms import DateShift, Pseudonyms
 from tests.pipeline.conftest import ICD10_EDGES, SECRET
 
@@ -112,7 +113,7 @@ def test_two_dates_are_shifted_by_keys_that_differ_in_their_alternatives_alone(b
 def test_a_text_beside_a_code_of_hl7_is_the_label_of_its_own_segment(bench):
     made = bench({"code": {"path": "code"}})
     code, label = hl7_path(compile_path("DG1.3.1")), hl7_path(compile_path("DG1.4"))
-    attribute = replace(made.plan.attributes[0], path=code, label=label)
+    attribute = replace(made.plan.attributes[0], places=(Place(code, label),))
     plan = replace(
         made.plan, attributes=(attribute,), fields=replace(made.plan.fields, unlisted="keep"), noise_key=None
     )

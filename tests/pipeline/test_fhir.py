@@ -188,7 +188,7 @@ def test_a_bundle_with_conditions_can_be_loaded_again(bench):
         pseudonymize=(fhir_path(compile_path("Patient.identifier[*].value")),),
         transforms={"references": {fhir_path(compile_path(text)): ReferencePseudonym() for text in references}},
     )
-    attribute = replace(made.plan.attributes[0], path=fhir_path(compile_path("Condition.code.text")))
+    attribute = replace(made.plan.attributes[0], places=(Place(fhir_path(compile_path("Condition.code.text"))),))
     types = FhirTypes(frozenset({"Patient", "Condition"}), keeps_others=False)
     noise_key = fhir_path(PATIENT, first=True)
     plan = replace(made.plan, attributes=(attribute,), fields=fields, fhir=types, noise_key=noise_key)

@@ -21,6 +21,7 @@ from stream_masker.pipeline.fhir import (
 from stream_masker.pipeline.formats import record_form
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.plan import Place
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, Pseudonyms
 from tests.pipeline.conftest import SECRET

@@ -147,7 +147,7 @@ def test_what_transport_does_not_write():
     share = np.unique(real_pairs()[0].astype(np.int64) << 32 | real_pairs()[1], return_counts=True)[1] / one.batch.size
     assert np.array_equal(np.unique(a.astype(np.int64) << 32 | b), a.astype(np.int64) << 32 | b)
     transport = map_in_force(one.made)
-    place = tuple(v.indices(codes) for v, codes in zip(transport.values, (a, b), strict=True))
+    place = tuple(v.indices(codes) for v, codes in zip(transport.map.law.values, (a, b), strict=True))
     written = (transport.map.chances * transport.map.mask_weights)[place].astype(float)  # of masks; a redraw keeps it
     variation = (np.abs(written - share).sum() + 1 - written.sum()) / 2
     never = []

@@ -246,11 +246,3 @@ def test_masks_change_little_when_a_window_gets_other_values(candidates):
     first, second = (replacer.replace(*values) for replacer in (before, after))
     np.testing.assert_array_equal(first.distances, second.distances)
     assert (first.codes != second.codes).mean() < 0.05
-
-
-def test_large_frequencies_are_scaled():
-    counts = np.array([1, 10**12, 3 * 10**12])
-    weights = Candidates.of_window(3, np.arange(3, dtype=np.int32), counts).weights
-    assert weights.sum() < 1 << 31
-    np.testing.assert_allclose(weights / ((1 << 31) - 1), [0, 0.25, 0.75], atol=1e-8)
-    assert weights[0] == 1

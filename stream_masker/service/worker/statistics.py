@@ -166,6 +166,8 @@ class ActiveStatistics:
         if message.guessed and not self._told:
             self._told = True
             log.info(guessed_line(message.guessed))
+        elif not (self._newest or self._told):
+            log.info("how often an attacker guesses a code is logged with a later version: it is being computed")
 
     def _refuse(self, cause: RefusalCause) -> None:
         self._unauthentic = cause

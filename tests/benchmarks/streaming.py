@@ -113,7 +113,8 @@ class Stream:
     def copied(self, command: Sequence[str], batch: int, records: int, **settings: object) -> Measured:
         """Measure a program that copies the input, or does the job of the peers; ``settings``: others of the job."""
         source, target = self.configuration.topics.input, f"copied-{secrets.token_hex(4)}"
-        done(AdminClient({"bootstrap.servers": self.bootstrap}).create_topics([NewTopic(target, PARTITIONS)]))
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        done(admin.create_topics([NewTopic(target, PARTITIONS)]))
         given = {"bootstrap": self.bootstrap, "source": source, "target": target, "batch": batch, **settings}
         return timed([*command, json.dumps(given)], self.bootstrap, [target], records)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, reduce
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product, zip_longest
 from operator import add
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
@@ -27,7 +27,7 @@ Part: TypeAlias = Literal["keep", "remove"]
 Case: TypeAlias = Literal["keep", "upper", "lower"]
 WrittenText: TypeAlias = Literal["code", "label"]
 
-_LEADING_ZEROS: Final = re.compile(r"([VE]?)0+(?=\d)", re.IGNORECASE)
+_LEADING_ZEROS: Final = re.compile(r"^([VE]?)0+(?=\d)", re.IGNORECASE)
 _RANGE: Final = re.compile(r"[A-Z]?\d\w{0,2}-[A-Z]?\d\w{0,2}")
 
 
@@ -108,22 +108,32 @@ def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:
         return 0
     text = text.strip()
     fits = text.startswith if match.how == "ancestor" else text.__eq__
-    return sum(1 << number for number, code in enumerate(_written_codes(concepts, match.position)) if fits(code))
+    codes = (_likely_code(concepts, style, match.position) for style in STYLES if style.text == "code")
+    return sum(1 << number for number, code in enumerate(codes) if fits(code))
 
 
-@lru_cache(maxsize=1 << 13)
-def _written_codes(concepts: ConceptMap, position: int) -> tuple[str, ...]:
-    return tuple(written_code(concepts, style, position) for style in STYLES if style.text == "code")
+def _likely_code(concepts: ConceptMap, style: Style, position: int) -> str:
+    """Return ``written_code``, looked up only for a code with leading zeros to remove: every new text asks for all
+    styles, and codes in another case or without their dot hardly ever are other codes."""
+    concept = concepts.taxonomy.ids[position]
+    if style.leading_zeros == "remove" and _LEADING_ZEROS.match(concept):
+        return written_code(concepts, style, position)
+    return _in_style(concept, style) if _is_code(concept, position) else concept
+
+
+def _is_code(concept: str, position: int) -> bool:
+    """Return whether a concept is a code; ranges, chapters and the root are written as their ids."""
+    return position > 0 and not _RANGE.fullmatch(concept)
 
 
 def written_code(concepts: ConceptMap, style: Style, position: int) -> str:
     """Return the text of a concept in a style: one by which the attribute's ``ConceptMap`` finds the concept.
 
     (Without dot and zeros, 008.45 would be 845, another code.) If there is none in the style, fewer parts of the id are
-    removed; the last resort is the id. Ranges, chapters and the root are not codes, and are written as their ids.
+    removed; the last resort is the id.
     """
     concept = concepts.taxonomy.ids[position]
-    if style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
+    if style == CANONICAL or not _is_code(concept, position):
         return concept
     matches = ((text, concepts.find(text)) for text in _candidates(concept, concepts.taxonomy.labels[position], style))
     found = (text for text, match in matches if match.position == position and match.how != "ancestor")
@@ -133,7 +143,16 @@ def written_code(concepts: ConceptMap, style: Style, position: int) -> str:
 def _candidates(concept: str, label: str, style: Style) -> list[str]:
     if style.text == "label":
         return [label]
-    unpadded = _LEADING_ZEROS.sub(r"\1", concept, count=1) if style.leading_zeros == "remove" else concept
-    undotted = [text.replace(".", "") if style.dot == "remove" else text for text in (unpadded, concept)]
-    conversions: dict[str, Callable[[str], str]] = {"keep": str, "upper": str.upper, "lower": str.lower}
-    return list(map(conversions[style.case], (*undotted, unpadded, concept)))
+    fewer = (style, replace(style, leading_zeros="keep"), replace(style, dot="keep"), Style(case=style.case))
+    return [_in_style(concept, one) for one in fewer]
+
+
+def _in_style(concept: str, style: Style) -> str:
+    if style.leading_zeros == "remove":
+        concept = _LEADING_ZEROS.sub(r"\1", concept, count=1)
+    if style.dot == "remove":
+        concept = concept.replace(".", "")
+    return _CONVERSIONS[style.case](concept)
+
+
+_CONVERSIONS: Final[Mapping[Case, Callable[[str], str]]] = {"keep": str, "upper": str.upper, "lower": str.lower}

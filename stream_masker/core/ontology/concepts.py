@@ -106,9 +106,10 @@ class ConceptMap:
         if position >= 0:
             return Match(position, "exact")
         keys = _value_keys(value)
-        for how, positions in (("normalised", self._coded_any(keys)), ("label", self.taxonomy.named(value))):
-            if len(positions) == 1:
-                return Match(positions[0], how)  # type: ignore[arg-type]
+        if len(coded := self._coded_any(keys)) == 1:
+            return Match(coded[0], "normalised")
+        if len(named := self.taxonomy.named(value)) == 1:
+            return Match(named[0], "label")
         return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
 
     def _ancestor(self, keys: Sequence[str]) -> Match:

@@ -488,15 +488,30 @@ def add_likelihoods(
 ) -> None:
     """Add to a row of (n, K) the share of each situation times its probability to become each of K ``classes``.
 
+    Classes as far from the value and from the reference are drawn in proportion to their weights, so that the chances
+    of one of them give those of all.
+
     ``shares``, ``rows``: (S,) each. ``masses``: (L,) the probability of the cells of one sign.
     """
     chances, cells = np.zeros((2, masses.size)), np.zeros((2, 2), np.int64)
+    known = np.empty((given.compact.size, given.compact.size))
+    known_of = np.full(known.shape, -1)
     for s in range(shares.size):
+        v = given.values[s]
+        r = given.references[s] if given.references[s] >= 0 else v
         for k in range(classes.size):
+            weight, level, beside = given.totals[classes[k]], given.rows[v, classes[k]], given.rows[r, classes[k]]
+            if weight > 0.0 and known_of[level, beside] == s:
+                to[rows[s], k] += shares[s] * known[level, beside] * weight
+                continue
+            chance = 0.0
             fill_chances(given, s, classes[k], chances, cells)
             for sign in range(2):
                 for i in range(cells[sign, 0], cells[sign, 1]):
-                    to[rows[s], k] += shares[s] * masses[i] * chances[sign, i]
+                    chance += masses[i] * chances[sign, i]
+            to[rows[s], k] += shares[s] * chance
+            if weight > 0.0:
+                known[level, beside], known_of[level, beside] = chance / weight, s
 
 
 @kernel

@@ -27,7 +27,7 @@ from dashboards import DASHBOARDS, dashboard_json  # noqa: E402
 CHART = ROOT / "deploy" / "chart"
 CONFIGURATION = ROOT / "schemas" / "configuration.schema.json"
 
-SET_BY_CHART = ("secret", "http")
+SET_BY_CHART = ("secret", "previous_secrets", "http")
 """Sections of the configuration that the chart sets itself."""
 
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
@@ -41,7 +41,6 @@ NARROWER: dict[str, dict[str, Any]] = {
     },
     "image.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "secret.existingSecret": {"minLength": 1},
-    "schemaRegistry.login": {"enum": ["credentials", "token"]},
     "autoscaling.mode": {"enum": ["none", "cpu", "keda"]},
     "autoscaling.trigger": {"additionalProperties": {"type": "string"}},
     "podDisruptionBudget.maxUnavailable": {"type": ["integer", "string"]},

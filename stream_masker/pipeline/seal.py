@@ -41,7 +41,7 @@ class RefusalCause(StrEnum):
 
 EXPLANATIONS: Final = {
     RefusalCause.PLAIN: "not encrypted. Check who may write to the topic",
-    RefusalCause.UNKNOWN_KEY: "encrypted with an unknown secret. Name it in internal_topics.previous_secrets, or give "
+    RefusalCause.UNKNOWN_KEY: "encrypted with an unknown secret. Name it in previous_secrets, or give "
     "all processes the same secret",
     RefusalCause.FORGED: "not authentic: it was changed, or written for another topic or key. Check who may write to "
     "the topic",

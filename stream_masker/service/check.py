@@ -10,7 +10,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, mechanism_line
-from stream_masker.service.configuration.secret import own_secret_id, topic_seal
+from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.files.coverage import coverage_report
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.formats.wire_format import file_format
@@ -41,7 +41,7 @@ def secret_lines(configuration: Configuration, warn: Callable[[str], None]) -> I
 
 
 def _secret_line(configuration: Configuration) -> str:
-    return f"secret: id {own_secret_id(configuration)}"
+    return f"secret: id {secret_id(read_secret(configuration))}"
 
 
 def _topics_line(configuration: Configuration) -> str:

@@ -207,38 +207,27 @@ def test_values_give_valid_objects_with_restricted_pods(case: str) -> None:
 
 
 ALL_SECRETS = {
-    "internalTopics": {"existingSecret": "topics", "key": "k", "previousSecrets": [{"existingSecret": "old"}]},
+    "secret": {"existingSecret": "masking", "key": "k", "previous": [{"existingSecret": "old"}]},
     "http": TOKEN_AND_TLS,
-    "schemaRegistry": {"existingSecret": "registry", "login": "token"},
+    "schemaRegistry": {"existingSecret": "registry", "properties": ["basic_auth_user_info"]},
     "kafka": {"existingSecret": "kafka", "properties": ["sasl_password"]},
 }
-MASKING, REST = (
-    {"secret": ("stream-masker", "secret")},
-    {
-        "internal-topics": ("topics", "k"),
-        "previous-0": ("old", "secret"),
-        "http-token": ("metrics", "token"),
-        "tls.crt": ("https", "tls.crt"),
-        "tls.key": ("https", "tls.key"),
-        "registry": ("registry", "secret"),
-    },
-)
+MOUNTED = {
+    "secret": ("masking", "k"),
+    "previous-0": ("old", "secret"),
+    "http-token": ("metrics", "token"),
+    "tls.crt": ("https", "tls.crt"),
+    "tls.key": ("https", "tls.key"),
+}
 
 
 @pytest.mark.parametrize(
-    ("values", "component", "expected"),
-    [
-        ({}, "worker", MASKING),
-        ({}, "calibrator", MASKING),
-        (ALL_SECRETS, "worker", {**MASKING, **REST}),
-        (ALL_SECRETS, "calibrator", REST),
-    ],
+    ("values", "expected"), [({}, {"secret": ("stream-masker", "secret")}), (ALL_SECRETS, MOUNTED)]
 )
-def test_secrets_are_files_that_the_configuration_names(values, component, expected, tmp_path):
-    """A calibrator does not have the masking secret if the internal topics have one of their own."""
+def test_secrets_are_files_or_variables_that_the_configuration_names(values, expected, tmp_path):
     objects = rendered(values)
     assert "Secret" not in {kind for kind, _ in objects}
-    pod = found(objects, f"Deployment/{NAME}-{component}/{POD}")
+    pod = found(objects, f"{WORKER}/{POD}")
     volume, mount = pod["volumes"][0]["projected"], pod["containers"][0]["volumeMounts"][0]
     assert volume["defaultMode"] == 0o440
     sources = [one["secret"] for one in volume["sources"]]
@@ -248,15 +237,15 @@ def test_secrets_are_files_that_the_configuration_names(values, component, expec
     configuration = load_configuration(tmp_path / "file.yaml", environment)
     named = [
         configuration.secret and configuration.secret.file,
-        configuration.internal_topics.secret and configuration.internal_topics.secret.file,
-        *(one.file for one in configuration.internal_topics.previous_secrets),
+        *(one.file for one in configuration.previous_secrets),
         configuration.http.token and configuration.http.token.file,
         configuration.http.tls and configuration.http.tls.certificate,
         configuration.http.tls and configuration.http.tls.key,
-        configuration.format.registry.token and configuration.format.registry.token.file,
     ]
     assert [name for name in named if name] == [f"{mount['mountPath']}/{path}" for path in expected]
-    assert ("STREAM_MASKER__KAFKA__PROPERTIES__SASL_PASSWORD" in environment) == bool(values)
+    clients = (configuration.kafka, configuration.format.registry)
+    given = [{*one.properties} & {"sasl.password", "basic.auth.user.info"} for one in clients]
+    assert given == ([{"sasl.password"}, {"basic.auth.user.info"}] if values else [set(), set()])
 
 
 def test_the_configuration_is_passed_on_as_it_is_and_its_change_replaces_the_pods(tmp_path):
@@ -322,7 +311,6 @@ def test_alerts_look_at_the_release_with_thresholds_and_labels_of_the_values(tmp
         ({"worker": {"replicas": "two"}}, at("worker/replicas")),
         ({"autoscaling": {"mode": "lag"}}, at("autoscaling/mode")),
         ({"autoscaling": {"trigger": {"lagThreshold": 5}}}, "lagThreshold"),
-        ({"schemaRegistry": {"login": "password"}}, "login"),
         ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
         ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
     ],

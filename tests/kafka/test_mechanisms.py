@@ -177,7 +177,7 @@ def test_an_audit_confirms_what_the_service_wrote(masked: Service) -> None:
 def test_an_audit_finds_a_record_of_another_secret(masked: Service) -> None:
     (masked.folder / "other").write_bytes(bytes(range(32)))
     (masked.folder / "other").chmod(0o600)
-    masked.data |= {"secret": {"file": "other"}, "internal_topics": {"secret": {"file": "secret"}}}
+    masked.data |= {"secret": {"file": "other"}, "previous_secrets": [{"file": "secret"}]}
     told = audit(masked, "1:0", code=1)
     assert "DOES NOT MATCH" in told
 

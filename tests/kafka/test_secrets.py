@@ -51,7 +51,7 @@ def test_the_secret_is_replaced_in_the_documented_order(service: Service) -> Non
     with service.running("calibrator"), service.running() as worker:
         worker.reaches(RECORDS)
     service.produce(range(RECORDS, 2 * RECORDS))
-    new = {"secret": {"file": "new"}, "internal_topics": {"previous_secrets": [{"file": "old"}]}}
+    new = {"secret": {"file": "new"}, "previous_secrets": [{"file": "old"}]}
     with service.running("calibrator", "new-calibrator", **new), service.running(name="new-worker", **new) as worker:
         worker.reaches(RECORDS)
     masked = service.read("output")

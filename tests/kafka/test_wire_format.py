@@ -33,10 +33,7 @@ def registry() -> Iterator[RegistryServer]:
 
 @pytest.fixture
 def here(service: Service, registry: RegistryServer) -> Service:
-    login = service.folder / "login"
-    login.write_text(registry.login)
-    login.chmod(0o600)
-    access = {"url": registry.url, "credentials": {"file": login.name}}
+    access = {"url": registry.url, "properties": {"basic.auth.user.info": registry.login}}
     service.data["format"] = {"value": "confluent", "key": "confluent", "registry": access}
     service.create(1)
     service.publish()

@@ -22,22 +22,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/*
 The keys of Secrets that a process reads as files, as a YAML list: the path of the file below the mount, and the variable
-that names it. A calibrator needs no masking secret if the internal topics have one of their own.
-Takes (dict "root" CONTEXT "component" NAME).
+that names it.
 */}}
 {{- define "stream-masker.secrets" -}}
-{{- $component := .component }}
-{{- with .root.Values }}
-{{- if not (and .internalTopics.existingSecret (eq $component "calibrator")) }}
+{{- with .Values }}
 - {name: {{ .secret.existingSecret }}, key: {{ .secret.key }}, path: secret, variable: SECRET__FILE}
-{{- end }}
-{{- with .internalTopics }}
-{{- if .existingSecret }}
-- {name: {{ .existingSecret }}, key: {{ .key }}, path: internal-topics, variable: INTERNAL_TOPICS__SECRET__FILE}
-{{- end }}
-{{- range $i, $previous := .previousSecrets }}
+{{- range $i, $previous := .secret.previous }}
 - {name: {{ .existingSecret }}, key: {{ .key | default "secret" }}, path: previous-{{ $i }}}
-{{- end }}
 {{- end }}
 {{- with .http.token }}
 {{- if .existingSecret }}
@@ -47,11 +38,6 @@ Takes (dict "root" CONTEXT "component" NAME).
 {{- with .http.tls.existingSecret }}
 - {name: {{ . }}, key: tls.crt, path: tls.crt, variable: HTTP__TLS__CERTIFICATE}
 - {name: {{ . }}, key: tls.key, path: tls.key, variable: HTTP__TLS__KEY}
-{{- end }}
-{{- with .schemaRegistry }}
-{{- if .existingSecret }}
-- {name: {{ .existingSecret }}, key: {{ .key }}, path: registry, variable: FORMAT__REGISTRY__{{ upper .login }}__FILE}
-{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -64,7 +50,7 @@ Takes (dict "root" CONTEXT "component" NAME "args" LIST "configMap" NAME).
 {{- $values := .root.Values }}
 {{- $process := get (pick $values "worker" "calibrator") .component }}
 {{- $folder := "/run/secrets/stream-masker" }}
-{{- $secrets := include "stream-masker.secrets" . | fromYamlArray }}
+{{- $secrets := include "stream-masker.secrets" .root | fromYamlArray }}
 {{- $certificates := dict "tls" $values.kafka.certificates "registry" $values.schemaRegistry.certificates }}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -109,11 +95,13 @@ containers:
       {{- end }}
       {{- end }}
       {{- with $previous }}
-      - {name: STREAM_MASKER__INTERNAL_TOPICS__PREVIOUS_SECRETS, value: {{ toJson . | quote }}}
+      - {name: STREAM_MASKER__PREVIOUS_SECRETS, value: {{ toJson . | quote }}}
       {{- end }}
-      {{- range $values.kafka.properties }}
-      - name: STREAM_MASKER__KAFKA__PROPERTIES__{{ upper . }}
-        valueFrom: {secretKeyRef: {name: {{ $values.kafka.existingSecret }}, key: {{ . }}}}
+      {{- range $section, $client := dict "KAFKA" $values.kafka "FORMAT__REGISTRY" $values.schemaRegistry }}
+      {{- range $client.properties }}
+      - name: STREAM_MASKER__{{ $section }}__PROPERTIES__{{ upper . }}
+        valueFrom: {secretKeyRef: {name: {{ $client.existingSecret }}, key: {{ . }}}}
+      {{- end }}
       {{- end }}
       {{- if eq .component "worker" }}
       - name: STREAM_MASKER__WORKER__INSTANCE

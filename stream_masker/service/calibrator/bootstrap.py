@@ -23,7 +23,7 @@ from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
-from stream_masker.service.configuration.secret import required_secret_id, topic_seal
+from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
@@ -67,7 +67,7 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         mechanism=build_mechanism(configuration),
         alpha=noise_levels(configuration),
         configuration=configuration.hash,
-        secret_id=required_secret_id(configuration),
+        secret_id=secret_id(read_secret(configuration)),
         keep_versions=section.keep_versions,
         min_records=least,
         limits=build_risk_limits(configuration),

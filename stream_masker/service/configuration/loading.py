@@ -20,7 +20,7 @@ from stream_masker.service.configuration.model import Configuration
 
 VARIABLE_PREFIX = "STREAM_MASKER__"
 KEY_SEPARATOR = "__"
-KAFKA_PROPERTIES: Location = ("kafka", "properties")
+CLIENT_PROPERTIES: tuple[Location, ...] = (("kafka", "properties"), ("format", "registry", "properties"))
 REQUIRED_SECTIONS = "a mapping with at least ontologies, attributes and fields"
 
 
@@ -67,9 +67,9 @@ def parse_configuration(
 def apply_overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[Location, str]]:
     """Return the configuration with the environment's overrides, and the variable that set each location.
 
-    Names are case-insensitive. Keys that are not in the file get lower-case names; in ``kafka.properties`` an
-    underscore stands for a dot. A value that is a list or a mapping in YAML is one; all others are text, which the
-    model converts.
+    Names are case-insensitive. Keys that are not in the file get lower-case names; in the properties of
+    clients an underscore stands for a dot. A value that is a list or a mapping in YAML is one; all others are text,
+    which the model converts.
     Raises ConfigurationError for a variable that names a key of something that is no mapping.
     """
     result = deepcopy(dict(data))
@@ -81,7 +81,7 @@ def apply_overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> tupl
         for depth, part in enumerate(parts, start=1):
             if not isinstance(section, dict):
                 raise ConfigurationError(f"{variable}: {format_location(location)} is not a mapping")
-            name = part.replace("_", ".") if location == KAFKA_PROPERTIES else part
+            name = part.replace("_", ".") if location in CLIENT_PROPERTIES else part
             key = next((known for known in section if str(known).lower() == name), name)
             location = (*location, key)
             if depth == len(parts):

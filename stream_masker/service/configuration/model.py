@@ -29,7 +29,6 @@ from stream_masker.service.configuration.service import (
     FormatSection,
     GroupsSection,
     HttpSection,
-    InternalTopicsSection,
     KafkaSection,
     LimitsSection,
     MessageSection,
@@ -77,12 +76,10 @@ class Configuration(Section):
     as `patient.id` (equal codes of a patient have the same noise). With `records: fhir` also `patient`: the id of the
     patient that the message is about. Required."""
     secret: SecretSource | None = None
-    """The source of the secret from which noise and pseudonyms are derived. Required for masking."""
-    secret_id: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
-    """The id of `secret`, as `stream-masker config check` prints it. A process with another secret does not start. A
-    calibrator without `secret` needs it to tell workers which secret to use. Default: that of the calibrator's
-    `secret`; without one, that of the first worker."""
-    internal_topics: InternalTopicsSection = InternalTopicsSection()
+    """The source of the secret from which noise, pseudonyms and the keys of the internal topics are derived, the same
+    for workers and calibrators. Required for masking."""
+    previous_secrets: tuple[SecretSource, ...] = ()
+    """The sources of earlier secrets. Messages of the internal topics that were encrypted with them are accepted."""
     publication: PublicationSection = PublicationSection()
     risk: RiskSection = RiskSection()
     http: HttpSection = HttpSection()

@@ -1,4 +1,4 @@
-"""The secrets from which noise, pseudonyms and the keys of the internal topics derive. They appear in no message.
+"""The secret from which noise, pseudonyms and the keys of the internal topics derive. It appears in no message.
 
 A variable with a secret is removed from the environment once it has been read, because child processes inherit it.
 """
@@ -61,50 +61,23 @@ def secret_id(secret: bytes) -> str:
     return hashlib.scrypt(secret, salt=salt, n=SECRET_ID_COST, r=8, p=1, maxmem=memory, dklen=SECRET_ID_BYTES).hex()
 
 
-def own_secret_id(configuration: Configuration) -> str:
-    """Return the id of the masking secret of this process.
-
-    Raises ConfigurationError like ``read_secret``, and if ``secret_id`` is another one.
-    """
-    identity, expected = secret_id(read_secret(configuration)), configuration.secret_id
-    if expected not in (None, identity):
-        raise ConfigurationError(f"secret_id: is {expected}, but the secret has the id {identity}")
-    return identity
-
-
-def required_secret_id(configuration: Configuration) -> str | None:
-    """Return the id of the masking secret that workers must have; None if a process without it does not know the id.
-
-    Raises ConfigurationError if this process has a secret that ``secret_id`` does not name.
-    """
-    try:
-        read_secret(configuration)
-    except ConfigurationError:
-        return configuration.secret_id
-    return own_secret_id(configuration)
-
-
 def topic_seal(configuration: Configuration, topic: str) -> TopicSeal:
-    """Return the seal of an internal topic, with its current secret and those that are accepted for reading.
+    """Return the seal of an internal topic, with the current secret and those that are accepted for reading.
 
     Raises ConfigurationError like ``read_secret``.
     """
-    section = configuration.internal_topics
-    source, key = (section.secret, "internal_topics.secret") if section.secret else (configuration.secret, "secret")
-    if source is None:
-        raise ConfigurationError(
-            "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file or env"
-        )
-    sources = {key: source}
-    sources |= {f"internal_topics.previous_secrets[{i}]": each for i, each in enumerate(section.previous_secrets)}
-    return TopicSeal(topic, [read_source(configuration, each, key) for key, each in sources.items()])
+    previous = [
+        read_source(configuration, source, f"previous_secrets[{i}]")
+        for i, source in enumerate(configuration.previous_secrets)
+    ]
+    return TopicSeal(topic, [read_secret(configuration), *previous])
 
 
-def read_source(
-    configuration: Configuration, source: SecretSource, key: str, *, least: int = MIN_SECRET_BYTES
-) -> bytes:
-    """Return a secret without a final line break; ``key``: where it is configured; ``least``: its least length in
-    bytes. Raises ConfigurationError like ``read_secret``."""
+def read_source(configuration: Configuration, source: SecretSource, key: str) -> bytes:
+    """Return a secret without a final line break; ``key``: where it is configured.
+
+    Raises ConfigurationError like ``read_secret``.
+    """
     if source.file is not None:
         key, raw = f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
     elif (value := _take_variable(str(source.env))) is not None:
@@ -112,8 +85,8 @@ def read_source(
     else:
         raise ConfigurationError(f"{key}.env: the environment variable {source.env} is not set")
     secret = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if len(secret) < least:
-        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {least}")
+    if len(secret) < MIN_SECRET_BYTES:
+        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SECRET_BYTES}")
     return secret
 
 

@@ -136,12 +136,9 @@ class RegistrySection(Section):
 
     url: Url = "http://localhost:8081"
     """The URL of the schema registry, without user and password; several, separated by commas, are tried in turn."""
-    credentials: SecretSource | None = None
-    """The source of user and password, as `user:password`."""
-    token: SecretSource | None = None
-    """The source of a bearer token."""
     properties: dict[NonEmptyText, str] = Field(default_factory=dict)
-    """Further properties of confluent-kafka's client of a registry, such as `ssl.ca.location`."""
+    """Properties of confluent-kafka's client of a registry, such as `ssl.ca.location`, or `basic.auth.user.info` with
+    user and password as `user:password`."""
 
 
 class FormatSection(Section):
@@ -157,16 +154,6 @@ class FormatSection(Section):
     """The schema that masked records are written with: the one that they came with (`input`), or the latest one of the
     subject `OUTPUT-value` (`latest`), for masked records that do not fit the former."""
     registry: RegistrySection = RegistrySection()
-
-
-class InternalTopicsSection(Section):
-    """The encryption of the calibration and statistics topics, which only stream-masker's processes read and write."""
-
-    secret: SecretSource | None = None
-    """The source of the secret from which the keys of the topics are derived, the same for workers and calibrators.
-    Default: `secret`. With one of its own, calibrators need no `secret`."""
-    previous_secrets: tuple[SecretSource, ...] = ()
-    """The sources of other secrets whose messages are still accepted, for a rotation."""
 
 
 class PublicationSection(Section):

@@ -18,7 +18,6 @@ from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat,
 from stream_masker.pipeline.hl7v2 import Hl7Format
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.secret import read_source
 from stream_masker.service.formats.serdes import PROTOBUF, SERDES, Serde, schema_id
 
 REGISTRY_TIMEOUT_SECONDS: Final = 5.0
@@ -62,16 +61,6 @@ def connect_registry(configuration: Configuration) -> Any:
         "cache.latest.ttl.sec": LATEST_SECONDS,
         **section.properties,
     }
-    if section.credentials is not None:
-        credentials = read_source(configuration, section.credentials, "format.registry.credentials", least=0)
-        if b":" not in credentials:
-            raise ConfigurationError("format.registry.credentials: use the form user:password")
-        properties["basic.auth.user.info"] = credentials.decode(errors="replace")
-    if section.token is not None:
-        token = read_source(configuration, section.token, "format.registry.token", least=0)
-        properties["bearer.auth.credentials.source"] = "STATIC_TOKEN"
-        properties["bearer.auth.token"] = token.decode(errors="replace")
-        properties.setdefault("bearer.auth.logical.cluster", "")
     try:
         return SchemaRegistryClient.new_client(properties)
     except (OSError, ValueError) as error:

@@ -16,7 +16,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import own_secret_id, topic_seal
+from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.access import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.clients import (
@@ -158,7 +158,7 @@ def new_worker(
         masking,
         topic_seal(configuration, topics.statistics),
         partitions=partitions[topics.statistics],
-        secret_id=own_secret_id(configuration),
+        secret_id=secret_id(read_secret(configuration)),
         on_refused=report.refused_message,
     )
     return Worker(connect=connect, statistics=statistics, liveness=liveness, report=report)
@@ -166,11 +166,11 @@ def new_worker(
 
 def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
     """Return the function that encodes and seals a block; it returns key and value."""
-    seal, secret_id = topic_seal(configuration, configuration.topics.calibration), own_secret_id(configuration)
+    seal, own_id = topic_seal(configuration, configuration.topics.calibration), secret_id(read_secret(configuration))
     taxonomies, context = masking.taxonomies, masking.mechanism.context
 
     def encode(counted: Block) -> tuple[bytes, bytes]:
-        block, key = replace(counted, secret_id=secret_id), block_key(counted)
+        block, key = replace(counted, secret_id=own_id), block_key(counted)
         return key, seal.seal(key, encode_block(block, taxonomies, context))
 
     return encode

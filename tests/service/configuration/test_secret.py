@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
 
 import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.seal import SealError, TopicSeal
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.secret import (
-    own_secret_id,
-    read_secret,
-    required_secret_id,
-    secret_id,
-    topic_seal,
-)
+from stream_masker.service.configuration.secret import read_secret, topic_seal
 
 SECRET = b"hunter2hunter2hunter2"
 
@@ -37,19 +30,6 @@ def written(data, tmp_path):
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_line_break_at_the_end_is_removed(written, end):
     assert read_secret(written({"secret": SECRET + end})) == SECRET
-
-
-def test_a_process_with_another_secret_than_its_configuration_names_does_not_start(written):
-    other, same = (written({"secret": SECRET}, secret_id=one) for one in ("0" * 16, secret_id(SECRET)))
-    for read in (own_secret_id, required_secret_id):
-        with pytest.raises(ConfigurationError, match=f"^secret_id: is {'0' * 16}, but the secret has the id 560a7547"):
-            read(other)
-        assert read(same) == secret_id(SECRET)
-
-
-def test_a_process_without_the_secret_requires_the_configured_id(parse):
-    assert required_secret_id(parse()) is None
-    assert required_secret_id(parse(secret={"file": "nowhere"}, secret_id="a" * 16)) == "a" * 16
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"0123456789abcde", b"0123456789abcde\n"])
@@ -91,29 +71,17 @@ def test_a_variable_disappears_from_the_environment_once_it_is_read(parse, monke
     assert "MASKER_SECRET" not in os.environ
 
 
-def test_topics_have_the_secret_of_the_noise_by_default(written):
-    seal = topic_seal(written({"secret": SECRET}), "statistics")
-    assert TopicSeal("statistics", [SECRET]).open(b"1", seal.seal(b"1", b"{}")) == b"{}"
-    assert len(seal.key_ids) == 1
-
-
-def test_rotation_in_the_documented_order(written):
-    """Every process reads the new secret before one writes with it; then no message is refused at any time."""
-    steps = [
-        {"secret": {"file": "secret"}},
-        {"secret": {"file": "secret"}, "previous_secrets": [{"file": "new"}]},
-        {"secret": {"file": "new"}, "previous_secrets": [{"file": "secret"}]},
-        {"secret": {"file": "new"}},
-    ]
-    files = {"secret": SECRET, "new": b"the secret of the topics"}
-    seals = [topic_seal(written(files, internal_topics=step), "statistics") for step in steps]
-    for before, after in pairwise(seals):
-        for writer, reader in ((before, after), (after, before)):
-            assert reader.open(b"1", writer.seal(b"1", b"{}")) == b"{}"
+def test_topics_are_read_with_earlier_secrets_and_written_with_the_current_one(written):
+    files = {"secret": SECRET, "new": b"the new secret of all processes"}
+    before = topic_seal(written(files), "statistics")
+    after = topic_seal(written(files, secret={"file": "new"}, previous_secrets=[{"file": "secret"}]), "statistics")
+    assert TopicSeal("statistics", [SECRET]).open(b"1", before.seal(b"1", b"{}")) == b"{}"
+    assert after.open(b"1", before.seal(b"1", b"{}")) == b"{}"
     with pytest.raises(SealError, match="previous_secrets"):
-        seals[0].open(b"1", seals[2].seal(b"1", b"{}"))
+        before.open(b"1", after.seal(b"1", b"{}"))
 
 
-def test_encryption_needs_a_secret(parse):
-    with pytest.raises(ConfigurationError, match=r"use secret or internal_topics\.secret, with file or env"):
-        topic_seal(parse(), "statistics")
+def test_processes_need_a_secret(parse):
+    for read in (read_secret, lambda configuration: topic_seal(configuration, "statistics")):
+        with pytest.raises(ConfigurationError, match="secret: required for masking: use a mapping with file or env"):
+            read(parse())

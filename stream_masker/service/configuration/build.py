@@ -41,30 +41,20 @@ CONTROL_ID_DIGITS = 20
 """The length of the pseudonym of a control id, which HL7 v2 limits to 20 characters."""
 
 
-def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
-    """Load every configured ontology, each source once per process.
-
-    Raises ConfigurationError, which names the key, if one cannot be read.
-    """
-    loaded = {}
-    for name in configuration.ontologies:
-        with errors_at(f"ontologies.{name}.source"):
-            loaded[name] = _loaded(_source(configuration, name))
-    return loaded
-
-
-def _source(configuration: Configuration, name: str) -> str:
-    source = configuration.ontologies[name].source
-    return source if source in NAMED else str(configuration.resolve(source).absolute())
-
-
 _loaded = cache(Ontology.load)
 
 
+def _ontology(configuration: Configuration, name: str) -> Ontology:
+    """Load a configured ontology, each source once per process. Raises ConfigurationError, which names the key."""
+    source = configuration.ontologies[name].source
+    with errors_at(f"ontologies.{name}.source"):
+        return _loaded(source if source in NAMED else str(configuration.resolve(source).absolute()))
+
+
 @cache
-def _codes(source: str) -> ConceptMap:
+def _codes(ontology: Ontology) -> ConceptMap:
     """Return the map of codes to the concepts of a whole ontology."""
-    return ConceptMap(_loaded(source), unknown="suppress")
+    return ConceptMap(ontology, unknown="suppress")
 
 
 @contextmanager
@@ -152,7 +142,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
 def _generalization(rule: GeneralizeSection, configuration: Configuration) -> FieldTransform:
     if isinstance(rule, LevelSection):
         depth = NAMED_LEVELS[rule.level] if isinstance(rule.level, str) else rule.level
-        return LevelAncestor(rule.ontology, depth, partial(_codes, _source(configuration, rule.ontology)))
+        return LevelAncestor(rule.ontology, depth, partial(_codes, _ontology(configuration, rule.ontology)))
     if isinstance(rule, BandSection):
         return NumberBands(rule.width, rule.top)
     if isinstance(rule, DateUnitSection):
@@ -229,10 +219,11 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
     """Build the attributes' taxonomies, in attribute order; attributes with the same root share one object."""
-    ontologies, taxonomies = load_ontologies(configuration), dict[str, Taxonomy]()
+    taxonomies = dict[str, Taxonomy]()
     for name, attribute in configuration.attributes.items():
+        ontology = _ontology(configuration, attribute.ontology)
         with errors_at(f"attributes.{name}.root"):
-            taxonomies[name] = ontologies[attribute.ontology].taxonomy(root=attribute.root)
+            taxonomies[name] = ontology.taxonomy(root=attribute.root)
     return taxonomies
 
 

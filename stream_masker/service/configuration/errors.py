@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from operator import eq
 from typing import Any, Final, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -155,9 +156,9 @@ def problem_report(name: str, problems: Iterable[Problem], variables: Mapping[Lo
 
 
 def _from_variable(location: Location, variables: Mapping[Location, str]) -> str:
-    above = [variable for start, variable in variables.items() if location[: len(start)] == start]
-    below = [variable for at, variable in variables.items() if location and at[: len(location)] == location]
-    return f" (from {(above or below)[-1]})" if above or below else ""
+    """Return the last variable that sets the location, something around it or inside it; empty if none does."""
+    setting = [name for at, name in variables.items() if location and all(map(eq, at, location))]
+    return f" (from {setting[-1]})" if setting else ""
 
 
 def format_location(location: Location) -> str:

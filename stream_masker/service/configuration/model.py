@@ -1,7 +1,7 @@
 """The configuration as frozen data: all its sections, each key with default, unit and range; and its JSON Schema.
 
-``service`` holds the sections of the service, ``masking`` and ``mechanisms`` those of masking. They validate each value
-on its own; ``checks`` validates values against each other.
+``service`` holds the sections of the service, ``masking`` those of masking. They validate each value on its own;
+``loading`` validates values against each other.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from stream_masker.pipeline.paths import alternatives, compile_path
 from stream_masker.service.configuration.base import FieldPath, NameText, Section
 from stream_masker.service.configuration.masking import (
+    SECTIONS,
     AttributeSection,
     FieldsSection,
+    MechanismSettings,
     OntologySection,
     ProduceSection,
 )
-from stream_masker.service.configuration.mechanisms import SECTIONS, MechanismSettings
 from stream_masker.service.configuration.service import (
     CalibrationSection,
     FormatSection,

@@ -1,4 +1,4 @@
-"""A configuration's field paths: how they are read, and the checks that no two paths select the same value."""
+"""A configuration's field paths: how they are read, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ConfiguredPaths:
     """All paths of a configuration, each read once, and what is wrong with them.
 
     places: those of each attribute's codes. fields: the path of each text, by treatment. keys: the paths that have one
-    value in a record, by their location. problems: of paths that cannot be read; if all can, of fields that contain
-    what is masked. The plan of the pipeline checks the rest when it is built.
+    value in a record, by their location. problems: paths that cannot be read, and kept fields that contain masked ones.
+    The plan of the pipeline checks the rest when it is built.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -39,10 +39,8 @@ class ConfiguredPaths:
         attributes, fields = configuration.attributes, configuration.fields
         self.places = {name: self._places(("attributes", name), each) for name, each in attributes.items()}
         self.fields = {key: self._treated(("fields", key), getattr(fields, key)) for key in FIELD_TREATMENTS}
-        treated = [*self._located]
         self.keys = self._keys(configuration)
-        if not self.problems:
-            self.problems += [*_masked_fields(treated), *_within_references(treated)]
+        self.problems += _kept_masks(self._located)
 
     def _read(self, at: Location, text: str, read: Callable[[str, str], Path]) -> Path | None:
         """Return a path; None if there is a problem."""
@@ -139,26 +137,11 @@ def label_path(form: str, label: str, *, code: Path, is_one: bool) -> Path:
     return Path(f"{label} beside {code.text}", (*code.steps[:-1], *beside))
 
 
-def _masked_fields(paths: list[tuple[Location, Path]]) -> Iterator[Problem]:
-    masked = [(location, path) for location, path in paths if location[0] == "attributes"]
-    for location, path in paths:
-        if location[0] != "fields":
-            continue
-        meets = path.may_meet if location[1] == "keep" else path.__eq__
-        owner = next((at for at, other in masked if meets(other)), None)
-        if owner is not None:
-            said = f"contains {format_location(owner)}, which is masked: list only the fields beside it"
-            yield location, f"{path.text!r} {said}"
-
-
-def _within_references(paths: list[tuple[Location, Path]]) -> Iterator[Problem]:
-    """Yield the fields inside a Reference, which would be left empty: longer paths decide what becomes of its parts."""
-    references = [(location, path) for location, path in paths if location[:2] == ("fields", "references")]
-    for location, path in paths:
-        for reference, outer in references:
-            if location[0] == "fields" and len(path.steps) > len(outer.steps) and path.may_meet(outer):
-                yield (
-                    location,
-                    f"{path.text!r} is inside {format_location(reference)} {outer.text!r}, of which reference and type "
-                    "are left and all else is dropped: list only one of them",
-                )
+def _kept_masks(located: list[tuple[Location, Path]]) -> Iterator[Problem]:
+    """Yield the kept fields that contain a masked one: a label or a copy beside it could be kept, too."""
+    for at, path in located:
+        if at[:2] == ("fields", "keep"):
+            owner = next((other for other, it in located if other[0] == "attributes" and path.may_meet(it)), None)
+            if owner is not None:
+                said = f"contains {format_location(owner)}, which is masked: list only the fields beside it"
+                yield at, f"{path.text!r} {said}"

@@ -32,9 +32,6 @@ TopicName: TypeAlias = Annotated[
     *matching(r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$", "a topic name of at most 249 letters, digits, ., - and _", 249),
 ]
 
-INTERNAL_ROLES = ("calibration", "statistics", "drift")
-"""The keys of the topics that only stream-masker's processes write and read."""
-
 
 class TopicsSection(Section):
     """The names of the topics, all different."""
@@ -55,16 +52,15 @@ class TopicsSection(Section):
 
     @property
     def internal(self) -> dict[str, str]:
-        """The topics that stream-masker's processes share, by role."""
-        return {role: getattr(self, role) for role in INTERNAL_ROLES}
+        """The topics that only stream-masker's processes write and read, by role."""
+        return {role: getattr(self, role) for role in ("calibration", "statistics", "drift")}
 
 
 class MessageSection(Section):
     """The treatment of the message key and the message headers."""
 
     key: Literal["keep", "drop", "pseudonymize"] = "pseudonymize"
-    """The treatment of the message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed hash
-    (`pseudonymize`)."""
+    """The message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed hash (`pseudonymize`)."""
     headers: tuple[NonEmptyText, ...] = ()
     """The names of headers to copy unchanged. All others are removed."""
 
@@ -84,35 +80,30 @@ class CalibrationSection(Section):
     min_records: PositiveInt = 1_000
     """The number of records that the first statistics require; at least 1."""
     core_share: float = Field(default=0.1, gt=0, le=1)
-    """The maximum share of a core that computing statistics takes, and computing their risk beside it: after t seconds
-    there are none for t · (1/share - 1) seconds, except the first ones; above 0, at most 1; 1 means no limit."""
+    """The maximum share of a core that computing statistics takes, and their risk beside it; above 0, at most 1."""
     keep_versions: PositiveInt = 1_000
     """The number of statistics versions that stay on their topic, besides the baseline; at least 1."""
 
 
 class GroupsSection(Section):
-    """Groups of consecutive records of one partition, for mechanisms that mask records in groups.
-
-    A group ends when it reaches its first limit, and is masked and written as a unit.
-    """
+    """Groups of consecutive records of a partition, for mechanisms that mask groups. The first limit ends a group."""
 
     records: Annotated[int, Field(ge=2)] = 1_000
     """The maximum number of records in a group; at least 2."""
     delay: Duration = 10.0
-    """The time after which a group with enough records waits for no more, in seconds or with a unit such as `10s`. One
-    with too few waits until it has enough."""
+    """The time after which a group with enough records is masked, in seconds or with a unit such as `10s`."""
     unit: FieldPath | None = None
-    """The path of the field, such as `patient.id`, whose different values k-anonymity counts; records without it count
-    as one. Only for microaggregation. Default: it counts records."""
+    """The path of the field, such as `patient.id`, whose different values k-anonymity counts. Only for
+    microaggregation. Default: it counts records."""
 
 
 class SecretSource(Section):
-    """The source of a secret: exactly one of the two."""
+    """The source of a secret of at least 16 bytes: exactly one of the two."""
 
     file: NonEmptyText | None = None
-    """A file of at least 16 bytes that only its owner can read."""
+    """A file that only its owner can read."""
     env: NonEmptyText | None = None
-    """The name of an environment variable with at least 16 bytes."""
+    """The name of an environment variable."""
 
     @model_validator(mode="before")
     @classmethod
@@ -142,7 +133,7 @@ class RegistrySection(Section):
 
 
 class FormatSection(Section):
-    """The format of the records on the input and output topics. The internal topics and rejections are not affected."""
+    """The format of the records on the input and output topics."""
 
     value: Literal["json", "confluent"] = "json"
     """The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a schema in the
@@ -174,8 +165,8 @@ class RiskSection(Section):
     """The maximum share of an attribute's values that are guessed from their masks with a probability above 0.9; from 0
     to 1. Attributes with a value that is so frequent have no limit."""
     action: Literal["alert", "hold"] = "alert"
-    """A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that workers keep the
-    last acceptable version, or hold their input if there is none."""
+    """A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`): workers keep the last one
+    within the limits, or hold their input if there is none."""
 
 
 class HttpTlsSection(Section):

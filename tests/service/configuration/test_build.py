@@ -86,6 +86,7 @@ def test_a_code_may_have_several_paths(build):
         ({"label": "labels[*]"}, {}, r"must have a \[\*\] exactly where"),
         ({"path": "diagnoses.secondary"}, {}, "can select the same value"),
         ({}, {"fields": {"keep": ["age"], "drop": ["age"]}}, "'age' is in keep and in drop"),
+        ({}, {"fields": {"drop": ["diagnoses.principal.code"]}}, "is that of an attribute's code, label or copy"),
         ({}, {"noise_key": "ids[*]"}, r"noise_key: path 'ids\[\*\]' has a \[\*\]; it must select one value"),
         ({}, {"message": {"headers": ["stream-masker-version"]}}, "is set by stream-masker itself"),
     ],
@@ -138,12 +139,6 @@ TYPELESS = "with records: fhir, a path starts with Bundle or a type"
         (None, {"noise_key": "subject.reference"}, f"noise_key: path 'subject.reference': {TYPELESS}"),
         ("attributes", {"label": "Condition.code.text"}, "is the label of one path: use a name beside each code"),
         ("attributes", {"label": ".display[0]"}, "'.display[0]' is not allowed: use names, as in .display"),
-        (
-            "fields",
-            {"drop": ["Condition.subject.display"], "references": ["Condition.id", "Condition.subject"]},
-            "fields.drop[0]: 'Condition.subject.display' is inside fields.references[1] 'Condition.subject', of which "
-            "reference and type are left",
-        ),
     ],
 )
 def test_unclear_paths_of_fhir_messages_are_refused(section, changes, said):

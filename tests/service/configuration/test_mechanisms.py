@@ -18,7 +18,7 @@ from stream_masker.service.configuration.build import (
     mechanism_parameters,
     noise_levels,
 )
-from stream_masker.service.configuration.mechanisms import ELSEWHERE, IN_PYTHON, SECTIONS
+from stream_masker.service.configuration.masking import ELSEWHERE, IN_PYTHON, SECTIONS
 
 SECRET = bytes(range(32))
 SCALAR = {"path": "main", "ontology": "flat"}

@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
+from stream_masker.service.configuration.loading import RESERVED_PROPERTIES
 
 SECRET = "hunter2hunter2hunter2"
 NAME = "use a name of at most 100 letters, digits, - and _ that starts with a letter or _"
@@ -101,13 +101,6 @@ def test_an_error_gives_location_value_and_allowed_values(problems, path, value,
         (
             {"mechanism": {"name": "microaggregation"}, "attributes": {"principal": {"alpha": 0.5}}},
             [f"{ALPHA}: microaggregation has no noise level: remove it"],
-        ),
-        (
-            {"fields": {"drop": ["diagnoses.principal.code"]}},
-            [
-                "fields.drop[0]: 'diagnoses.principal.code' contains attributes.principal.path, which is masked: list "
-                "only the fields beside it"
-            ],
         ),
     ],
 )

@@ -51,14 +51,9 @@ class Health:
             on_reason(component, text is not None)
 
     @property
-    def seconds_since_beat(self) -> float:
-        """The time since the last heartbeat, in seconds."""
-        return self._clock() - self._beat
-
-    @property
     def alive(self) -> bool:
         """Whether the main loop runs, or the process starts."""
-        return self._reasons[STARTING] is not None or self.seconds_since_beat < self._stale_after
+        return self._reasons[STARTING] is not None or self._clock() - self._beat < self._stale_after
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The HTTP server of a process: /metrics, /healthz, /readyz and one page of text at /.
 
-It is the standard library's WSGI server with a thread for each connection, which ends after ``CONNECTION_SECONDS``.
+It is the standard library's WSGI server with a thread for each connection, which has one request.
 With ``http.token``, all but the probes need a token; with ``http.tls``, it speaks HTTPS.
 """
 
@@ -13,7 +13,6 @@ import socketserver
 import ssl
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECTION_SECONDS = 10.0
-"""The longest time of a connection, which has one request: a client cannot keep a thread."""
+"""The longest time that a client may send nothing, in seconds."""
 
 TEXT = "text/plain; charset=utf-8"
-PATHS = ("/", "/metrics", "/healthz", "/readyz")
 PROBES = ("/healthz", "/readyz")
 """The paths that need no token: Kubernetes sends none with its probes."""
 
@@ -54,7 +52,6 @@ class HttpServer:
         self._health, self._registry = health, registry
         self._token = None if section.token is None else read_source(configuration, section.token, "http.token")
         tls = _tls_context(configuration)
-        self._scheme = "http" if tls is None else "https"
         address = (section.host, section.port if port is None else port)
         try:
             self._server = _Server(address, _Handler)
@@ -77,7 +74,7 @@ class HttpServer:
     def __enter__(self) -> HttpServer:
         self._thread.start()
         host = self._server.server_address[0]
-        log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", self._scheme, host, self.port)
+        log.info("serving /metrics, /healthz and /readyz at %s:%d", host, self.port)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -87,48 +84,45 @@ class HttpServer:
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], str(environ.get("PATH_INFO", "/"))
-        content: dict[str, Any] | bytes
         if method not in ("GET", "HEAD"):
-            status, content = HTTPStatus.METHOD_NOT_ALLOWED, {"error": "use GET"}
+            status, content = HTTPStatus.METHOD_NOT_ALLOWED, b"use GET\n"
         elif path not in PROBES and not self._allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
-            status, content = HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token as Bearer"}
+            status, content = HTTPStatus.UNAUTHORIZED, b"send the token of http.token as Bearer\n"
         else:
             status, content = self._resource(path)
-        body = content if isinstance(content, bytes) else orjson.dumps(content)
-        kind = "application/json" if isinstance(content, dict) else CONTENT_TYPE_LATEST if path == "/metrics" else TEXT
-        headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("Cache-Control", "no-store")]
-        start_response(f"{status.value} {status.phrase}", [*headers, ("X-Content-Type-Options", "nosniff")])
-        return [b"" if method == "HEAD" else body]
+        kind = "application/json" if path in PROBES else CONTENT_TYPE_LATEST if path == "/metrics" else TEXT
+        headers = [("Content-Type", kind), ("Content-Length", str(len(content))), ("Cache-Control", "no-store")]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [b"" if method == "HEAD" else content]
 
-    def _resource(self, path: str) -> tuple[HTTPStatus, dict[str, Any] | bytes]:
-        """Return the status and the content of a path: an object, or a text."""
-        health, content = self._health, dict[str, Any]()
+    def _resource(self, path: str) -> tuple[HTTPStatus, bytes]:
+        """Return the status and the content of a path."""
         match path:
             case "/metrics":
                 return HTTPStatus.OK, generate_latest(self._registry)
             case "/":
-                return HTTPStatus.OK, health.page().encode()
+                return HTTPStatus.OK, self._health.page().encode()
             case "/healthz":
-                is_good = health.alive
-                content = {"alive": is_good, "seconds_since_last_turn": round(health.seconds_since_beat, 3)}
+                is_good = self._health.alive
+                content: dict[str, Any] = {"alive": is_good}
             case "/readyz":
-                is_good = not (reasons := health.reasons)
-                content = {"ready": is_good, "reasons": reasons, "notes": health.notes}
+                reasons = self._health.reasons
+                is_good = not reasons
+                content = {"ready": is_good, "reasons": reasons, "notes": self._health.notes}
             case _:
-                return HTTPStatus.NOT_FOUND, {"paths": PATHS}
-        return HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, content
+                return HTTPStatus.NOT_FOUND, b"use /, /metrics, /healthz or /readyz\n"
+        return HTTPStatus.OK if is_good else HTTPStatus.SERVICE_UNAVAILABLE, orjson.dumps(content)
 
     def _allows(self, authorization: str) -> bool:
         """Return whether a request has the token. The comparison takes the same time for all tokens of one length."""
-        if self._token is None:
-            return True
         scheme, _, sent = authorization.partition(" ")
-        is_right = hmac.compare_digest(sent.strip().encode("latin-1", "replace"), self._token)
-        return is_right and scheme.lower() == "bearer"
+        given = sent.strip().encode("latin-1", "replace")
+        return self._token is None or (scheme.lower() == "bearer" and hmac.compare_digest(given, self._token))
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    request_queue_size = 64
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -146,19 +140,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    def handle(self) -> None:
-        """Answer one request, in a limited time."""
-        limit = threading.Timer(CONNECTION_SECONDS, self._end)
-        limit.daemon = True
-        limit.start()
-        try:
-            super().handle()
-        finally:
-            limit.cancel()
-
-    def _end(self) -> None:
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+    timeout = CONNECTION_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""
@@ -175,10 +157,8 @@ def _tls_context(configuration: Configuration) -> ssl.SSLContext | None:
     try:
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certificate, key, password="")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) if not isinstance(error, ssl.SSLError) else None
+    except (OSError, ValueError):
         raise ConfigurationError(
-            f"http.tls: cannot load {certificate} and {key}: "
-            f"{reason or 'they are not a certificate and its key (PEM) without a password'}"
+            f"http.tls: cannot load {certificate} and {key}: use a certificate and its key (PEM) without a password"
         ) from None
     return context

@@ -73,17 +73,16 @@ def test_other_causes_levels_and_loggers_pass() -> None:
 
 def test_the_number_of_remembered_causes_is_bounded() -> None:
     passes = RepeatFilter()
-    for number in range(10 * MAX_CAUSES):
-        assert passes(record("cause " + "x" * number))
-    assert len(passes._causes) <= MAX_CAUSES
+    assert all(passes(record("cause " + "x" * number)) for number in range(MAX_CAUSES + 1))
+    assert passes(record("cause ")), "the first one is forgotten"
 
 
 def test_an_unreachable_broker_is_logged_once_for_each_cause(caplog: pytest.LogCaptureFixture) -> None:
-    """Two seconds of a producer that tries to connect to two addresses every few milliseconds."""
+    """Half a second of a producer that tries to connect to two addresses every few milliseconds."""
     with caplog.at_level(logging.INFO, logger="stream_masker.kafka"):
         backoff = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 2}
         producer = connect_producer({"bootstrap.servers": "127.0.0.1:1,localhost:1", **backoff})
-        end = time.monotonic() + 2
+        end = time.monotonic() + 0.5
         while time.monotonic() < end:
             producer.poll(0.05)
     causes = [re.sub("[0-9]+", "", line.getMessage()) for line in caplog.records]

@@ -23,17 +23,13 @@ def test_lines_are_written_while_the_block_runs() -> None:
     assert not any(thread.name == "activity" for thread in threading.enumerate())
 
 
-def test_a_short_block_writes_nothing() -> None:
+@pytest.mark.parametrize("kind", ["short", "none", "closed"])
+def test_short_blocks_and_streams_that_cannot_be_written_get_no_lines(kind: str) -> None:
     stream = io.StringIO()
-    with shown_activity(stream, first=60) as show:
-        show("waiting")
-    assert stream.getvalue() == ""
-
-
-@pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "closed"])
-def test_a_stream_that_cannot_be_written_gets_no_lines(stream: io.StringIO | None) -> None:
-    if stream is not None:
+    if kind == "closed":
         stream.close()
-    with shown_activity(stream, first=0.001, every=0.001) as show:
+    given = None if kind == "none" else stream
+    with shown_activity(given, first=60 if kind == "short" else 0.001, every=0.001) as show:
         show("waiting")
         time.sleep(0.05)
+    assert kind != "short" or stream.getvalue() == ""

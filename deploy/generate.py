@@ -3,8 +3,8 @@
 * ``chart/values.schema.json``: from the values with their comments, the configuration's schema, and the alerts' names,
   so that helm refuses a broken configuration before it reaches the cluster.
 * ``chart/README.md``: the table of values, from ``chart/values.yaml``.
-* ``chart/files/dashboards``, ``chart/files/alerts.yaml``, and ``chart/files/rules.yaml``, the alerts with marks for
-  values of the chart: from the sources in ``monitoring``.
+* ``chart/files/dashboards``: from ``monitoring/dashboards.py``.
+* ``chart/files/alerts.yaml``: the alerts for Prometheus without the chart, from ``chart/files/rules.yaml``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "deploy" / "monitoring")]
 
-from alerts import MARK, MARKED, Thresholds, alerts, rules_yaml  # noqa: E402 - found through the path above
+from alerts import RULES, rules_yaml  # noqa: E402 - found through the path above
 from dashboards import DASHBOARDS, dashboard_json  # noqa: E402
 
 CHART = ROOT / "deploy" / "chart"
@@ -44,7 +44,7 @@ NARROWER: dict[str, dict[str, Any]] = {
     "autoscaling.mode": {"enum": ["none", "cpu", "keda"]},
     "autoscaling.trigger": {"additionalProperties": {"type": "string"}},
     "podDisruptionBudget.maxUnavailable": {"type": ["integer", "string"]},
-    "monitoring.alerts.rules": {"propertyNames": {"enum": [one.full_name for one in alerts(Thresholds())]}},
+    "monitoring.alerts.rules": {"propertyNames": {"enum": list(RULES)}},
 }
 """What the schema says of a value beside its type."""
 
@@ -58,11 +58,7 @@ def generated_files() -> dict[Path, str]:
     files = CHART / "files"
     dashboards = {files / "dashboards" / f"{one.name}.json": dashboard_json(one) for one in DASHBOARDS}
     written = {CHART / "values.schema.json": values_schema(), CHART / "README.md": readme()}
-    rules = {
-        files / "alerts.yaml": rules_yaml(alerts(Thresholds())),
-        files / "rules.yaml": rules_yaml(alerts(MARKED, MARK.format("selector"))),
-    }
-    return {**written, **rules, **dashboards}
+    return {**written, files / "alerts.yaml": rules_yaml(), **dashboards}
 
 
 def values_schema() -> str:

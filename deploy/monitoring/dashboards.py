@@ -1,39 +1,32 @@
-"""The two dashboards, built with the Grafana foundation SDK: is it all right, and what moved?"""
+"""The two dashboards, as Grafana imports them: is it all right, and what moved?"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from alerts import PREFIX, Thresholds
-from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models import common as common_models
-from grafana_foundation_sdk.models import dashboard as models
-from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+from alerts import PREFIX, THRESHOLDS
 from queries import SELECTED_SERIES, aggregated, metric, quantile, rate
 
-PanelBuilder: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
 Limit: TypeAlias = tuple[float, Literal["orange", "red"]]
 """A value from which on a figure has another color. Lines show it as dashes."""
 
-DATASOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 SHARE, SECONDS, RECORDS_A_SECOND = "percentunit", "s", "recps"
-COLUMNS, STAT_HEIGHT, HEIGHT = 24, 4, 8
-AT = Thresholds()
+COLUMNS, HEIGHTS = 24, {"stat": 4, "timeseries": 8, "table": 8}
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     """A panel.
 
-    ``queries``: expressions by Grafana's pattern for the names of their series. ``unit``: as Grafana names it.
-    ``columns``: the labels that are the columns of a table.
+    ``type``, ``unit``: as Grafana names them. ``queries``: expressions by Grafana's pattern for the names of their
+    series. ``columns``: the labels that are the columns of a table.
     """
 
-    kind: Literal["lines", "number", "table"]
+    type: Literal["stat", "table", "timeseries"]
     title: str
     description: str
     queries: Mapping[str, str]
@@ -58,13 +51,17 @@ class Dashboard:
 
 
 def _number(title: str, description: str, expression: str, *limits: Limit, unit: str = "short") -> Panel:
-    return Panel("number", title, description, {title: expression}, unit, limits, width=COLUMNS // 6)
+    return Panel("stat", title, description, {title: expression}, unit, limits, width=COLUMNS // 6)
+
+
+def _lines(title: str, description: str, queries: Mapping[str, str], unit: str = "short", **options: Any) -> Panel:
+    return Panel("timeseries", title, description, queries, unit, **options)
 
 
 def _gauge(title: str, description: str, name: str, *labels: str, against: str = "", **options: Any) -> Panel:
     """Return the lines of a gauge: one for each combination of labels, of a value of ``against`` if it is given."""
     legend, selected = " ".join(f"{{{{{one}}}}}" for one in labels), {"against": against} if against else {}
-    return Panel("lines", title, description, {legend: aggregated("max", name, *labels, **selected)}, **options)
+    return _lines(title, description, {legend: aggregated("max", name, *labels, **selected)}, **options)
 
 
 def _table(title: str, description: str, columns: tuple[str, ...], unit: str = "short", **queries: str) -> Panel:
@@ -87,12 +84,12 @@ NOW = [
         (1, "red"),
     ),
     _number("Masked", "Masked records per second.", rate("records_masked_total"), unit=RECORDS_A_SECOND),
-    _number("Lag", "Uncommitted records.", aggregated("sum", LAG), (float(AT.lag), "orange")),
+    _number("Lag", "Uncommitted records.", aggregated("sum", LAG), (THRESHOLDS["lag"], "orange")),
     _number(
         "Age of the statistics",
         "Of the oldest version in use.",
         aggregated("max", "statistics_age_seconds"),
-        (float(AT.stale_seconds), "orange"),
+        (THRESHOLDS["staleSeconds"], "orange"),
         unit=SECONDS,
     ),
     _number(
@@ -120,32 +117,25 @@ PROBLEMS = [
 ]
 
 RECORDS = [
-    Panel(
-        "lines",
+    _lines(
         "Records",
         "Records per second in committed transactions.",
         {"in": rate("records_in_total"), "masked": rate("records_masked_total")},
         RECORDS_A_SECOND,
     ),
-    Panel(
-        "lines",
+    _lines(
         "Rejected and skipped",
         "Records per second: rejected, by reason, and deleted by retention before they were read.",
-        {
-            "{{reason}}": f"{rate('records_rejected_total', 'reason')} > 0",
-            "skipped": rate("records_skipped_total"),
-        },
+        {"{{reason}}": f"{rate('records_rejected_total', 'reason')} > 0", "skipped": rate("records_skipped_total")},
         RECORDS_A_SECOND,
     ),
-    Panel(
-        "lines",
+    _lines(
         "Lag",
         "Uncommitted records: of all partitions, and of the one that is most behind.",
         {"all partitions": aggregated("sum", LAG), "most behind": aggregated("max", LAG)},
-        limits=[(float(AT.lag), "orange")],
+        limits=[(THRESHOLDS["lag"], "orange")],
     ),
-    Panel(
-        "lines",
+    _lines(
         "Time of a batch",
         "Time to mask, write and commit a batch.",
         {f"p{share:.0f}": quantile(share / 100, "batch_duration_seconds") for share in (50.0, 99.0)},
@@ -154,8 +144,7 @@ RECORDS = [
 ]
 
 PROTECTION = [
-    Panel(
-        "lines",
+    _lines(
         "Guessed right",
         "Chance of the best guess of a code: without masks, from its own mask, from all of its record.",
         {
@@ -175,7 +164,7 @@ PROTECTION = [
         "Share of the codes that masking leaves as they are.",
         *("unchanged_share", "attribute"),
         unit=SHARE,
-        limits=[(float(AT.unchanged), "red")],
+        limits=[(THRESHOLDS["unchanged"], "red")],
     ),
     _gauge("RMSE", "Distance of originals and masks: actual, and the target.", "rmse", "attribute", "kind"),
 ]
@@ -194,8 +183,7 @@ MOVES = [
         SHARE,
         moved=aggregated("max", "drift_moved", *MOVED),
     ),
-    Panel(
-        "lines",
+    _lines(
         "Figures beyond chance",
         "Figures as multiples of the limit that they exceed only by chance; expected: of masks.",
         {"{{attribute}} {{figure}} {{against}}": BEYOND},
@@ -230,71 +218,88 @@ DASHBOARDS = (OVERVIEW, DRIFT)
 
 
 def dashboard_json(one: Dashboard) -> str:
-    """Return the JSON model of a dashboard, as Grafana imports it; the same source always gives the same file."""
-    built = dashboard.Dashboard(f"stream-masker / {one.title}").uid(f"stream-masker-{one.name}")
-    built.tags(["stream-masker"]).readonly().refresh("30s").time("now-1h", "now").timezone("browser")
-    built.tooltip(models.DashboardCursorSync.CROSSHAIR)
-    built.with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
-    built.with_variable(_job_variable())
+    """Return the JSON of a dashboard; the same source always gives the same file."""
+    variables = [
+        {"type": "datasource", "name": "datasource", "label": "Data source", "query": "prometheus"},
+        {
+            "type": "query",
+            "name": "job",
+            "label": "Job",
+            "datasource": DATASOURCE,
+            "query": f"label_values({metric('build_info')}, job)",
+            "refresh": 1,
+            "multi": True,
+            "includeAll": True,
+            "allValue": ".*",
+            "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+        },
+    ]
+    model = {
+        "uid": f"stream-masker-{one.name}",
+        "title": f"stream-masker / {one.title}",
+        "tags": ["stream-masker"],
+        "schemaVersion": 42,
+        "editable": False,
+        "graphTooltip": 1,
+        "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": variables},
+        "panels": [{"id": number, **panel} for number, panel in enumerate(_placed(one), 1)],
+    }
+    return json.dumps(model, indent=2, ensure_ascii=False) + "\n"
+
+
+def _placed(one: Dashboard) -> Iterator[dict[str, Any]]:
+    """Yield the rows and panels with their places: from left to right, and then below. A row has one height."""
+    y = 0
     for title, panels in one.rows.items():
-        built.with_row(dashboard.Row(title))
+        yield {"type": "row", "title": title, "collapsed": False, "panels": [], "gridPos": _place(0, y, COLUMNS, 1)}
+        x, y, height = 0, y + 1, HEIGHTS[panels[0].type]
         for panel in panels:
-            built.with_panel(_built(panel))
-    model = json.loads(JSONEncoder(sort_keys=True).encode(built.build()))
-    for number, panel in enumerate(model["panels"], 1):
-        panel["id"] = number
-    return json.dumps(model, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+            if x + panel.width > COLUMNS:
+                x, y = 0, y + height
+            yield {**_model(panel), "gridPos": _place(x, y, panel.width, height)}
+            x += panel.width
+        y += height
 
 
-def _job_variable() -> dashboard.QueryVariable:
-    """Return the variable of the jobs of Prometheus that scrape the service; by default, all."""
-    chosen = dashboard.QueryVariable("job").label("Job").datasource(DATASOURCE).multi(True).include_all(True)
-    return (
-        chosen.query(f"label_values({metric('build_info')}, job)")
-        .refresh(models.VariableRefresh.ON_DASHBOARD_LOAD)
-        .all_value(".*")
-        .current(models.VariableOption(selected=True, text=["All"], value=["$__all"]))
-    )
+def _place(x: int, y: int, width: int, height: int) -> dict[str, int]:
+    return {"x": x, "y": y, "w": width, "h": height}
 
 
-def _built(panel: Panel) -> PanelBuilder:
-    """Return the SDK's builder of a panel."""
-    built = {"table": _columns, "number": _stat, "lines": _lines}[panel.kind](panel)
-    built.title(panel.title).description(panel.description).datasource(DATASOURCE).unit(panel.unit).span(panel.width)
-    built.height(STAT_HEIGHT if panel.kind == "number" else HEIGHT).thresholds(_thresholds(panel))
-    for number, (legend, expression) in enumerate(panel.queries.items()):
-        target = prometheus.Dataquery().expr(expression).legend_format(legend).ref_id(chr(ord("A") + number))
-        target = target.range() if panel.kind == "lines" else target.instant()
-        built.with_target(target.format(PromQueryFormat.TABLE) if panel.kind == "table" else target)
-    return built
+def _model(panel: Panel) -> dict[str, Any]:
+    """Return a panel. Without limits a figure has no color; Grafana's default shows every value from 80 on in red."""
+    steps = [{"value": None, "color": "green" if panel.limits else "text"}]
+    steps += [{"value": value, "color": color} for value, color in panel.limits]
+    defaults = {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}}
+    ranged = panel.type == "timeseries"
+    made = {
+        "type": panel.type,
+        "title": panel.title,
+        "description": panel.description,
+        "datasource": DATASOURCE,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "targets": [
+            {"refId": chr(ord("A") + number), "expr": expression, "legendFormat": legend}
+            | {"range": ranged, "instant": not ranged, **({"format": "table"} if panel.type == "table" else {})}
+            for number, (legend, expression) in enumerate(panel.queries.items())
+        ],
+    }
+    match panel.type:
+        case "stat":
+            options = {"reduceOptions": {"calcs": ["lastNotNull"]}, "graphMode": "none", "colorMode": "value"}
+            return {**made, "options": options}
+        case "table":
+            return {**made, "transformations": _columns(panel)}
+    style = {"thresholdsStyle": {"mode": "dashed"}} if panel.limits else {}
+    defaults |= {"min": 0, "custom": {"lineWidth": 2, **style}}
+    return {**made, "options": {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}}}
 
 
-def _columns(panel: Panel) -> PanelBuilder:
-    """Return a table of labels: one row a series, without the time and the value."""
+def _columns(panel: Panel) -> list[dict[str, Any]]:
+    """Return the transformations to a table of labels: one row a series, without the time and the value."""
     order = {name: place for place, name in enumerate(panel.columns)}
-    hidden = dict.fromkeys(("Time", "Value", *(f"Value #{one}" for one in "AB")), True)
-    options = {"excludeByName": hidden, "indexByName": order}
-    steps = [models.DataTransformerConfig(id_val="merge", options={})] if len(panel.queries) > 1 else []
-    return table.Panel().transformations([*steps, models.DataTransformerConfig(id_val="organize", options=options)])
-
-
-def _stat(panel: Panel) -> PanelBuilder:
-    built = stat.Panel().reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-    return built.graph_mode(common_models.BigValueGraphMode.NONE).color_mode(common_models.BigValueColorMode.VALUE)
-
-
-def _lines(panel: Panel) -> PanelBuilder:
-    legend = common.VizLegendOptions().display_mode(common_models.LegendDisplayMode.LIST)
-    built = timeseries.Panel().min(0).line_width(2)
-    built.legend(legend.placement(common_models.LegendPlacement.BOTTOM).show_legend(True))
-    if panel.limits:
-        dashes = common.GraphThresholdsStyleConfig().mode(common_models.GraphThresholdsStyleMode.DASHED)
-        built.thresholds_style(dashes)
-    return built
-
-
-def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
-    """Return the colors. Without limits a figure has none; Grafana's default shows every value from 80 on in red."""
-    steps = [models.Threshold(None, "green" if panel.limits else "text")]
-    steps += [models.Threshold(value, color) for value, color in panel.limits]
-    return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
+    hidden = dict.fromkeys(("Time", "Value", "Value #A", "Value #B"), True)
+    merge = [{"id": "merge", "options": {}}] if len(panel.queries) > 1 else []
+    return [*merge, {"id": "organize", "options": {"excludeByName": hidden, "indexByName": order}}]

@@ -20,7 +20,8 @@ def metric(name: str, *matchers: str, **labels: str) -> str:
     Raises KeyError for a metric that is not declared, ValueError for a label that it does not have.
     """
     checked(name, *labels)
-    return DECLARATIONS[name].full_name + _braces(*(f'{one}="{value}"' for one, value in labels.items()), *matchers)
+    selected = ", ".join((*(f'{one}="{value}"' for one, value in labels.items()), *matchers))
+    return DECLARATIONS[name].full_name + (f"{{{selected}}}" if selected else "")
 
 
 def checked(name: str, *labels: str) -> tuple[str, ...]:
@@ -36,24 +37,16 @@ def aggregated(operator: str, name: str, *labels: str, **selected: str) -> str:
     return f"{operator}{_by(checked(name, *labels))} ({metric(name, SELECTED_SERIES, **selected)})"
 
 
-def rate(name: str, *labels: str, **selected: str) -> str:
+def rate(name: str, *labels: str) -> str:
     """Return the panels' expression for the rate per second of a counter, summed by labels."""
-    ranged = f"{metric(name, SELECTED_SERIES, **selected)}[{RATE_INTERVAL}]"
-    return f"sum{_by(checked(name, *labels))} (rate({ranged}))"
+    return f"sum{_by(checked(name, *labels))} (rate({metric(name, SELECTED_SERIES)}[{RATE_INTERVAL}]))"
 
 
 def quantile(share: float, name: str) -> str:
-    """Return the panels' expression for a quantile of a histogram. Raises ValueError for another kind of metric."""
-    declaration = DECLARATIONS[name]
-    if declaration.kind != "histogram":
-        raise ValueError(f"{name} is a {declaration.kind}, not a histogram")
-    buckets = f"{declaration.full_name}_bucket{_braces(SELECTED_SERIES)}"
+    """Return the panels' expression for a quantile of a histogram."""
+    buckets = f"{DECLARATIONS[name].full_name}_bucket{{{SELECTED_SERIES}}}"
     return f"histogram_quantile({share:g}, sum by (le) (rate({buckets}[{RATE_INTERVAL}])))"
 
 
 def _by(labels: tuple[str, ...]) -> str:
     return f" by ({', '.join(labels)})" if labels else ""
-
-
-def _braces(*matchers: str) -> str:
-    return f"{{{', '.join(matchers)}}}" if matchers else ""

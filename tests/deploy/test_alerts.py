@@ -5,19 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import prometheus
 import pytest
 import yaml
-from alerts import MARK, MARKED, RUNBOOKS, Alert, Thresholds, alerts, camel_case, rules, rules_yaml
-from queries import metric
-from support.documentation import ROOT
+from alerts import PREFIX, RULES, rules_yaml
+from queries import DECLARATIONS, metric
+from support.documentation import DOCS
 
-ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
-RULES = rules_yaml(alerts(Thresholds()))
 JOB, OTHER = 'job="masking"', 'job="other"'
 WARDS, LABORATORY = 'namespace="wards"', 'namespace="laboratory"'
 MINUTES = 90
@@ -107,7 +104,7 @@ SILENT: Mapping[str, list[Series]] = {
 
 def firing(name: str, labels: str = "") -> str:
     """Return the expression that is 1 if an alert fires."""
-    return f'count(count by (alertname) (ALERTS{{alertname="{ALERTS[name].full_name}", alertstate="firing"{labels}}}))'
+    return f'count(count by (alertname) (ALERTS{{alertname="{PREFIX}{name}", alertstate="firing"{labels}}}))'
 
 
 def group(series: Series, expression: str, *, holds: bool) -> dict[str, Any]:
@@ -123,7 +120,7 @@ def group(series: Series, expression: str, *, holds: bool) -> dict[str, Any]:
 def promtool(folder: Path, groups: Sequence[Mapping[str, Any]]) -> str:
     """Return the output of promtool for tests of the alerts, empty if they pass."""
     prometheus.required()
-    (folder / "alerts.yaml").write_text(RULES)
+    (folder / "alerts.yaml").write_text(rules_yaml())
     test = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": list(groups)}
     (folder / "test.yaml").write_text(yaml.safe_dump(test))
     command = ["promtool", "test", "rules", "test.yaml"]
@@ -137,16 +134,21 @@ def test_each_alert_fires_and_stays_silent(chosen: Mapping[str, list[Series]], h
     assert promtool(tmp_path, cases) == ""
 
 
-def test_there_are_at_most_15_alerts_and_each_is_tested() -> None:
-    assert ALERTS.keys() == FIRING.keys() == SILENT.keys()
-    assert len(ALERTS) <= 15
+def test_at_most_15_alerts_are_tested_and_have_a_runbook() -> None:
+    assert RULES.keys() == {PREFIX + name for name in FIRING} == {PREFIX + name for name in SILENT}
+    assert len(RULES) <= 15
+    headings = re.findall(r"^### (StreamMasker\w+)$", (DOCS / "operations.md").read_text(), re.MULTILINE)
+    assert sorted(headings) == sorted(RULES)
+    links = {name: rule["annotations"]["runbook"] for name, rule in RULES.items()}
+    assert links == {name: f"docs/operations.md#{name.lower()}" for name in RULES}
 
 
-@pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
-def test_alerts_name_the_namespace_and_the_job_wherever_they_aggregate(alert: Alert) -> None:
-    grouped = re.findall(r"\b(?:by|on|without) ?\(([^)]*)\)", alert.expression)
+@pytest.mark.parametrize("expression", [rule["expr"] for rule in RULES.values()], ids=RULES)
+def test_alerts_are_about_declared_metrics_and_name_their_installation(expression: str) -> None:
+    assert {*re.findall(r"stream_masker_\w+", expression)} <= {one.full_name for one in DECLARATIONS.values()}
+    grouped = re.findall(r"\b(?:by|on|without) ?\(([^)]*)\)", expression)
     assert {labels.startswith("namespace, job") for labels in grouped if labels} <= {True}
-    assert not re.search(r"\b(?:sum|min|max|count) ?\(", alert.expression)
+    assert not re.search(r"\b(?:sum|min|max|count) ?\(", expression)
 
 
 def test_an_alert_names_the_namespace_of_its_installation(tmp_path: Path) -> None:
@@ -159,26 +161,3 @@ def test_an_alert_names_the_namespace_of_its_installation(tmp_path: Path) -> Non
     series |= dict.fromkeys((WORKER, CALIBRATOR), "_")
     expressions = (firing("NoCalibrator"), firing("NoCalibrator", f", {WARDS}, {JOB}"))
     assert promtool(tmp_path, [group(series, one, holds=True) for one in expressions]) == ""
-
-
-def test_every_alert_has_a_runbook() -> None:
-    headings = re.findall(r"^### (StreamMasker\w+)$", (ROOT / RUNBOOKS).read_text(), re.MULTILINE)
-    assert sorted(headings) == sorted(alert.full_name for alert in ALERTS.values())
-    (found,) = yaml.safe_load(RULES)["groups"]
-    links = {rule["annotations"]["runbook"] for rule in found["rules"]}
-    assert links == {f"{RUNBOOKS}#{heading.lower()}" for heading in headings}
-
-
-@pytest.mark.parametrize("matchers", ["", 'namespace="wards", job="wards/masking"'])
-def test_the_marks_of_the_chart_stand_for_thresholds_and_matchers(matchers: str) -> None:
-    text = rules_yaml(alerts(MARKED, MARK.format("selector"))).replace("<<selector>>", matchers)
-    values = yaml.safe_load((ROOT / "deploy" / "chart" / "values.yaml").read_text())["monitoring"]["alerts"]
-    assert values["thresholds"].keys() == {camel_case(field.name) for field in fields(Thresholds)}
-    for field in fields(Thresholds):
-        assert str(values["thresholds"][camel_case(field.name)]) == field.default
-        text = text.replace(f"<<{camel_case(field.name)}>>", field.default)
-    assert "<<" not in text
-    squeezed = lambda rule: rule["expr"].replace("{}", "").replace(", }", "}")  # noqa: E731
-    expected = rules(alerts(Thresholds(), matchers))["groups"][0]["rules"]
-    for one, other in zip(yaml.safe_load(text)["groups"][0]["rules"], expected, strict=True):
-        assert {**one, "expr": squeezed(one)} == other

@@ -5,15 +5,15 @@ Each alert of an outage fires, and ends when what has gone is back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 import prometheus
 import pytest
-from alerts import Alert, Thresholds, alerts, rules
+from alerts import PREFIX, RULES
 from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
 from service import Process, Service, event, service, value, wait
 
@@ -46,18 +46,15 @@ class Installation:
         self.running(command).kill()
 
     def firing(self) -> set[str]:
-        full = {f"StreamMasker{name}" for name in NAMES}
-        return {name.removeprefix("StreamMasker") for name in self.server.firing() & full}
+        return {name.removeprefix(PREFIX) for name in self.server.firing()}
 
-    def expect(self, *names: str, after: Callable[[], object]) -> None:
-        """Wait until exactly these alerts fire after an action."""
-        after()
+    def expect(self, *names: str) -> None:
+        """Wait until exactly these alerts fire."""
         wait(lambda: self.firing() == {*names}, f"alerts {names}", ALERT_SECONDS)
 
 
-def immediate() -> tuple[Alert, ...]:
-    """Return the alerts, firing as soon as their expressions hold."""
-    return tuple(replace(alert, lasts="0s") for alert in alerts(Thresholds()))
+IMMEDIATE = {"groups": [{"name": "immediate", "rules": [{**RULES[PREFIX + name], "for": "0s"} for name in NAMES]}]}
+"""The alerts of the tests, firing as soon as their expressions hold."""
 
 
 @contextmanager
@@ -74,7 +71,7 @@ def installation(folder: Path) -> Iterator[Installation]:
         ports = dict(zip(COMMANDS, free_ports(2), strict=True))
         for command, port in ports.items():
             here.start(command, http={"port": port}, calibration={"every_seconds": 2})
-        server = stack.enter_context(prometheus.scraping(folder, ports, rules(immediate()), job="masking"))
+        server = stack.enter_context(prometheus.scraping(folder, ports, IMMEDIATE, job="masking"))
         yield Installation(cluster, here, ports, server)
 
 
@@ -82,13 +79,17 @@ def installation(folder: Path) -> Iterator[Installation]:
 @pytest.mark.exhaustive
 def test_outages_fire_their_alerts_and_recoveries_end_them(tmp_path: Path) -> None:
     with installation(tmp_path) as one:
-        one.expect(after=lambda: None)
-        one.expect("NoBroker", after=lambda: one.cluster.freeze(1))
-        one.expect(after=lambda: one.cluster.thaw(1))
-        one.expect("NoCalibrator", after=lambda: one.kill("calibrator"))
-        one.expect(after=lambda: one.start("calibrator"))
-        one.expect("NoWorker", after=lambda: one.kill("worker"))
-        one.expect(after=lambda: one.start("worker"))
+        one.expect()
+        one.cluster.freeze(1)
+        one.expect("NoBroker")
+        one.cluster.thaw(1)
+        one.expect()
+        for command in COMMANDS:
+            one.kill(command)
+        one.expect("NoCalibrator", "NoWorker")
+        for command in COMMANDS:
+            one.start(command)
+        one.expect()
 
 
 @pytest.mark.kafka
@@ -99,9 +100,11 @@ def test_an_outbreak_fires_the_alert_of_drift_and_a_new_baseline_ends_it(tmp_pat
         calibrator = one.running("calibrator")
         one.service.produce(range(2_000))
         calibrator.wait(lambda: calibrator.metric("statistics_version") >= 2, "a version of blocks")
-        one.expect(after=lambda: None)
-        one.expect("DriftNeedsAction", after=lambda: one.service.produce(range(2_000, 6_000), value=OUTBREAK))
-        one.expect(after=lambda: renew_baseline(one.service))
+        one.expect()
+        one.service.produce(range(2_000, 6_000), value=OUTBREAK)
+        one.expect("DriftNeedsAction")
+        renew_baseline(one.service)
+        one.expect()
 
 
 def renew_baseline(here: Service) -> None:

@@ -97,15 +97,13 @@ def test_prometheus_accepts_its_files_and_scrapes_both_processes(tmp_path: Path)
 
 def test_grafana_finds_its_source_and_the_dashboards() -> None:
     service, provisioning = SERVICES["grafana"], "/etc/grafana/provisioning"
-    (source,) = yaml.safe_load(mounted(service, f"{provisioning}/datasources/stream-masker.yaml").read_text())[
-        "datasources"
-    ]
-    host, _, port = source["url"].removeprefix("http://").partition(":")
+    sources, providers = (
+        yaml.safe_load(mounted(service, f"{provisioning}/{kind}/stream-masker.yaml").read_text())
+        for kind in ("datasources", "dashboards")
+    )
+    host, _, port = sources["datasources"][0]["url"].removeprefix("http://").partition(":")
     assert f"127.0.0.1:{port}:{port}" in SERVICES[host]["ports"]
-    (provider,) = yaml.safe_load(mounted(service, f"{provisioning}/dashboards/stream-masker.yaml").read_text())[
-        "providers"
-    ]
-    folder = provider["options"]["path"]
+    folder = providers["providers"][0]["options"]["path"]
     assert {file.stem for file in mounted(service, folder).iterdir()} == {one.name for one in DASHBOARDS}
     home = Path(service["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
     assert (mounted(service, folder) / home.relative_to(folder)).exists()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,7 @@ def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ
         raise ConfigurationError(f"{path}: the configuration is not UTF-8 text (byte {error.start})") from None
     data = parse_yaml(text, name=str(path))
     if not isinstance(data, Mapping):
-        kind = "empty" if data is None else "not a mapping"
-        raise ConfigurationError(f"{path}: the configuration is {kind}: use {REQUIRED_SECTIONS}")
+        raise ConfigurationError(f"{path}: the configuration is empty or no mapping: use {REQUIRED_SECTIONS}")
     return parse_configuration(data, environ=environ, folder=Path(path).parent, name=str(path))
 
 
@@ -156,72 +154,54 @@ def parse_yaml(text: str, *, name: str) -> Any:
 
 def consistency_problems(configuration: Configuration) -> list[Problem]:
     """Return every problem between values that are valid on their own."""
-    checks: Iterable[Iterable[Problem]] = (
-        _service_problems(configuration),
-        _topic_problems(configuration),
-        _ontology_problems(configuration),
-        _mechanism_problems(configuration),
-        _format_problems(configuration),
-        ConfiguredPaths(configuration).problems,
-        _transform_problems(configuration),
-    )
-    return list(chain.from_iterable(checks))
+    paths = ConfiguredPaths(configuration).problems
+    return [
+        *_service_problems(configuration),
+        *_masking_problems(configuration),
+        *paths,
+        *_date_problems(configuration),
+    ]
 
 
 def _service_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Properties of clients, sizes of the window, and topics: a process must not read its own output."""
     for name in configuration.kafka.properties.keys() & RESERVED_PROPERTIES.keys():
         yield ("kafka", "properties", name), f"cannot be set: {RESERVED_PROPERTIES[name]}"
-    window = configuration.calibration
+    window, format_, roles = configuration.calibration, configuration.format, dict[str, str]()
     if window.min_records > window.window_records:
-        yield (
-            ("calibration", "min_records"),
-            f"{window.min_records} is greater than window_records: use at most {window.window_records}",
-        )
-
-
-def _topic_problems(configuration: Configuration) -> Iterator[Problem]:
-    """Topic names are distinct; otherwise a process would read its own output."""
-    roles: dict[str, str] = {}
+        said = f"{window.min_records} is greater than window_records: use at most {window.window_records}"
+        yield ("calibration", "min_records"), said
     for role, name in configuration.topics:
         if (other := roles.setdefault(name, role)) != role:
             yield ("topics", role), f"{name!r} is also topics.{other}: all topics must differ"
+    if format_.value == "json" and format_.key != "plain":
+        yield ("format", "key"), "keys are in the Confluent wire format only if values are: use value: confluent too"
+    if configuration.records == "hl7v2" and format_.value != "json":
+        yield ("format", "value"), "HL7 v2 messages have no schema: leave it out with records: hl7v2"
 
 
-def _ontology_problems(configuration: Configuration) -> Iterator[Problem]:
-    """The ontology of each attribute, and of each generalized field that has one, is defined in ``ontologies``."""
-    known, generalize = list(configuration.ontologies), configuration.fields.generalize
-    used: dict[Location, str] = {("attributes", name): each.ontology for name, each in configuration.attributes.items()}
+def _masking_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Ontologies that are not defined, and keys that do not fit the mechanism or the records."""
+    mechanism, known = configuration.mechanism, list(configuration.ontologies)
+    attributes, generalize = configuration.attributes, configuration.fields.generalize
+    used: dict[Location, str] = {("attributes", name): each.ontology for name, each in attributes.items()}
     used |= {("fields", "generalize", p): s.ontology for p, s in generalize.items() if isinstance(s, LevelSection)}
     for place, name in used.items():
         if name not in known:
             advice = f"use {join_options(known)}{did_you_mean(name, known)}"
             yield (*place, "ontology"), f"{name!r} is not in ontologies: {advice}"
-
-
-def _mechanism_problems(configuration: Configuration) -> Iterator[Problem]:
-    """Noise levels and units are configured only for mechanisms that use them."""
-    mechanism = configuration.mechanism
-    for name, attribute in configuration.attributes.items():
+    for name, attribute in attributes.items():
         if attribute.alpha is not None and not mechanism.takes_alpha:
             yield ("attributes", name, "alpha"), f"{mechanism.name} has no noise level: remove it"
     if configuration.groups.unit is not None and not mechanism.kind.counts_units:
         counting = join_options(name for name, kind in MECHANISMS.items() if kind.counts_units)
         yield ("groups", "unit"), f"{mechanism.name} does not count units: remove it, or use {counting}"
-
-
-def _format_problems(configuration: Configuration) -> Iterator[Problem]:
-    """Keys are in the wire format only if values are, and HL7 v2 messages have no schema."""
-    section = configuration.format
-    if section.value == "json" and section.key != "plain":
-        yield ("format", "key"), "keys are in the Confluent wire format only if values are: use value: confluent too"
     if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
-    if configuration.records == "hl7v2" and section.value != "json":
-        yield ("format", "value"), "HL7 v2 messages have no schema: leave it out with records: hl7v2"
 
 
-def _transform_problems(configuration: Configuration) -> Iterator[Problem]:
-    """Shifts have a key, and the formats of dates can be read."""
+def _date_problems(configuration: Configuration) -> Iterator[Problem]:
+    """Formats of dates that cannot be read, and shifts without a key."""
     fields = configuration.fields
     for kind, rules in (("generalize", fields.generalize), ("shift", fields.shift)):
         for path, rule in rules.items():
@@ -231,7 +211,5 @@ def _transform_problems(configuration: Configuration) -> Iterator[Problem]:
     for path, shift in fields.shift.items():
         if shift.key is None and configuration.noise_key == POSITION:
             remedy = "use key, with a path such as patient.id"
-            yield (
-                ("fields", "shift", path),
-                f"noise_key is position, so the dates of a person would move apart: {remedy}",
-            )
+            said = f"noise_key is position, so the dates of a person would move apart: {remedy}"
+            yield ("fields", "shift", path), said

@@ -19,8 +19,11 @@ SECRET = "hunter2hunter2hunter2"
     ("content", "said"),
     [
         (None, "the configuration cannot be read: No such file or directory"),
-        ("# nothing but a comment\n", "the configuration is empty: use a mapping with at least ontologies"),
-        (SECRET, "the configuration is not a mapping"),
+        (
+            "# nothing but a comment\n",
+            "is empty or no mapping: use a mapping with at least ontologies",
+        ),
+        (SECRET, "the configuration is empty or no mapping"),
         (b"a: \xff", "is not UTF-8 text (byte 3)"),
         ("kafka: {\n", "line 2, column 1"),
         ("a: 1\nb: 2\na: 3\n", "line 3, column 1: duplicate key a"),

@@ -57,8 +57,9 @@ def run(tmp_path, monkeypatch):
 
     def ran(script, **variables):
         said = []
-        for line in script.replace("\\\n", " ").splitlines():
-            assigned, command, words = re.sub(r"--synthetic \d+", "--synthetic 300", line).partition("stream-masker ")
+        small = re.sub(r"--(synthetic|records) \d+", r"--\1 150", script)
+        for line in small.replace("\\\n", " ").splitlines():
+            assigned, command, words = line.partition("stream-masker ")
             if not command:
                 subprocess.run(["bash", "-euo", "pipefail", "-c", line], check=True)
                 continue

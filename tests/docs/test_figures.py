@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import orjson
@@ -44,8 +44,12 @@ class Masked:
         self.made = in_force(kind(dict.fromkeys(NAMES, tau), seed=SEED, **parameters), batch)
         self.counts = count_batch(batch, [len(tau)] * 2)
         self.drawn = self.made.mask_batch(batch, PositionKeys(b"secret of the figures", "t", 0, np.arange(batch.size)))
-        after = count_batch(Batch(batch.size, self.drawn.columns), [len(tau)] * 2)
-        self.after = compute_statistics(after, NAMES, self.made.distances, version=1)
+
+    @cached_property
+    def after(self):
+        """The statistics of the masks."""
+        counts = count_batch(Batch(self.batch.size, self.drawn.columns), [len(self.tau)] * 2)
+        return compute_statistics(counts, NAMES, self.made.distances, version=1)
 
     def variation(self):
         """The total variation of the laws of the principal code, of all records that were drawn."""

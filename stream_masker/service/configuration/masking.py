@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_type_hints
 
-from pydantic import Discriminator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag, create_model
+from pydantic import ConfigDict, Discriminator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, Tag, create_model
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.parameters import own_first
@@ -202,8 +202,9 @@ TYPES: Mapping[str, Any] = {
 
 
 class MechanismSection(Section):
-    """The section of one mechanism: its name and its parameters."""
+    """The section of one mechanism: its name and its parameters. It is created, so no source has its docstrings."""
 
+    model_config = ConfigDict(use_attribute_docstrings=False)
     name: str
 
     if TYPE_CHECKING:

@@ -13,14 +13,7 @@ from pydantic import ConfigDict, Discriminator, Field, StrictBool, StrictFloat, 
 
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.parameters import own_first
-from stream_masker.service.configuration.base import (
-    Alpha,
-    FieldPath,
-    NameText,
-    NonEmptyText,
-    PositiveInt,
-    Section,
-)
+from stream_masker.service.configuration.base import Alpha, FieldPath, NameText, NonEmptyText, PositiveInt, Section
 
 
 class OntologySection(Section):

@@ -16,29 +16,8 @@ from pydantic import Field, PrivateAttr
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from stream_masker.pipeline.paths import alternatives, compile_path
+from stream_masker.service.configuration import masking, service
 from stream_masker.service.configuration.base import FieldPath, NameText, Section
-from stream_masker.service.configuration.masking import (
-    SECTIONS,
-    AttributeSection,
-    FieldsSection,
-    MechanismSettings,
-    OntologySection,
-    ProduceSection,
-)
-from stream_masker.service.configuration.service import (
-    CalibrationSection,
-    FormatSection,
-    GroupsSection,
-    HttpSection,
-    KafkaSection,
-    LimitsSection,
-    MessageSection,
-    PublicationSection,
-    RiskSection,
-    SecretSource,
-    TopicsSection,
-    WorkerSection,
-)
 
 MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies", "records")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
@@ -54,39 +33,39 @@ SHOWN_PROPERTIES = re.compile(
 class Configuration(Section):
     """The configuration of stream-masker: one YAML file."""
 
-    kafka: KafkaSection = KafkaSection()
-    topics: TopicsSection = TopicsSection()
-    ontologies: dict[NameText, OntologySection] = Field(min_length=1)
+    kafka: service.KafkaSection = service.KafkaSection()
+    topics: service.TopicsSection = service.TopicsSection()
+    ontologies: dict[NameText, masking.OntologySection] = Field(min_length=1)
     """The ontologies by name; at least one."""
-    attributes: dict[NameText, AttributeSection] = Field(min_length=1)
+    attributes: dict[NameText, masking.AttributeSection] = Field(min_length=1)
     """The attributes to mask, by name; at least one. Their order is significant."""
-    fields: FieldsSection
+    fields: masking.FieldsSection
     records: Literal["json", "fhir", "hl7v2"] = "json"
     """What a record is: a JSON object (`json`), a FHIR R4 resource or a Bundle (`fhir`), or an HL7 v2 message
     (`hl7v2`). FHIR paths start with `Bundle` or a type of resources, such as `Encounter.status`; HL7 v2 paths with a
     segment, such as `DG1[*].3.1`."""
-    message: MessageSection = MessageSection()
-    format: FormatSection = FormatSection()
-    mechanism: MechanismSettings = SECTIONS["semantic_noise"](name="semantic_noise")
+    message: service.MessageSection = service.MessageSection()
+    format: service.FormatSection = service.FormatSection()
+    mechanism: masking.MechanismSettings = masking.SECTIONS["semantic_noise"](name="semantic_noise")
     """The masking mechanism: its name, by default `semantic_noise`, and its parameters."""
-    groups: GroupsSection = GroupsSection()
-    calibration: CalibrationSection = CalibrationSection()
+    groups: service.GroupsSection = service.GroupsSection()
+    calibration: service.CalibrationSection = service.CalibrationSection()
     noise_key: FieldPath
     """The key that determines the noise of a value together with the value itself: `position` (the id of the topic,
     partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a field such
     as `patient.id` (equal codes of a patient have the same noise). With `records: fhir` also `patient`: the id of the
     patient that the message is about. Required."""
-    secret: SecretSource | None = None
+    secret: service.SecretSource | None = None
     """The source of the secret from which noise, pseudonyms and the keys of the internal topics are derived, the same
     for workers and calibrators. Required for masking."""
-    previous_secrets: tuple[SecretSource, ...] = ()
+    previous_secrets: tuple[service.SecretSource, ...] = ()
     """The sources of earlier secrets. Messages of the internal topics that were encrypted with them are accepted."""
-    publication: PublicationSection = PublicationSection()
-    risk: RiskSection = RiskSection()
-    http: HttpSection = HttpSection()
-    worker: WorkerSection = WorkerSection()
-    produce: ProduceSection = ProduceSection()
-    limits: LimitsSection = LimitsSection()
+    publication: service.PublicationSection = service.PublicationSection()
+    risk: service.RiskSection = service.RiskSection()
+    http: service.HttpSection = service.HttpSection()
+    worker: service.WorkerSection = service.WorkerSection()
+    produce: masking.ProduceSection = masking.ProduceSection()
+    limits: service.LimitsSection = service.LimitsSection()
 
     _folder: Path = PrivateAttr()
 

@@ -7,14 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from stream_masker.service.configuration.base import (
-    Duration,
-    FieldPath,
-    NonEmptyText,
-    PositiveInt,
-    Section,
-    matching,
-)
+from stream_masker.service.configuration.base import Duration, FieldPath, NonEmptyText, PositiveInt, Section, matching
 from stream_masker.service.configuration.errors import SHOWS_NOTHING
 
 

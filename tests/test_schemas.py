@@ -8,43 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
+from calibration_bench import ONTOLOGY, CalibrationBench, array_block, block
 from jsonschema import Draft202012Validator, ValidationError
 from support.schemas import load_schema, schema_names, schema_validator
+from support.small_configuration import write_small
 
-from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.context import Context
-from stream_masker.core.distance import WuPalmer
-from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics import compute_statistics
-from stream_masker.core.statistics.counts import count_batch
-from stream_masker.core.statistics.drift import drift_between
-from stream_masker.core.statistics.utility import utility
-from stream_masker.pipeline.messages import (
-    BlockRange,
-    DriftReport,
-    StatisticsMessage,
-    encode_block,
-    encode_drift,
-    encode_rejection,
-    encode_statistics,
-    fingerprints,
-)
+from stream_masker.pipeline.messages import encode_block, encode_drift, encode_rejection, encode_statistics
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Rejected, stamp
+from stream_masker.pipeline.records import Rejected, stamp
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.service.configuration import configuration_schema
+from stream_masker.service.calibrator.bootstrap import build_components
+from stream_masker.service.configuration import configuration_schema, load_configuration
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejection", "statistics"]
 HASH = "0123456789abcdef"
-
-
-def test_all_schemas_exist():
-    assert schema_names() == NAMES
 
 
 def test_configuration_schema_is_generated_from_the_model():
@@ -54,21 +34,16 @@ def test_configuration_schema_is_generated_from_the_model():
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_schemas_are_valid(name):
+@pytest.mark.parametrize("name", schema_names())
+def test_schemas_are_valid_strict_and_described(name):
     schema = load_schema(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$id"] == f"urn:stream-masker:schema:{name}"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_schemas_are_strict_and_described(name):
-    for place, part in parts(load_schema(name)):
-        if part.get("type") != "object":
-            continue
-        assert "additionalProperties" in part, place
-        for key, value in part.get("properties", {}).items():
-            assert described(value, load_schema(name)), f"{place}.{key}"
+    for place, part in parts(schema):
+        if part.get("type") == "object":
+            assert "additionalProperties" in part, place
+            unclear = [key for key, value in part.get("properties", {}).items() if not described(value, schema)]
+            assert unclear == [], place
 
 
 def parts(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -84,97 +59,40 @@ def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
     return bool(value.get("description") or (reference and reference in root["$defs"]))
 
 
-ONTOLOGY = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c")])
-TAU = ONTOLOGY.taxonomy()
-TAXONOMIES = {"one": TAU, "two": TAU}
-DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
-
-
-def counts(seed: int):
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 6, size=(2, 40)).astype(np.int32)
-    offsets = np.arange(0, 41, 2, dtype=np.int64)
-    batch = Batch(size=20, columns=(Column(codes[0, :20]), Column(codes[1], offsets)))
-    return count_batch(batch, [6, 6])
-
-
-def statistics(version: int):
-    return compute_statistics(counts(version), ("one", "two"), DISTANCES, version=version)
-
-
-DISTORTIONS = (Distortion(20, 3.5, 4.25, 1, 2), Distortion(40, 3.5, 4.25, 0, 0))
-
-
 @pytest.fixture(scope="module")
-def messages() -> dict[str, list[bytes]]:
-    """Encoded messages, by schema."""
-    block = Block(
-        topic="discharges",
-        partition=0,
-        first_offset=0,
-        last_offset=20,
-        timestamp=-1,
-        statistics_version=1,
-        original=counts(1),
-        masked=counts(2),
-        distortions=DISTORTIONS,
-        rejected={"missing": 1},
-        styles=(StyleCounts((9, 1)), StyleCounts()),
-    )
+def messages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
+    """Messages of a calibrator and of its workers, by schema."""
+    section = {"window_records": 100, "every_records": 10, "min_records": 10}
+    given = {"calibration": section, "secret": b"the secret of all processes"}
+    path = write_small(tmp_path_factory.mktemp("small"), "one", "two", rows=ONTOLOGY, **given)
+    bench = CalibrationBench(build_components(load_configuration(path, {})))
+    taxonomies, one = bench.components.subject.taxonomies, block(0)
+    for number in range(3):
+        bench.deliver(number, block(10 * number))
+        bench.advance(1_000.0 * number)
+    first = bench.messages[0]
+    styles = {"one": Style(dot="remove"), "two": Style(text="label")}
+    model = {"statistics": {**first.snapshot["statistics"], "model": {"values": "eJwDAAAAAAE="}}}
+    of_a_file = replace(first, blocks=None, source="file", styles=styles, snapshot={**first.snapshot, **model})
+    contextual = replace(one, original=replace(one.original, contexts={1: one.original}))
+    styled = replace(array_block(5, [0, 3, 1]), styles=(StyleCounts((9, 1)), StyleCounts()), rejected={"missing": 1})
     return {
         "rejection": [
             encode_rejection(Rejected(3, "unknown_code", "a.b"), topic="discharges", partition=0),
             encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
         ],
         "calibration-block": [
-            encode_block(replace(block, styles=()), TAXONOMIES),
-            encode_block(with_contexts(block), TAXONOMIES, Context.of({"sex": ["f", "m"]})),
+            encode_block(styled, taxonomies),
+            encode_block(contextual, taxonomies, Context.of({"sex": ["f", "m"]})),
         ],
-        "statistics": [
-            version(None, "bootstrap"),
-            version(BlockRange(0, 7, 3), "blocks", styles={"one": Style(dot="remove"), "two": Style(text="label")}),
-            version(None, "file", model={"values": "eJwDAAAAAAE="}),
-        ],
-        "drift": [report(None, None, None), report(*differences())],
+        "statistics": [*map(encode_statistics, (*bench.messages, of_a_file))],
+        "drift": [encode_drift(each.report) for each in bench.publisher.published],
     }
 
 
-def with_contexts(block: Block) -> Block:
-    return replace(block, original=replace(block.original, contexts={3: block.original}))
-
-
-def version(blocks, source, styles=None, model=None) -> bytes:
-    return encode_statistics(
-        StatisticsMessage(
-            version=2,
-            mechanism="semantic_noise",
-            configuration=HASH,
-            published=1,
-            source=source,
-            blocks=blocks,
-            taxonomies=fingerprints(TAXONOMIES),
-            baseline=1,
-            snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2).with_model(model or {})),
-            styles=styles or {},
-        )
-    )
-
-
-def differences():
-    before, after = statistics(1), statistics(2)
-    drift = drift_between(before, after, DISTANCES, counts(2)).to_dict()
-    return drift, drift, utility(before, after, DISTORTIONS, 0.3, DISTANCES).to_dict()
-
-
-def report(previous, baseline, gained) -> bytes:
-    return encode_drift(DriftReport(2, 1, previous, baseline, gained, {"records": 20, "blocks": 1}))
-
-
-MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]
-
-
-@pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.parametrize("name", ["rejection", "calibration-block", "statistics", "drift"])
 def test_encoded_messages_are_valid(name, messages):
+    assert len(messages[name]) >= 2
     for message in messages[name]:
         assert schema_validator(name).is_valid(orjson.loads(message))
 

@@ -9,14 +9,13 @@ from stream_masker.core.mechanisms import (
     MECHANISMS,
     Exponential,
     Microaggregation,
-    NaiveDistortion,
     Pram,
     RankSwapping,
     SemanticNoise,
     mechanism,
 )
 from stream_masker.core.ontology import Ontology
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import StatisticsError
 
 SEED = b"the seed of the leaks"
 TWO = Ontology.from_edges([("positive", "result"), ("negative", "result")]).taxonomy()
@@ -51,14 +50,6 @@ def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
     rows = [made.channel("a", value) for value in ("positive", "negative")]
     assert any(all(row.get(masked, 0.0) > 0.0 for row in rows) for masked in TWO.ids)
     assert made.risk(draws=50).value["a"].vulnerability < 1.0 - 1e-6
-
-
-def test_naive_distortion_of_two_values_keeps_some():
-    made = NaiveDistortion({"a": TWO}, seed=SEED)
-    made.learn_many(OUTCOMES)
-    made.calibrate()
-    masked = made.mask_many([{"a": "positive"}] * 400, keys=KEYS)
-    assert {record["a"] for record in masked} == {"positive", "negative"}
 
 
 FEW = Ontology.from_edges([(f"v{i}", "root") for i in range(30)]).taxonomy()
@@ -102,22 +93,20 @@ def test_groups_in_which_almost_nothing_changes_are_refused(made, records):
 
 
 @pytest.mark.usefixtures("few_groups")
-def test_smaller_groups_change_enough_of_the_same_values():
-    made = RankSwapping({"a": FEW}, k=10, group_records=50, seed=SEED)
-    made.learn_many(few_values())
-    made.calibrate()
-    small = made.risk().unchanged["a"]
-    other = RankSwapping({"a": FEW}, k=10, group_records=200, seed=SEED)
-    other.learn_many(few_values())
-    other.calibrate()
-    assert small < other.risk().unchanged["a"]
+def test_smaller_groups_change_more_of_the_same_values():
+    unchanged = []
+    for size in (50, 200):
+        made = RankSwapping({"a": FEW}, k=10, group_records=size, seed=SEED)
+        made.learn_many(few_values())
+        made.calibrate()
+        unchanged.append(made.risk().unchanged["a"])
+    assert unchanged[0] < unchanged[1]
 
 
 @pytest.mark.usefixtures("few_groups")
-@pytest.mark.parametrize("name", ["rank_swapping"])
-def test_the_risk_of_a_rare_attribute_is_that_of_groups_with_enough_values(name):
+def test_the_risk_of_a_rare_attribute_is_that_of_groups_with_enough_values():
     """As in the service, a group with too few values waits for more records."""
-    made = mechanism(name)({"a": WIDE, "b": WIDE}, seed=SEED)
+    made = RankSwapping({"a": WIDE, "b": WIDE}, seed=SEED)
     made.learn_many([{**record, "b": record["b"] if i % 40 == 0 else None} for i, record in enumerate(varied())])
     made.calibrate()
     assert 0.0 < made.risk().unchanged["b"] < 1.0
@@ -139,17 +128,6 @@ def test_statistics_that_would_mask_almost_nothing_are_refused(made):
         made.calibrate()
     with pytest.raises(StatisticsError, match="no statistics"):
         made.mask_one({"a": "l00"}, key=b"1")
-
-
-def test_an_alpha_below_the_least_is_refused():
-    with pytest.raises(ParameterError, match="alpha"):
-        SemanticNoise({"a": WIDE}, alpha=1e-6, seed=SEED)
-
-
-def test_a_window_of_mostly_one_value_can_be_masked_independently():
-    made = mechanism("probabilistic_distortion")({"a": WIDE}, seed=SEED)
-    made.learn_many([{"a": "l00"}] * 99 + [{"a": "l01"}])
-    assert made.calibrate().records == 100
 
 
 PAIRS = Ontology.from_edges(

@@ -10,7 +10,6 @@ import inspect
 import json
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
 from functools import cache
 from pathlib import Path
 
@@ -97,14 +96,6 @@ def test_the_citation_and_the_changelog_name_the_version_and_the_papers():
     assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
     text = " ".join((DOCS / "index.md").read_text().lower().split())
     assert all(paper["title"].lower() in text for paper in citation["references"])
-
-
-def test_every_folder_of_the_picture_exists():
-    root = ElementTree.parse(DOCS / "assets" / "house.svg").getroot()
-    shown = [one.text for one in root.iter() if "folder" in one.get("class", "").split()]
-    package = ROOT / "stream_masker"
-    assert len(shown) > 10
-    assert [name for name in shown if not any(package.glob(name)) and not any(package.glob(f"*/{name}"))] == []
 
 
 @pytest.mark.exhaustive

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,9 +61,3 @@ def problems(
 ) -> Callable[..., list[str]]:
     """Return the problems of the minimal configuration with sections merged into it, one line each."""
     return lambda **sections: problems_of(data(**sections))
-
-
-@pytest.fixture
-def example() -> Path:
-    """The path of the complete example."""
-    return Path(__file__).parent / "example.yaml"

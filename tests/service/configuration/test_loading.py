@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from stream_masker.service.configuration import configuration_schema, load_confi
 from stream_masker.service.configuration.model import REDACTED
 
 SECRET = "hunter2hunter2hunter2"
+EXAMPLE = Path(__file__).parent / "example.yaml"
 
 
 @pytest.mark.parametrize(
@@ -144,11 +146,11 @@ EXAMPLES = {"ontologies", "attributes", "fields", "mechanism", "noise_key", "pro
 """Sections without defaults, or whose defaults depend on others; the example has its own values."""
 
 
-def test_the_example_has_every_key_with_its_default_and_what_is_shown_of_it_is_equivalent(example, parse, tmp_path):
-    text, schema = example.read_text(), configuration_schema()
+def test_the_example_has_every_key_with_its_default_and_what_is_shown_of_it_is_equivalent(parse, tmp_path):
+    text, schema = EXAMPLE.read_text(), configuration_schema()
     keys = {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
     assert [key for key in sorted(keys) if not re.search(rf"(^|[ {{]){key}:", text, re.MULTILINE)] == []
-    configuration = load_configuration(example, {})
+    configuration = load_configuration(EXAMPLE, {})
     shown, defaults = configuration.model_dump(exclude=EXAMPLES), parse().model_dump(exclude=EXAMPLES)
     shown["kafka"]["properties"], shown["message"]["headers"] = {}, ()
     assert shown == defaults
@@ -160,11 +162,11 @@ def test_the_example_has_every_key_with_its_default_and_what_is_shown_of_it_is_e
     assert str(loaded.resolve("/etc/codes.csv")) == "/etc/codes.csv"
 
 
-def test_the_mechanisms_in_comments_of_the_example_are_complete_and_valid(example):
+def test_the_mechanisms_in_comments_of_the_example_are_complete_and_valid():
     shown = []
-    for line in example.read_text().splitlines():
+    for line in EXAMPLE.read_text().splitlines():
         if line.startswith("# mechanism: "):
-            data = yaml.safe_load(example.read_text())
+            data = yaml.safe_load(EXAMPLE.read_text())
             for attribute in data["attributes"].values():
                 attribute.pop("alpha", None)
             shown.append(parse_configuration({**data, **yaml.safe_load(line.removeprefix("# "))}).mechanism.name)

@@ -23,7 +23,6 @@ from stream_masker.service.configuration.masking import ELSEWHERE, IN_PYTHON, SE
 SECRET = bytes(range(32))
 SCALAR = {"path": "main", "ontology": "flat"}
 ANOTHER = {"path": "side", "ontology": "flat"}
-THIRD = {"path": "third", "ontology": "other"}
 ARRAY = {"path": "others[*]", "ontology": "flat"}
 SECOND_ARRAY = {"path": "more[*]", "ontology": "flat"}
 
@@ -72,12 +71,9 @@ PAPER, STRONG = {"rounding": "ceil", "candidates": "all"}, {"rounding": "ceil", 
     ("attributes", "mechanism", "expected"),
     [
         ([SCALAR], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
-        ([ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
         ([SCALAR, ANOTHER], {}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
         ([SCALAR, ARRAY], {"distance": "log_taxonomic"}, {**DEFAULTS, "correlated": True, "reference": "pair"}),
         ([SCALAR, ANOTHER | {"root": "b"}], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
-        ([SCALAR, THIRD], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
-        ([SCALAR, ANOTHER, THIRD], {}, {**DEFAULTS, "correlated": True, "reference": "mean"}),
         ([SCALAR, ARRAY, SECOND_ARRAY], {}, {**DEFAULTS, "correlated": False, "reference": "mean"}),
         ([SCALAR, ANOTHER], {"preset": "paper"}, {**PAPER, "alpha": 0.3, "reference": "pair"}),
         ([SCALAR, ANOTHER], {"preset": "strong"}, {**STRONG, "alpha": 1.0, "reference": "pair"}),

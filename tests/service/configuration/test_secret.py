@@ -34,15 +34,13 @@ def test_line_break_at_the_end_is_removed(written, end):
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"0123456789abcde", b"0123456789abcde\n"])
 def test_short_secret_is_refused(written, raw):
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError, match=rf"^secret\.file: the secret has {len(raw.rstrip())} bytes: use at"):
         read_secret(written({"secret": raw}))
-    assert str(raised.value) == f"secret.file: the secret has {len(raw.rstrip())} bytes: use at least 16"
 
 
 def test_missing_file_is_an_error(parse):
-    with pytest.raises(
-        ConfigurationError, match=r"secret\.file: nowhere cannot be read: No such file.*; create one with `head"
-    ):
+    said = r"^secret\.file: nowhere cannot be read: No such file.*; create one with `head"
+    with pytest.raises(ConfigurationError, match=said):
         read_secret(parse(secret={"file": "nowhere"}))
 
 

@@ -52,6 +52,7 @@ class HttpServer:
         self._health, self._registry = health, registry
         self._token = None if section.token is None else read_source(configuration, section.token, "http.token")
         tls = _tls_context(configuration)
+        self._scheme = "http" if tls is None else "https"
         address = (section.host, section.port if port is None else port)
         try:
             self._server = _Server(address, _Handler)
@@ -74,7 +75,7 @@ class HttpServer:
     def __enter__(self) -> HttpServer:
         self._thread.start()
         host = self._server.server_address[0]
-        log.info("serving /metrics, /healthz and /readyz at %s:%d", host, self.port)
+        log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", self._scheme, host, self.port)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -20,7 +20,7 @@ from stream_masker.core.statistics import (
     semantic_variance,
 )
 from stream_masker.core.statistics.utility import utility
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]
 D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
@@ -72,11 +72,7 @@ def test_different_noise_levels_use_their_geometric_mean():
     )
 
 
-def test_invalid_arguments_are_refused():
-    with pytest.raises(ParameterError, match="2 attributes and 1 distortions"):
-        utility(ORIGINAL, MASKED, DISTORTIONS[:1], 0.3, [D, D])
-    with pytest.raises(ParameterError, match="no level for q"):
-        utility(ORIGINAL, MASKED, DISTORTIONS, {"p": 0.3}, [D, D])
+def test_statistics_of_other_attributes_are_refused():
     with pytest.raises(StatisticsError, match="same attributes"):
         utility(ORIGINAL, statistics(A, B, names=("p", "s")), DISTORTIONS, 0.3, [D, D])
 

@@ -1,4 +1,6 @@
-"""Record linkage: the number of masked records that an intruder links to their originals (2019: section 3.5).
+"""Record linkage and k-anonymity: how many masked records an intruder can tell apart.
+
+Record linkage is the number of masked records that an intruder links to their originals (2019: section 3.5).
 
 The intruder knows the original values of a person and takes the nearest masked record; if several are equally near, one
 of them at random. This is distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The
@@ -80,3 +82,16 @@ def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int64
         records = np.flatnonzero((kind >= start) & (kind < start + step))
         result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
     return result
+
+
+def least_class(batch: Batch) -> int:
+    """Return the k of the k-anonymity of a batch: the least number of units whose records have the same scalars.
+
+    Without units, every record counts. Absent values are equal to each other. Arrays are ignored. 0 for an empty batch.
+    """
+    scalars = [column.codes for column in batch.columns if not column.is_array]
+    rows = np.column_stack([np.zeros(batch.size, np.int32), *scalars])
+    which = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    units = np.arange(batch.size) if batch.units is None else batch.units
+    counted = np.unique(np.column_stack([which, units]), axis=0)[:, 0]
+    return int(np.bincount(counted).min(initial=batch.size))

@@ -10,9 +10,8 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
-from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, unchanged_records
-from stream_masker.core.linkage import record_linkage
+from stream_masker.core.linkage import least_class, record_linkage
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility

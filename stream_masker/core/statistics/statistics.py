@@ -20,12 +20,13 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.distance import ConceptsLike, Distance, require_distance
+from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable, table_of
+from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError
 
 HELD_CELLS = 1 << 22
@@ -76,13 +77,13 @@ def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: D
 
 def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
     """Count how often each concept occurs among n ids or positions. Raises UnknownConceptError."""
-    require_distance("the distance", d)
+    require_type("the distance", d, Distance)
     return count_keys(d.encode(values).astype(np.int64))
 
 
 def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tuple[float, float]:
-    require_distance("d_a", d_a)
-    require_distance("d_b", d_b)
+    require_type("d_a", d_a, Distance)
+    require_type("d_b", d_b, Distance)
     first, second = d_a.encode(a), d_b.encode(b)
     if len(first) != len(second):
         raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")

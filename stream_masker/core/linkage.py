@@ -17,7 +17,6 @@ import numpy as np
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.errors import ParameterError
 
 UNIT = 232_792_560
 """The distance 1 as an integer, so that sums of distances are exact: the least common multiple of 1 to 20, of which
@@ -37,26 +36,18 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
     for each element of its longest record. An absent value has distance 1 to any value, and 0 to another absent value.
     Takes O(r·s) for r distinct original and s distinct masked records.
 
-    Raises ParameterError if the columns and distances do not correspond.
+    Raises ValueError if the columns and distances do not correspond.
     """
-    after = Batch(original.size, tuple(masked))
-    if not len(original.columns) == len(after.columns) == len(distances):
-        raise ParameterError(
-            f"there are {len(original.columns)} original and {len(after.columns)} masked columns for "
-            f"{len(distances)} distances: give as many of each"
-        )
     indices, tables = [], []
-    for one, other, d in zip(original.columns, after.columns, distances, strict=True):
-        sides = _padded(one), _padded(other)
-        if sides[0].shape != sides[1].shape:
-            raise ParameterError("a masked column does not have the elements of the original one")
-        values, index = np.unique(np.stack(sides), return_inverse=True)
+    for one, other, d in zip(original.columns, masked, distances, strict=True):
+        sides = np.stack((_padded(one), _padded(other)))
+        values, index = np.unique(sides, return_inverse=True)
         known = values >= 0
         table = np.full((values.size,) * 2, UNIT, np.int64)
         table[np.ix_(known, known)] = np.rint(d.matrix(values[known]) * UNIT)
         table[np.ix_(~known, ~known)] = 0
-        indices.append(index.reshape(2, *sides[0].shape))
-        tables += [table] * sides[0].shape[1]
+        indices.append(index.reshape(sides.shape))
+        tables += [table] * sides.shape[2]
     if not original.size or not tables:
         return np.zeros(original.size)
     whole, changed = np.concatenate(indices, axis=2)

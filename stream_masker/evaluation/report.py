@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.limits import Recommendation
-from stream_masker.evaluation.measurement import Evaluation, Measurement
+from stream_masker.evaluation.measurement import Evaluation, Measurement, Recommendation
 from stream_masker.summary import three_sentences
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
             {"title": title, "svg": _scatter(measured, column), "caption": caption}
             for title, (column, caption) in (FIGURES.items() if measured else ())
         ],
-        rejected=[(rejection.label, rejection.reason) for rejection in evaluation.rejected],
+        rejected=list(evaluation.rejected.items()),
     )
 
 
@@ -197,7 +195,7 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
                 "attributes": list(data.attributes),
                 "statistics": {name: statistics[name] for name in ("mean", "variance", "covariance", "correlation")},
                 "measurements": [measured.to_dict() for measured in evaluation.measurements],
-                "rejected": [asdict(rejection) for rejection in evaluation.rejected],
+                "rejected": dict(evaluation.rejected),
             }
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from typing import Any, NamedTuple
@@ -69,10 +69,8 @@ class Measurement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
-        candidate = self.candidate
         return {
-            **{name: getattr(candidate, name) for name in ("mechanism", "method", "setting")},
-            "options": dict(candidate.options),
+            **asdict(self.candidate),
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.after.mean),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stream_masker.errors import ServiceError
+from stream_masker.evaluation.candidates import AS_CONFIGURED
 from stream_masker.evaluation.measurement import Evaluation, Measurement, Recommendation
 from stream_masker.summary import three_sentences
 
@@ -145,7 +146,7 @@ def verdict(evaluation: Evaluation) -> list[str]:
     measured = evaluation.measurements
     if not measured:
         return ["No method can be measured on these records."]
-    ours = next((m for m in measured if m.candidate.method == "as configured"), measured[0])
+    ours = next((m for m in measured if m.candidate.label == AS_CONFIGURED), measured[0])
     name = ours.candidate.mechanism.replace("_", " ").capitalize()
     said = three_sentences(
         ours.risk,

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 from support.evaluating import dataset
 
-from stream_masker.evaluation.candidates import Candidate, candidates
+from stream_masker.evaluation.candidates import AS_CONFIGURED, Candidate, candidates
 from stream_masker.evaluation.measurement import Limits, evaluate, kept_correlation, recommend
 from stream_masker.evaluation.report import COLUMNS, FIGURES, report_data, report_html, verdict
 
 COMPARED = [
-    Candidate("exponential", "as configured", "", {"epsilon": 5.0}),
+    Candidate("exponential", AS_CONFIGURED, {"epsilon": 5.0}),
     *candidates(["pram"], [0.3]),
-    Candidate("rank_swapping", "Rank swapping", "k = 2", {"k": 2}),
-    Candidate("semantic_noise", "wrong <b>", "", {"alpha": {"z": 1.0}}),
+    Candidate("rank_swapping", "Rank swapping, k = 2", {"k": 2}),
+    Candidate("semantic_noise", "wrong <b>", {"alpha": {"z": 1.0}}),
 ]
 
 

@@ -161,11 +161,11 @@ class Limits:
 
     def excess(self, measured: Measurement, data: DataSet) -> float:
         """Return how far a measurement is beyond the limits, as a sum of differences; 0 if it meets them."""
-        lost, most_lost = 1.0 - kept_correlation(measured, data), None
+        too_high = ((measured.vulnerability, self.vulnerability), (measured.rmse, self.rmse))
+        beyond = [value - limit for value, limit in too_high if limit is not None]
         if self.correlation is not None:
-            most_lost = 1.0 - self.correlation
-        pairs = ((measured.vulnerability, self.vulnerability), (measured.rmse, self.rmse), (lost, most_lost))
-        return sum(max(0.0, value - limit) for value, limit in pairs if limit is not None)
+            beyond.append(self.correlation - kept_correlation(measured, data))
+        return sum(max(0.0, excess) for excess in beyond)
 
 
 def kept_correlation(measured: Measurement, data: DataSet) -> float:

@@ -135,15 +135,15 @@ class FrameMasker:
         """Return the rows of a table as records, with their keys if they are needed."""
         key = self._key if keyed else None
         _check_columns(table.columns, list(self._concepts), self._keep, *([] if key is None else [key]))
-        columns = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
-        given = {**columns, **{name: table.values(name) for name in self._context}}
+        given = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
+        given |= {name: table.values(name) for name in self._context}
         records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
-        return _Rows(table, columns, records, _keys(table, key))
+        return _Rows(table, records, _keys(table, key))
 
     def _fit(self, rows: _Rows) -> None:
         """Choose the mechanism, and let it learn the rows."""
         taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
-        arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
+        arrays = [name for name in taxonomies if any(isinstance(row[name], list) for row in rows.records)]
         options, kind = {**self._options}, mechanism_type(self._mechanism)
         if self._context:
             options["context"] = self._context
@@ -164,10 +164,9 @@ class FrameMasker:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a table: its masked columns as concept ids, the same as records, and the noise key of each."""
+    """The rows of a table: the concept ids of its masked columns and its context as records, and their noise keys."""
 
     table: WrappedTable
-    columns: Mapping[str, list[Value]]
     records: list[dict[str, Value]]
     keys: list[bytes]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar, cast
@@ -91,21 +90,9 @@ class FrameMasker:
     ) -> None:
         """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
         _check_arguments(attributes, keep, key, context)
-        self._seed = checked_seed(seed)
-        named = {"attributes": attributes, "keep": keep, "mechanism": mechanism, "key": key, "context": context}
-        self._given = {**named, "unknown": unknown, "seed": seed, **options}
-        self._keep, self._key, self._context = keep, key, context or {}
+        self._seed, self._keep, self._key, self._context = checked_seed(seed), keep, key, context or {}
         self._mechanism, self._options = mechanism, options
         self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, as ``sklearn.base.clone`` needs them. They include the seed."""
-        return dict(self._given)
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Replace parameters; the masker loses its statistics."""
-        self.__dict__ = type(self)(**{**self._given, **parameters}).__dict__
-        return self
 
     def fit(self, frame: DataFrame, y: object = None) -> Self:
         """Learn the statistics of a table. ``y`` is ignored."""
@@ -134,14 +121,11 @@ class FrameMasker:
         return masking_report(self.mechanism_, before, as_records(masked, [*self._concepts, *self._context]))
 
     def __repr__(self) -> str:
-        """Return the parameters without the seed, and the statistics in force."""
-        hidden = ("attributes", "seed")
-        given = {name: value for name, value in self._given.items() if name not in hidden and value not in (None, ())}
-        shown = [repr(list(self._concepts)), *(f"{name}={reprlib.repr(value)}" for name, value in given.items())]
+        """Return the columns and the mechanism, without the seed, and the statistics in force."""
         state = "not fitted"
         if hasattr(self, "mechanism_"):
-            state = f"{self.mechanism_.name}, statistics of {self.mechanism_.statistics.records:,} rows"
-        return f"<FrameMasker({', '.join(shown)}), {state}>"
+            state = f"statistics of {self.mechanism_.statistics.records:,} rows"
+        return f"<FrameMasker({list(self._concepts)}, mechanism={self._mechanism!r}), {state}>"
 
     def _require_statistics(self) -> None:
         if not hasattr(self, "mechanism_"):
@@ -149,16 +133,17 @@ class FrameMasker:
 
     def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
         """Return the rows of a table as records, with their keys if they are needed."""
-        _check_columns(table.columns, list(self._concepts), self._keep)
-        columns = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
-        given = {**columns, **{name: table.values(name) for name in self._context}}
+        key = self._key if keyed else None
+        _check_columns(table.columns, list(self._concepts), self._keep, *([] if key is None else [key]))
+        given = {name: _ids(name, table.values(name), concepts) for name, concepts in self._concepts.items()}
+        given |= {name: table.values(name) for name in self._context}
         records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
-        return _Rows(table, columns, records, _keys(table, self._key) if keyed else [])
+        return _Rows(table, records, _keys(table, key))
 
     def _fit(self, rows: _Rows) -> None:
         """Choose the mechanism, and let it learn the rows."""
         taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
-        arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
+        arrays = [name for name in taxonomies if any(isinstance(row[name], list) for row in rows.records)]
         options, kind = {**self._options}, mechanism_type(self._mechanism)
         if self._context:
             options["context"] = self._context
@@ -179,10 +164,9 @@ class FrameMasker:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a table: its masked columns as concept ids, the same as records, and the noise key of each."""
+    """The rows of a table: the concept ids of its masked columns and its context as records, and their noise keys."""
 
     table: WrappedTable
-    columns: Mapping[str, list[Value]]
     records: list[dict[str, Value]]
     keys: list[bytes]
 
@@ -211,8 +195,8 @@ def _check_arguments(
         raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")
 
 
-def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str]) -> None:
-    missing = [name for name in (*masked, *keep) if name not in columns]
+def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str], *others: str) -> None:
+    missing = [name for name in (*masked, *keep, *others) if name not in columns]
     if missing:
         raise ParameterError(f"the table has no column {missing[0]!r}: use {', '.join(map(repr, columns))}")
     kept = [name for name in masked if name in keep]
@@ -255,8 +239,6 @@ def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | 
 
 
 def _keys(table: WrappedTable, key: str | None) -> list[bytes]:
-    if key is not None and key not in table.columns:
-        raise ParameterError(f"the table has no column {key!r}: use {', '.join(map(repr, table.columns))}")
     values = range(table.size) if key is None else table.values(key)
     for row, value in enumerate(values):
         if value is None:

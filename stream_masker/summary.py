@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import ceil
 from typing import Any
 
@@ -163,11 +162,6 @@ class MaskingReport:
     def __repr__(self) -> str:
         """Return the mechanism and the three sentences, one a line."""
         return "\n".join((f"{self.mechanism}, {self.before.records:,} records", *self.sentences))
-
-    def _repr_html_(self) -> str:
-        """Return the three sentences for notebooks."""
-        head, *sentences = map(escape, repr(self).splitlines())
-        return f"<p><b>{head}</b><br>{'<br>'.join(sentences)}</p>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON-serialisable data."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -17,7 +16,6 @@ from stream_masker import (
     mask_frame,
     measure_utility,
     semantic_mean,
-    semantic_variance,
 )
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -55,13 +53,9 @@ MAPPING = r"use a mapping, such as \{'principal': "
 WRONG = [
     (lambda: made([TAU]), rf"taxonomies is of type list: {MAPPING}"),
     (lambda: made(TAU), rf"taxonomies is of type Ontology: {MAPPING}"),
-    (lambda: made({1: TAU}), r"taxonomies has the key 1: use names as texts"),
     (lambda: made({"a": D}), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: made(seed=b"x"), r"seed is 1 bytes: use at least 16 secret bytes, such as "),
-    (lambda: made(seed="x" * 16), r"seed is of type str: use at least 16 secret bytes"),
-    (lambda: made(distance=ONTOLOGY), r"distance is of type Ontology: use wu_palmer, "),
-    (lambda: made(distance=D), r"distance is of type WuPalmer: use wu_palmer, "),
-    (lambda: made(window=1e4), r"window=10000.0 is not allowed: use a whole number"),
+    (lambda: made(distance=D), r"distance=WuPalmer\(.*\) is not allowed: use wu_palmer or log_taxonomic$"),
     (lambda: WuPalmer(D), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: ConceptMap(D), r"taxonomy is of type WuPalmer: use a Taxonomy"),
     (lambda: ConceptMap(TAU).find(5), r"value is of type int: use a text$"),
@@ -70,18 +64,13 @@ WRONG = [
     (lambda: Ontology.from_edges(LINKS, labels=["x"]), r"labels is of type list: use a mapping, such as {'concept': "),
     (lambda: ONTOLOGY.taxonomy("A1"), r"domain is one text: use a list of concept ids, or root"),
     (lambda: Ontology.from_edges([("A", "B", "C")]), r"edges\[0\]=\('A', 'B', 'C'\) is not allowed"),
-    (lambda: Ontology.from_edges([("A", None)]), r"edges\[0\]=\('A', None\) is not allowed"),
     (lambda: semantic_mean("A1", D), r"the concepts are one text: use a list of concept ids"),
-    (lambda: semantic_mean(["A1"], ONTOLOGY), r"the distance is of type Ontology: use a d"),
-    (lambda: semantic_variance(["A1"], TAU), r"the distance is of type Ontology: use a"),
-    (lambda: distance_correlation(["A1"], ["A1"], D, D), r"d_a is of type list: use a distance, such as WuPalmer"),
+    (lambda: semantic_mean(["A1"], ONTOLOGY), r"the distance is of type Ontology: use a Distance$"),
+    (lambda: distance_correlation(["A1"], ["A1"], D, D), r"d_a is of type list: use a Distance$"),
     (lambda: noise().learn_one({"x": "A1"}), r"the record has no 'a', but 'x': the attributes are 'a', 'b'; give None"),
-    (lambda: noise().learn_one({"a": "A1", "B": "A1"}), r"the record has no 'b', but 'B': "),
     (lambda: noise().learn_many([{"x": "A1"}, {"y": "A1"}]), r"no record has 'a', but 'x', 'y': "),
     (lambda: noise().learn_many(RENAMED), r"the table has no 'a', but 'x', 'y': "),
     (lambda: noise().mask_one("A1", key=b"k"), r"record 0 is of type str: use a mapping"),
-    (lambda: noise().learn_many(np.array([["A1"]])), r"record 0 is of type ndarray: use a "),
-    (lambda: noise().learn_many(FRAME["a"]), r"record 0 is of type str: use a mapping"),
     (lambda: noise().learn_many(RECORDS[0]), r"records is of type dict: use a list of rec"),
     (lambda: noise().learn_one({"a": ("A1",), "b": "A1"}), r".*: it is of type tuple$"),
     (lambda: noise().mask_one(RECORDS[0], key="p"), r"keys\[0\] is of type str: use bytes, as te"),
@@ -90,9 +79,7 @@ WRONG = [
     (lambda: measure_utility(RECORDS, noise(), RECORDS), r"mechanism is of type list: use the m"),
     (lambda: framed(["a"]), rf"attributes is of type list: {MAPPING}"),
     (lambda: framed({"a": D}), r"the concepts of 'a' are of type WuPalmer: use an Ontology, a Taxonomy"),
-    (lambda: mask_frame({"a": TAU}, FRAME, keep=[], seed=SEED), r"attributes is of type DataFrame: "),
     (lambda: framed(keep=None), r"keep=None is not allowed: use a list of columns, such as "),
-    (lambda: framed(keep="b"), r"keep='b' is not allowed: use a list of columns, such as "),
     (lambda: framed(keep=[0]), r"the table has no column 0: use 'a', 'b'$"),
     (lambda: framed(key=["b"]), r"key is of type list: use a str$"),
     (lambda: framed(mechanism=SemanticNoise), r"mechanism is a class or an object: use its name, such as 's"),
@@ -101,7 +88,6 @@ WRONG = [
         r"semantic_transport has no parameter 'certainy'",
     ),
     (lambda: framed(mechanism="pram", alpha=1), r"pram has no parameter 'alpha': use retention"),
-    (lambda: framed(seed=b"x"), r"seed is 1 bytes: use at least 16 secret bytes"),
     (
         lambda: framed(frame=pd.DataFrame([["A1", "B1"]] * 20)),
         r"a column of the frame has a name that is no text: ",

@@ -13,10 +13,9 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.candidates import NOISE_LEVELS, Candidate, candidates
+from stream_masker.evaluation.candidates import AS_CONFIGURED, NOISE_LEVELS, Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet, sampled
-from stream_masker.evaluation.limits import Limits, recommend
-from stream_masker.evaluation.measurement import evaluate
+from stream_masker.evaluation.measurement import Limits, evaluate, recommend
 from stream_masker.evaluation.report import report_data, report_html
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import mechanism_parameters
@@ -74,7 +73,7 @@ def command(
     """
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = load_configuration(config)
-    own = Candidate(configuration.mechanism.name, "as configured", "", mechanism_parameters(configuration))
+    own = Candidate(configuration.mechanism.name, AS_CONFIGURED, mechanism_parameters(configuration))
     compared, measured = [own, *candidates(mechanisms or tuple(MECHANISMS), alphas)], count(1)
     with open_output(output) as file, shown_activity(information()) as show:
         show(f"reading {Path(source).name}")

@@ -67,12 +67,13 @@ def _concept(ontology: Ontology, value: str) -> dict[str, object]:
     """Return the figures of the concept of a code or label. Raises ParameterError if there is none, or several."""
     taxonomy = ontology.taxonomy()
     concepts = ConceptMap(taxonomy, unknown="reject")
-    position = concepts.find(value).position
-    if position == UNKNOWN:
-        if several := concepts.ambiguous(value):
-            raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
+    match = concepts.find(value)
+    if match.position == UNKNOWN:
+        if match.how == "ambiguous":
+            several = tuple(sorted(taxonomy.decode(taxonomy.named(value))))
+            raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(several)}")
         raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
-    found = taxonomy.ids[position]
+    found = taxonomy.ids[match.position]
     return {
         "concept": found,
         "label": taxonomy.label(found),
@@ -110,9 +111,8 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
     for number, line in enumerate(values, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
-        how = "ambiguous" if match.how == "unknown" and concepts.ambiguous(value) else match.how
         concept = unmapped if match.position == UNKNOWN else taxonomy.ids[match.position]
-        output(f"{number}\t{concept}\t{how}", {"line": number, "concept": concept, "match": how})
-        methods[how] += 1
+        output(f"{number}\t{concept}\t{match.how}", {"line": number, "concept": concept, "match": match.how})
+        methods[match.how] += 1
     text = f"{methods.total()} values: " + ", ".join(f"{count} {how}" for how, count in methods.most_common())
     summarise(text.removesuffix(": "), {"values": methods.total(), **methods}, beside=STANDARD_STREAM)

@@ -7,7 +7,7 @@ so that equal distances are equal floats in every method and in every table (``c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -19,6 +19,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Levels
 from stream_masker.core.kernels import fill_by_subsumers, fill_pairs
 from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
@@ -48,14 +49,8 @@ class Distance:
     name: ClassVar[str]
 
     def __init__(self, taxonomy: Taxonomy) -> None:
-        """Create the distance on a taxonomy. It depends on the taxonomy, because depths count from the root.
-
-        Raises ParameterError for anything else.
-        """
-        if not isinstance(taxonomy, Taxonomy):
-            raise ParameterError(
-                f"taxonomy is of type {type(taxonomy).__name__}: use a Taxonomy, such as ontology.taxonomy()"
-            )
+        """Create the distance on a taxonomy. It depends on the taxonomy, because depths count from the root."""
+        require_type("taxonomy", taxonomy, Taxonomy)
         self.taxonomy = taxonomy
 
     def __call__(self, c1: str, c2: str) -> float:
@@ -120,8 +115,20 @@ class Distance:
 
     def columns(self, b: Int32Array | None = None) -> Columns:
         """Return the columns of rows of distances: some positions, or all."""
-        b = np.arange(len(self.taxonomy), dtype=np.int32) if b is None else b
-        return Columns(b, None if self.by_counts else self._members(b))
+        tau = self.taxonomy
+        every = np.arange(len(tau), dtype=np.int32)
+        b = every if b is None else b
+        if self.by_counts:
+            return Columns(b, None)
+        if 2 * b.size > len(tau):
+            return Columns(b, (b, every, tau.parent_offsets, tau.parents))
+        marked = np.zeros(len(tau), np.bool_)
+        marked[tau.closure.above(b)[1]] = True
+        members, member = np.flatnonzero(marked), np.full(len(tau), -1, np.int32)
+        member[members] = np.arange(members.size, dtype=np.int32)
+        sizes = tau.parent_offsets[members + 1] - tau.parent_offsets[members]
+        parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
+        return Columns(b, (member[b], member, offsets_from_lengths(sizes), parents))
 
     def level_blocks(self, a: Int32Array, columns: Columns) -> Iterator[tuple[int, Int32Matrix]]:
         """Yield (start, block): the distances of k positions to t columns, as indices into ``levels``, by rows.
@@ -148,20 +155,6 @@ class Distance:
         for start, block in self.level_blocks(a, columns):
             result[start : start + len(block)] = block
         return result
-
-    def _members(self, b: Int32Array) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
-        """Return ``Columns.members``."""
-        tau, closure = self.taxonomy, self.taxonomy.closure
-        if 2 * b.size > len(tau):
-            return b, np.arange(len(tau), dtype=np.int32), tau.parent_offsets, tau.parents
-        marked = np.zeros(len(tau), np.bool_)
-        marked[closure.above(b)[1]] = True
-        members = np.flatnonzero(marked)
-        member = np.full(len(tau), -1, np.int32)
-        member[members] = np.arange(members.size, dtype=np.int32)
-        sizes = tau.parent_offsets[members + 1] - tau.parent_offsets[members]
-        parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
-        return member[b], member, offsets_from_lengths(sizes), parents
 
     @cached_property
     def _scale(self) -> tuple[Float64Array, Int32Matrix]:
@@ -215,30 +208,13 @@ class LogTaxonomic(Distance):
         return np.array([math.log2(1.0 + share) for share in shares.tolist()])[index]
 
 
-DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer, LogTaxonomic.name: LogTaxonomic}
-
-DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
-"""The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
+DISTANCES: dict[str, type[Distance]] = {each.name: each for each in (WuPalmer, LogTaxonomic)}
 
 
-def distance_on(taxonomy: Taxonomy, choice: DistanceChoice) -> Distance:
-    """Return the distance of a choice on a taxonomy. Raises ParameterError for another name or object."""
-    given: object = choice
-    if isinstance(given, Distance) or not (isinstance(given, str) or callable(given)):
-        raise ParameterError(f"distance is of type {type(choice).__name__}: use wu_palmer, log_taxonomic, or a class")
-    if not isinstance(choice, str):
-        return choice(taxonomy)
-    if choice not in DISTANCES:
-        raise ParameterError(f"distance={choice!r} is not allowed: use {' or '.join(DISTANCES)}")
-    return DISTANCES[choice](taxonomy)
-
-
-def require_distance(name: str, given: object) -> None:
-    """Raise ParameterError unless ``given`` is a distance."""
-    if not isinstance(given, Distance):
-        raise ParameterError(
-            f"{name} is of type {type(given).__name__}: use a distance, such as WuPalmer(ontology.taxonomy())"
-        )
+def distance_on(taxonomy: Taxonomy, name: str) -> Distance:
+    """Return the distance of a name on a taxonomy. Raises ParameterError for another name."""
+    require_one_of("distance", name, tuple(DISTANCES))
+    return DISTANCES[name](taxonomy)
 
 
 def distortion_of(

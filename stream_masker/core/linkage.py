@@ -1,4 +1,6 @@
-"""Record linkage: the number of masked records that an intruder links to their originals (2019: section 3.5).
+"""Record linkage and k-anonymity: how many masked records an intruder can tell apart.
+
+Record linkage is the number of masked records that an intruder links to their originals (2019: section 3.5).
 
 The intruder knows the original values of a person and takes the nearest masked record; if several are equally near, one
 of them at random. This is distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The
@@ -15,7 +17,6 @@ import numpy as np
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.errors import ParameterError
 
 UNIT = 232_792_560
 """The distance 1 as an integer, so that sums of distances are exact: the least common multiple of 1 to 20, of which
@@ -35,26 +36,18 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
     for each element of its longest record. An absent value has distance 1 to any value, and 0 to another absent value.
     Takes O(r·s) for r distinct original and s distinct masked records.
 
-    Raises ParameterError if the columns and distances do not correspond.
+    Raises ValueError if the columns and distances do not correspond.
     """
-    after = Batch(original.size, tuple(masked))
-    if not len(original.columns) == len(after.columns) == len(distances):
-        raise ParameterError(
-            f"there are {len(original.columns)} original and {len(after.columns)} masked columns for "
-            f"{len(distances)} distances: give as many of each"
-        )
     indices, tables = [], []
-    for one, other, d in zip(original.columns, after.columns, distances, strict=True):
-        sides = _padded(one), _padded(other)
-        if sides[0].shape != sides[1].shape:
-            raise ParameterError("a masked column does not have the elements of the original one")
-        values, index = np.unique(np.stack(sides), return_inverse=True)
+    for one, other, d in zip(original.columns, masked, distances, strict=True):
+        sides = np.stack((_padded(one), _padded(other)))
+        values, index = np.unique(sides, return_inverse=True)
         known = values >= 0
         table = np.full((values.size,) * 2, UNIT, np.int64)
         table[np.ix_(known, known)] = np.rint(d.matrix(values[known]) * UNIT)
         table[np.ix_(~known, ~known)] = 0
-        indices.append(index.reshape(2, *sides[0].shape))
-        tables += [table] * sides[0].shape[1]
+        indices.append(index.reshape(sides.shape))
+        tables += [table] * sides.shape[2]
     if not original.size or not tables:
         return np.zeros(original.size)
     whole, changed = np.concatenate(indices, axis=2)
@@ -80,3 +73,16 @@ def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int64
         records = np.flatnonzero((kind >= start) & (kind < start + step))
         result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
     return result
+
+
+def least_class(batch: Batch) -> int:
+    """Return the k of the k-anonymity of a batch: the least number of units whose records have the same scalars.
+
+    Without units, every record counts. Absent values are equal to each other. Arrays are ignored. 0 for an empty batch.
+    """
+    scalars = [column.codes for column in batch.columns if not column.is_array]
+    rows = np.column_stack([np.zeros(batch.size, np.int32), *scalars])
+    which = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    units = np.arange(batch.size) if batch.units is None else batch.units
+    counted = np.unique(np.column_stack([which, units]), axis=0)[:, 0]
+    return int(np.bincount(counted).min(initial=batch.size))

@@ -15,19 +15,13 @@ from stream_masker.evaluation.dataset import DataSet
 class Candidate:
     """A mechanism with parameters.
 
-    ``mechanism``: its name. ``method``, ``setting``: the method and its strength, for readers. ``options``: the
-    parameters of the constructor.
+    ``mechanism``: its name. ``label``: the method and its strength, for readers. ``options``: the parameters of the
+    constructor.
     """
 
     mechanism: str
-    method: str
-    setting: str
+    label: str
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def label(self) -> str:
-        """The method and its setting."""
-        return f"{self.method}, {self.setting}" if self.setting else self.method
 
     def build(self, data: DataSet) -> Mechanism:
         """Build and calibrate the mechanism on a data set.
@@ -40,18 +34,18 @@ class Candidate:
         return data.calibrated(kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=data.secret))
 
 
-Settings: TypeAlias = Sequence[tuple[str, str, Mapping[str, Any]]]
-"""The method, setting and options of candidates."""
+Settings: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
+"""The labels and options of candidates."""
 
 
 def _by(method: str, parameter: str, symbol: str, values: Sequence[float], **options: Any) -> Settings:
-    return [(method, f"{symbol} = {value:g}", {parameter: value, **options}) for value in values]
+    return [(f"{method}, {symbol} = {value:g}", {parameter: value, **options}) for value in values]
 
 
 def _transitions(method: str) -> Settings:
     """Return k1 and k2 of 2012's Table 3."""
     ratios = ((2.0, 20.0), (5.0, 20.0), (10.0, 10.0), (10.0, 20.0), (10.0, 50.0))
-    return [(method, f"k1 = {k1:g}, k2 = {k2:g}", {"k1": k1, "k2": k2}) for k1, k2 in ratios]
+    return [(f"{method}, k1 = {k1:g}, k2 = {k2:g}", {"k1": k1, "k2": k2}) for k1, k2 in ratios]
 
 
 SETTINGS: Mapping[str, Settings] = {
@@ -70,6 +64,9 @@ SETTINGS: Mapping[str, Settings] = {
     "exponential": _by("Exponential", "epsilon", "ε", (1.0, 5.0, 10.0, 20.0)),
 }
 """The candidates of mechanisms that have another strength than α; every other mechanism has one."""
+
+AS_CONFIGURED = "as configured"
+"""The label of the method of a configuration, which the report is about."""
 
 NOISE_LEVELS = (0.1, 0.3, 0.5, 1.0)
 """The noise levels of 2017's tables."""
@@ -91,10 +88,10 @@ def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS
         if name == SemanticNoise.name:
             for (method, parameters), rounding, alpha in product(NOISE_METHODS.items(), ROUNDINGS, alphas):
                 options = {**parameters, "rounding": rounding, "candidates": "all", "alpha": alpha}
-                yield Candidate(name, method, f"{rounding}, α = {alpha:g}", options)
+                yield Candidate(name, f"{method}, {rounding}, α = {alpha:g}", options)
         elif name == SemanticTransport.name:
             for alpha in alphas:
-                yield Candidate(name, "Semantic transport", f"α = {alpha:g}", {"alpha": alpha, "certainty": 1.0})
+                yield Candidate(name, f"Semantic transport, α = {alpha:g}", {"alpha": alpha, "certainty": 1.0})
         else:
-            for setting in SETTINGS.get(name, [(name.replace("_", " "), "", {})]):
+            for setting in SETTINGS.get(name, [(name.replace("_", " "), {})]):
                 yield Candidate(name, *setting)

@@ -1,18 +1,17 @@
-"""The measures of candidates on a data set: utility, and the disclosure risk that the mechanisms state themselves."""
+"""The measures of candidates on a data set, utility and disclosure risk, and the choice of one within limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
-from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, unchanged_records
-from stream_masker.core.linkage import record_linkage
+from stream_masker.core.linkage import least_class, record_linkage
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility
@@ -70,10 +69,8 @@ class Measurement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
-        candidate = self.candidate
         return {
-            **{name: getattr(candidate, name) for name in ("mechanism", "method", "setting")},
-            "options": dict(candidate.options),
+            **asdict(self.candidate),
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.after.mean),
@@ -82,47 +79,40 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
-    """A candidate that the data do not allow, with the reason."""
-
-    label: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The measures of a data set, in the order of the candidates."""
+    """The measures of a data set, in the order of the candidates.
+
+    ``rejected``: why the data do not allow a candidate, by its label.
+    """
 
     data: DataSet
     measurements: tuple[Measurement, ...]
-    rejected: tuple[Rejection, ...] = ()
+    rejected: Mapping[str, str]
 
 
 def evaluate(
     data: DataSet, candidates: Sequence[Candidate], *, processes: int = 1, done: Callable[[], None] = lambda: None
 ) -> Evaluation:
     """Measure candidates; ``done``: called after each of them. Results do not depend on the number of processes."""
-    results = []
+    measured, rejected = [], {}
     pool = ProcessPoolExecutor(processes, get_context("spawn")) if processes > 1 else None
     with nullcontext() if pool is None else pool:
-        measured: Iterator[Measurement | Rejection] = (map if pool is None else pool.map)(
-            partial(_attempt, data), candidates
-        )
-        for result in measured:
-            results.append(result)
+        results: Iterator[Measurement | str] = (map if pool is None else pool.map)(partial(_attempt, data), candidates)
+        for candidate, result in zip(candidates, results, strict=True):
+            if isinstance(result, str):
+                rejected[candidate.label] = result
+            else:
+                measured.append(result)
             done()
-    return Evaluation(
-        data,
-        tuple(result for result in results if isinstance(result, Measurement)),
-        tuple(result for result in results if isinstance(result, Rejection)),
-    )
+    return Evaluation(data, tuple(measured), rejected)
 
 
-def _attempt(data: DataSet, candidate: Candidate) -> Measurement | Rejection:
+def _attempt(data: DataSet, candidate: Candidate) -> Measurement | str:
+    """Measure a candidate; return the reason if the data do not allow it."""
     try:
         return measure(candidate, data)
     except (ParameterError, StatisticsError) as error:
-        return Rejection(candidate.label, str(error))
+        return str(error)
 
 
 def measure(candidate: Candidate, data: DataSet) -> Measurement:
@@ -145,3 +135,78 @@ def measure(candidate: Candidate, data: DataSet) -> Measurement:
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         promise=mechanism.promise,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a method must meet; None for no limit.
+
+    ``vulnerability``, ``rmse``: the most for any attribute, in [0, 1]. ``correlation``: the least share of the sdCor of
+    any pair that is kept, 1 − |ΔsdCor| / sdCor, in [0, 1].
+    """
+
+    vulnerability: float | None = None
+    rmse: float | None = None
+    correlation: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(limit is not None for limit in (self.vulnerability, self.rmse, self.correlation))
+
+    def __str__(self) -> str:
+        named = (("vulnerability at most", self.vulnerability), ("RMSE at most", self.rmse))
+        texts = [f"{name} {value:g}" for name, value in named if value is not None]
+        if self.correlation is not None:
+            texts.append(f"at least {self.correlation:.0%} of the correlation kept")
+        return ", ".join(texts)
+
+    def excess(self, measured: Measurement, data: DataSet) -> float:
+        """Return how far a measurement is beyond the limits, as a sum of differences; 0 if it meets them."""
+        too_high = ((measured.vulnerability, self.vulnerability), (measured.rmse, self.rmse))
+        beyond = [value - limit for value, limit in too_high if limit is not None]
+        if self.correlation is not None:
+            beyond.append(self.correlation - kept_correlation(measured, data))
+        return sum(max(0.0, excess) for excess in beyond)
+
+
+def kept_correlation(measured: Measurement, data: DataSet) -> float:
+    """Return the least share of the sdCor of any pair that is kept, in [0, 1]; 1 without pairs that are correlated."""
+    names, shares = data.attributes, [1.0]
+    for (a, b), pair in measured.utility.pairs.items():
+        original = float(data.statistics.correlation[names.index(a), names.index(b)])
+        if original > 0.0:
+            shares.append(max(0.0, 1.0 - pair.correlation_error / original))
+    return min(shares)
+
+
+class Recommendation(NamedTuple):
+    """The best measurement within limits, or the nearest one; the number of those that meet them; and the reason."""
+
+    best: Measurement
+    meeting: int
+    text: str
+
+
+def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) -> Recommendation | None:
+    """Choose the best measurement within limits, or the nearest one; None without limits or without measurements.
+
+    The best has the least RMSE if the vulnerability is limited, otherwise the least vulnerability.
+    """
+    if not (limits and measured):
+        return None
+    by_risk = limits.vulnerability is None
+
+    def rank(m: Measurement) -> tuple[float | str, ...]:
+        aims = (m.vulnerability, m.rmse) if by_risk else (m.rmse, m.vulnerability)
+        return (limits.excess(m, data), *aims, m.correlation_error, m.candidate.label)
+
+    best, meeting = min(measured, key=rank), sum(limits.excess(m, data) == 0.0 for m in measured)
+    figures = (
+        f"{best.candidate.label}: RMSE {best.rmse:.3f}, vulnerability {best.vulnerability:.3f}, "
+        f"{kept_correlation(best, data):.0%} of the correlation kept"
+    )
+    if meeting:
+        aim = "the least vulnerability" if by_risk else "the least RMSE"
+        text = f"Recommended is {figures}. It has {aim} of the {meeting} of {len(measured)} settings within the limits"
+        return Recommendation(best, meeting, f"{text} ({limits}).")
+    text = f"None of the {len(measured)} settings meets the limits ({limits}). The nearest is {figures}. "
+    return Recommendation(best, 0, f"{text}Relax a limit, or measure other methods.")

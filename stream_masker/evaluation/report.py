@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from math import isfinite, isnan
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.limits import Recommendation
-from stream_masker.evaluation.measurement import Evaluation, Measurement
+from stream_masker.evaluation.candidates import AS_CONFIGURED
+from stream_masker.evaluation.measurement import Evaluation, Measurement, Recommendation
 from stream_masker.summary import three_sentences
 
 if TYPE_CHECKING:
@@ -101,7 +98,7 @@ def report_html(evaluation: Evaluation, recommendation: Recommendation | None = 
             {"title": title, "svg": _scatter(measured, column), "caption": caption}
             for title, (column, caption) in (FIGURES.items() if measured else ())
         ],
-        rejected=[(rejection.label, rejection.reason) for rejection in evaluation.rejected],
+        rejected=list(evaluation.rejected.items()),
     )
 
 
@@ -147,7 +144,7 @@ def verdict(evaluation: Evaluation) -> list[str]:
     measured = evaluation.measurements
     if not measured:
         return ["No method can be measured on these records."]
-    ours = next((m for m in measured if m.candidate.method == "as configured"), measured[0])
+    ours = next((m for m in measured if m.candidate.label == AS_CONFIGURED), measured[0])
     name = ours.candidate.mechanism.replace("_", " ").capitalize()
     said = three_sentences(
         ours.risk,
@@ -186,34 +183,25 @@ def _better(ours: Measurement, measured: Iterable[Measurement]) -> str:
 
 
 def report_data(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the measures as JSON-serialisable data. Infinite numbers are the text ``infinite``."""
-    data, statistics = evaluation.data, evaluation.data.statistics.to_dict()
-    return dict(
-        _plain(
-            {
-                "records": data.whole.size,
-                "available": data.available,
-                "left_out": data.left_out,
-                "attributes": list(data.attributes),
-                "statistics": {name: statistics[name] for name in ("mean", "variance", "covariance", "correlation")},
-                "measurements": [measured.to_dict() for measured in evaluation.measurements],
-                "rejected": [asdict(rejection) for rejection in evaluation.rejected],
-            }
-        )
-    )
+    """Return the measures as JSON-serialisable data, with 10 digits, so that they do not depend on the order of sums.
 
-
-def _plain(value: Any) -> Any:
-    """Return a value for JSON, with pairs as names joined by a space, and matrices as lists.
-
-    Numbers are rounded and infinite ones replaced, so that the value does not depend on the last bits of sums.
+    Numbers that are infinite or unknown are null.
     """
+    data, statistics = evaluation.data, evaluation.data.statistics.to_dict()
+    return {
+        "records": data.whole.size,
+        "available": data.available,
+        "left_out": data.left_out,
+        "attributes": list(data.attributes),
+        "statistics": _rounded({name: statistics[name] for name in ("mean", "variance", "covariance", "correlation")}),
+        "measurements": [_rounded(measured.to_dict()) for measured in evaluation.measurements],
+        "rejected": dict(evaluation.rejected),
+    }
+
+
+def _rounded(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {" ".join(key) if isinstance(key, tuple) else key: _plain(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return {key: _rounded(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not isfinite(value):
-        return None if isnan(value) else "infinite"
-    return float(f"{value:.10g}") if isinstance(value, float) else value
+        return [_rounded(each) for each in value]
+    return (float(f"{value:.10g}") if isfinite(value) else None) if isinstance(value, float) else value

@@ -26,7 +26,7 @@ def test_the_same_report_is_written_twice(tmp_path, config, source):
     assert first.read_bytes() == second.read_bytes()
     data = json.loads(done.stdout)
     assert data["records"] == 120
-    assert data["measurements"][0]["method"] == "as configured"
+    assert data["measurements"][0]["label"] == "as configured"
     assert data["measurements"][0]["options"]["rounding"] == "ceil"
 
 

@@ -1,6 +1,8 @@
-"""Record linkage against its definition, and for maskings with a known risk."""
+"""Record linkage against its definition, and k-anonymity."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,14 +12,8 @@ from support.graphs import taxonomies
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.linkage import record_linkage
+from stream_masker.core.linkage import least_class, record_linkage
 from stream_masker.core.ontology import Ontology
-from stream_masker.errors import ParameterError
-
-
-@pytest.fixture(scope="module")
-def flat():
-    return WuPalmer(Ontology.from_edges([(f"v{i}", "root") for i in range(20)]).taxonomy())
 
 
 def scalars(*columns):
@@ -71,14 +67,25 @@ def test_probabilities_follow_the_definition(case, distance):
     np.testing.assert_allclose(found, literal(original, masked, [d.matrix(np.arange(len(tau)))] * 2))
 
 
-def test_an_absent_value_is_far_from_a_present_one(flat):
+def test_an_absent_value_is_far_from_a_present_one():
+    flat = WuPalmer(Ontology.from_edges([(f"v{i}", "root") for i in range(20)]).taxonomy())
     before, after = scalars([1, ABSENT]), scalars([2, ABSENT])
     assert record_linkage(Batch(2, before), after, [flat]).tolist() == [1.0, 1.0]
 
 
-def test_columns_must_correspond(flat):
-    with pytest.raises(ParameterError, match="1 original and 2 masked"):
-        record_linkage(Batch(1, scalars([1])), scalars([1], [2]), [flat])
-    arrays = (Column(np.array([1, 2], np.int32), np.array([0, 2], np.int64)),)
-    with pytest.raises(ParameterError, match=r"^a masked column does not have the elements of the original one$"):
-        record_linkage(Batch(1, scalars([1])), arrays, [flat])
+@pytest.mark.parametrize(
+    ("columns", "least"),
+    [
+        (([1, 1, 2, 3],), 1),
+        (([1, 1, 2, 2], [1, 2, 3, 3]), 1),
+        (([1, 1, 2, 2], [1, 1, 3, 3]), 2),
+        (([1, -1, -1, 1], [1, 1, 1, 1]), 2),
+        (([],), 0),
+    ],
+)
+def test_records_are_as_anonymous_as_the_rarest_of_them(columns, least):
+    assert least_class(Batch(len(columns[0]), scalars(*columns))) == least
+
+
+def test_the_records_of_one_unit_count_once():
+    assert least_class(replace(Batch(6, scalars([1, 1, 1, 2, 2, 2])), units=np.array([1, 2, 3, 4, 4, 5]))) == 2

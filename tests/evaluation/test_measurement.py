@@ -20,7 +20,7 @@ from stream_masker.evaluation.measurement import measure
 def test_the_measures_equal_those_of_the_mechanism_itself():
     data = dataset(groups=1)
     options = {"alpha": 0.3, "reference": "pair", "preset": "paper"}
-    found = measure(Candidate("semantic_noise", "x", "", options), data)
+    found = measure(Candidate("semantic_noise", "x", options), data)
     noise = data.calibrated(SemanticNoise(data.taxonomies, **options, window=240, seed=data.secret))
     masked = data.mask(noise)
     after = data.statistics_of(joined([type(data.whole)(240, masked.columns)]))
@@ -47,12 +47,12 @@ def test_every_mechanism_is_measured(name):
 
 def test_data_that_do_not_allow_a_candidate():
     with pytest.raises(ParameterError):
-        measure(Candidate("semantic_noise", "x", "", {"alpha": {"z": 1.0}}), dataset())
+        measure(Candidate("semantic_noise", "x", {"alpha": {"z": 1.0}}), dataset())
 
 
 def test_groups_are_masked_one_by_one():
     data = dataset(groups=4)
-    mechanism = Candidate("rank_swapping", "x", "").build(data)
+    mechanism = Candidate("rank_swapping", "x").build(data)
     masked = data.mask(mechanism).columns[0].codes.reshape(4, 60)
     before = data.whole.columns[0].codes.reshape(4, 60)
     assert all(sorted(a) == sorted(b) for a, b in zip(masked, before, strict=True))

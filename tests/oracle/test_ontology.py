@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import networkx as nx
@@ -117,7 +118,8 @@ def test_values_have_the_concepts_of_the_literal_rules(codes, data):
     values = [*codes, *(name for own in names.values() for name in own), *data.draw(st.lists(CODES, max_size=10))]
     values += [*map(str.swapcase, values), *(value.replace(".", "") for value in values)]
     for value in values:
-        assert concepts.find(value) == literal.find(value)
+        found = concepts.find(value)
+        assert (replace(found, how="unknown") if found.how == "ambiguous" else found) == literal.find(value)
 
 
 def rows_of(folder, kind):
@@ -148,6 +150,6 @@ def test_generated_releases_are_read_as_row_by_row(tmp_path, concepts, seed):
     folder = snomed.write_release(tmp_path / "release", concepts=concepts, seed=seed)
     read, expected = Ontology.load(folder), Ontology.from_parents(*literal_release(folder))
     assert len(read) == concepts
-    assert read.taxonomy() == expected.taxonomy()
-    assert read.taxonomy().labels == expected.taxonomy().labels
+    assert read == expected
+    assert list(read.labels) == list(expected.labels)
     assert all(set(expected.synonyms_of(one)) <= set(read.synonyms_of(one)) for one in read.ids)

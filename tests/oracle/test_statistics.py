@@ -88,16 +88,6 @@ def test_mean_over_every_concept_with_exact_ties(sample):
     assert semantic_mean(tau.encode(values), WuPalmer(tau)) == literal_mean(values, tau)
 
 
-@given(sample=valued(taxonomies(most=15)))
-def test_mean_by_the_other_measure(sample):
-    tau, values = sample
-    d = LogTaxonomic(tau)
-    totals = {c: math.fsum(d(c, a) for a in values) for c in tau.ids}
-    least = min(totals.values())
-    tied = [c for c in tau.ids if totals[c] <= least * (1 + 1e-12)]
-    assert semantic_mean(values, d) == min(tied, key=lambda c: (tau.depth_of(c), c))
-
-
 @given(sample=valued(taxonomies()), measure=MEASURES)
 def test_variance_is_the_mean_squared_distance_from_the_mean(sample, measure):
     tau, values = sample

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
-from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.linkage import least_class
 from stream_masker.core.marginality import mean_and_variance
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.parameters import parameter
@@ -37,7 +37,7 @@ class MicroaggregationParameters(GroupParameters):
     hybrid: bool = parameter(
         False, "Whether values are taken from records of the group instead of its mean (2013: Algorithm 1)."
     )
-    distance: DistanceChoice = parameter("log_taxonomic", "The semantic distance.")
+    distance: str = parameter("log_taxonomic", "The semantic distance.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,6 @@ from dataclasses import Field, dataclass, field, fields
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.validation import number_between, require_one_of, require_type, whole_number
 from stream_masker.errors import ParameterError
 
@@ -29,7 +28,7 @@ class Parameters:
     Types, defaults, ranges and descriptions are stated here alone. Raises ParameterError for other values.
     """
 
-    distance: DistanceChoice = parameter("wu_palmer", "The semantic distance.")
+    distance: str = parameter("wu_palmer", "The semantic distance.")
     window: int = parameter(10_000, "The number of records of the calibration window.", ge=1)
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ LONGEST_CACHED: Final = 256
 """The most characters of a cached value, so that the cache cannot take up much memory."""
 
 UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
-MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
+MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "ambiguous", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,9 @@ class ConceptMap:
        follows the prefix looks like a finer code: up to four digits, or letters and digits before one (A10BA02), or the
        seventh character of ICD-10-CM (S72.001A). E11.90A, where A stands for an excluded diagnosis, has no concept.
 
-    A normalised code or a label of several concepts finds none of them. The policies ``reject`` and ``suppress`` are
-    the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
+    A normalised code or a label of several concepts finds none of them: it is ``ambiguous``. The policies ``reject``
+    and ``suppress`` are the same here: the caller distinguishes them. Results are cached. Error messages never contain
+    values.
     """
 
     def __init__(
@@ -92,13 +93,6 @@ class ConceptMap:
             raise ParameterError(f"value is of type {type(value).__name__}: use a text")
         return self._cached(value) if len(value) <= LONGEST_CACHED else self._find(value)
 
-    def ambiguous(self, value: str) -> list[str]:
-        """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
-        them."""
-        if self.find(value).how not in {"unknown", "ancestor"}:
-            return []
-        return sorted(self.taxonomy.decode(self._coded_any(_value_keys(value)) or self.taxonomy.named(value)))
-
     def _find(self, value: str) -> Match:
         if value in self._mapping:
             return Match(self._mapping[value], "mapping")
@@ -110,7 +104,8 @@ class ConceptMap:
             return Match(coded[0], "normalised")
         if len(named := self.taxonomy.named(value)) == 1:
             return Match(named[0], "label")
-        return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
+        found = self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
+        return Match(UNKNOWN, "ambiguous") if found is _NO_CONCEPT and (coded or named) else found
 
     def _ancestor(self, keys: Sequence[str]) -> Match:
         """Return the longest prefix that is a code. A key may start with ``NO_DOT``."""

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.ontology import store
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology.formats import Draft
 from stream_masker.core.ontology.sources import find_source
+from stream_masker.core.ontology.store import Parts, TextIndex, Texts, stored
 from stream_masker.core.ontology.taxonomy import Closure, Taxonomy, compress, ordered
-from stream_masker.core.ontology.texts import TextIndex, Texts
 from stream_masker.core.validation import require_mapping
 from stream_masker.errors import OntologyError, ParameterError, UnknownConceptError, error_location
 
@@ -46,7 +45,7 @@ class Ontology(Taxonomy):
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         found = find_source(source)
         with error_location(found.name):
-            return cls._from_parts(store.stored(found.key, lambda: cls._of(found.read())._parts()))
+            return cls._from_parts(stored(found.key, lambda: cls._of(found.read())._parts()))
 
     @classmethod
     def from_edges(
@@ -125,7 +124,7 @@ class Ontology(Taxonomy):
                 few = f"one of {len(self):,} ids, such as {self.ids[-1]!r}"
                 raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
         if position and position not in self._parts_below:
-            self._parts_below[position] = _below(self, position)
+            self._parts_below[position] = self._below(position)
         return self._parts_below[position] if position else self
 
     @cached_property
@@ -138,10 +137,33 @@ class Ontology(Taxonomy):
         """Check and order the concepts of a draft. Raises like ``from_parents``."""
         _add_common_root(draft)
         ids = sorted(draft.parents)
-        names = [(draft.labels.get(concept, ""), draft.synonyms.get(concept, ())) for concept in ids]
-        return cls(*_ordered(ids, names, *_links(ids, draft.parents)))
+        children, parents = _links(ids, draft.parents)
+        levels = ordered(children, parents, len(ids))
+        order = np.concatenate([np.empty(0, np.int64), *levels])
+        if order.size < len(ids):
+            cycle = (ids[k] for k in _cycle(order, children, parents))
+            raise OntologyError("the is-a links form a cycle", culprits=cycle)
+        position = np.empty(order.size, np.int64)
+        position[order] = np.arange(order.size)
+        depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
+        links = *compress(position[children], position[parents], order.size), depth
+        ids = [ids[k] for k in order.tolist()]
+        synonyms = [draft.synonyms.get(concept, ()) for concept in ids]
+        rows = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(ids)))
+        texts = ids, (draft.labels.get(concept, "") for concept in ids), chain.from_iterable(synonyms)
+        return cls(map(Texts.of, texts), rows, links)
 
-    def _parts(self) -> store.Parts:
+    def _below(self, position: int) -> Ontology:
+        """Return a concept and its descendants, with the links between them."""
+        kept = np.flatnonzero(self.below(np.array([position], np.int32))).tolist()
+        draft, ids = Draft(), dict(zip(kept, self.decode(kept), strict=True))
+        for c, concept in ids.items():
+            above = self.parents[self.parent_offsets[c] : self.parent_offsets[c + 1]].tolist()
+            parents = [ids[parent] for parent in above if parent in ids]
+            draft.add(concept, parents, self.labels[c], list(self.synonyms_at(c)))
+        return self._of(draft)
+
+    def _parts(self) -> Parts:
         """Return the given and the computed arrays, which ``_from_parts`` reads."""
         return {
             **{name: (texts.utf8, texts.offsets) for name, texts in zip(TEXTS, self.texts, strict=True)},
@@ -151,7 +173,7 @@ class Ontology(Taxonomy):
         }
 
     @classmethod
-    def _from_parts(cls, parts: store.Parts) -> Ontology:
+    def _from_parts(cls, parts: Parts) -> Ontology:
         onto = cls((Texts(*parts[name]) for name in TEXTS), parts["rows"][0], parts["links"])
         onto.closure = Closure(*parts["closure"])
         onto.codes, onto.names = TextIndex(*parts["codes"]), TextIndex(*parts["names"])
@@ -202,29 +224,6 @@ def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[In
     return np.repeat(np.arange(len(ids)), counts), linked
 
 
-def _ordered(
-    ids: Sequence[str], names: Sequence[tuple[str, Sequence[str]]], children: Int64Array, parents: Int64Array
-) -> tuple[list[Texts], Int64Array, tuple[Int64Array, Int32Array, Int32Array]]:
-    """Return what a ``Taxonomy`` of linked concepts is created from.
-
-    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. ``names``: the label and the synonyms
-    of each. Raises OntologyError for a cycle.
-    """
-    m = len(ids)
-    levels = ordered(children, parents, m)
-    order = np.concatenate([np.empty(0, np.int64), *levels])
-    if order.size < m:
-        raise OntologyError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
-    position = np.empty(m, np.int64)
-    position[order] = np.arange(m)
-    depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
-    links = *compress(position[children], position[parents], m), depth
-    of = [(ids[k], *names[k]) for k in order.tolist()]
-    rows = offsets_from_lengths(np.fromiter((len(synonyms) for *_, synonyms in of), np.int64, m))
-    texts = (concept for concept, *_ in of), (label for _, label, _ in of), chain.from_iterable(own for *_, own in of)
-    return [*map(Texts.of, texts)], rows, links
-
-
 def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
     """Return the concepts of one cycle, each below the next one."""
     import networkx as nx
@@ -232,16 +231,3 @@ def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> li
     kept = ~np.isin(children, acyclic) & ~np.isin(parents, acyclic)
     network = nx.DiGraph(zip(children[kept].tolist(), parents[kept].tolist(), strict=True))
     return [child for child, _ in nx.find_cycle(network)]
-
-
-def _below(whole: Taxonomy, position: int) -> Taxonomy:
-    """Return the taxonomy of a concept and its descendants, with the links between them."""
-    inside = whole.below(np.array([position], np.int32))
-    kept = sorted(np.flatnonzero(inside).tolist(), key=whole.ids.__getitem__)
-    index = np.full(len(whole), -1)
-    index[kept] = np.arange(len(kept))
-    children = np.repeat(np.arange(len(whole)), np.diff(whole.parent_offsets))
-    linked = inside[children] & inside[whole.parents] & (children != position)
-    names = [(whole.labels[c], whole.synonyms_at(c)) for c in kept]
-    linked_rows = index[children[linked]], index[whole.parents[linked]]
-    return Taxonomy(*_ordered(whole.ids.decode(kept), names, *linked_rows))

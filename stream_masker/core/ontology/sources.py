@@ -49,22 +49,20 @@ def find_source(source: str | Path) -> Source:
     if str(source) in NAMED:
         return NAMED[str(source)]()
     path = Path(source)
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     try:
-        return _source_at(path)
+        if path.is_dir() or suffix == ".zip":
+            files = rf2.find_snapshots(path)
+            key = _digest(chain.from_iterable(files.values()) if path.is_dir() else [path])
+            return Source(str(path), f"{key}.rf2", partial(rf2.read_release, files))
+        if suffix in READERS:
+            return Source(str(path), f"{_digest([path])}{suffix}", partial(_parse_file, path, READERS[suffix]))
     except OSError as error:
         raise OntologyError(f"{path} cannot be opened: {error.strerror}") from None
-
-
-def _source_at(path: Path) -> Source:
-    if path.is_dir() or path.suffix == ".zip":
-        files = rf2.find_snapshots(path)
-        key = _digest(chain.from_iterable(files.values()) if path.is_dir() else [path])
-        return Source(str(path), f"{key}.rf2", partial(rf2.read_release, files))
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix not in READERS:
-        raise OntologyError(f"{path} is not an ontology: give a name ({', '.join(sorted(NAMED))}) or {ALLOWED}")
-    key = f"{_digest([path])}{suffix}{'.gz' if path.suffix == '.gz' else ''}"
-    return Source(str(path), key, partial(_parse_file, path, READERS[suffix]))
+    raise OntologyError(
+        f"{path} is not an ontology: give a name ({', '.join(sorted(NAMED))}), a file ending in "
+        f"{', '.join(sorted(READERS))} (each with or without .gz), or the folder or the .zip of a SNOMED CT RF2 release"
+    )
 
 
 def _digest(files: Iterable[rf2.File]) -> str:
@@ -110,9 +108,3 @@ READERS: Final[dict[str, Callable[[BinaryIO], Draft]]] = {
     ".xml": read_claml,
 }
 """The reader of each file name suffix."""
-
-ALLOWED: Final = (
-    f"a file ending in {', '.join(sorted(READERS))} (each with or without .gz), or the folder or the .zip of a "
-    "SNOMED CT RF2 release"
-)
-"""The sources without a name, for messages."""

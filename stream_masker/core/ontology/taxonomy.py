@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
-from stream_masker.core.ontology.texts import TextIndex, Texts
+from stream_masker.core.ontology.store import TextIndex, Texts
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 NO_POSITION: Final = -1

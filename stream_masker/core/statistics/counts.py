@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.random import Secret
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import StatisticsError
 
 Key = TypeVar("Key", int, str, tuple[int, int], tuple[int, ...])
 
@@ -56,18 +56,6 @@ def key_slots(hashes: Int64Array) -> Int64Array:
     return hashes >> SLOT_SHIFT & (KEY_SLOTS - 1)
 
 
-def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:
-    """Return (m,) int64: the number of different noise keys of each entry, at least; at most the number of its rows.
-
-    It is the number of rows if no noise keys are known, or ``MANY_KEYS`` or more. Rows without a noise key count as one
-    together, and as none beside others.
-    """
-    if key_bits is None:
-        return counts
-    bits = np.bitwise_count(key_bits).astype(np.int64)
-    return np.where(bits < MANY_KEYS, np.minimum(np.maximum(bits, 1), counts), counts)
-
-
 @dataclass(frozen=True, slots=True)
 class SparseCounts:
     """How many rows hold each key. Immutable.
@@ -91,8 +79,15 @@ class SparseCounts:
 
     @property
     def units(self) -> Int64Array:
-        """(m,) int64: the number of different noise keys of each key's rows, at least (``units_of``)."""
-        return units_of(self.counts, self.key_bits)
+        """(m,) int64: the number of different noise keys of each key's rows, at least; at most the number of rows.
+
+        It is the number of rows if no noise keys are known, or ``MANY_KEYS`` or more. Rows without a noise key count as
+        one together, and as none beside others.
+        """
+        if self.key_bits is None:
+            return self.counts
+        bits = np.bitwise_count(self.key_bits).astype(np.int64)
+        return np.where(bits < MANY_KEYS, np.minimum(np.maximum(bits, 1), self.counts), self.counts)
 
     def select(self, some: BoolArray | Int64Array) -> SparseCounts:
         """Return the counts of some keys; ``some``: (m,) bool, or (k,) ascending indices."""
@@ -153,19 +148,13 @@ def count_batch(
     unknown: Sequence[int] | None = None,
     lost: Sequence[int] | None = None,
 ) -> Counts:
-    """Count a batch, in O(rows log rows).
-
-    Negative codes (``ABSENT``) are not values. Raises ParameterError if an argument does not have one entry per
-    attribute.
+    """Count a batch, in O(rows log rows). Negative codes (``ABSENT``) are not values.
 
     * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     * ``unknown[j]``: see ``Counts.unknown``; default 0.
     * ``lost[j]``: the number of values of attribute j that are not in the batch; default 0.
     """
     p = len(batch.columns)
-    for name, entries in (("sizes", sizes), ("unknown", unknown), ("lost", lost)):
-        if entries is not None and len(entries) != p:
-            raise ParameterError(f"{name} has {len(entries)} entries; the batch has {p} attributes")
     rows, record = batch.rows()
     counted = _count_all(dict(enumerate(rows)), sizes, None if batch.slots is None else batch.slots[record])
     scalars = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}

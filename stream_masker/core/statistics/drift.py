@@ -14,9 +14,8 @@ figures call for action (``act``) from a usual limit on, such as a PSI of 0.25.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
@@ -24,21 +23,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array
-from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.divergences import (
-    by_group,
-    correlation_null,
-    energy_distance,
-    gamma_quantile,
-    jensen_shannon,
-    merged,
-    shares_of,
-    stability_index,
-)
-from stream_masker.core.statistics.packing import unpack_observed
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.core.statistics.windows import Moved, Windows, correlation_null
+from stream_masker.errors import StatisticsError
 
 Verdict: TypeAlias = Literal["none", "watch", "act"]
 Band: TypeAlias = tuple[float, float, float]
@@ -55,14 +44,6 @@ ACT_BEYOND_BAND = 0.05
 
 FALSE_ALARMS = 0.05
 """The largest share of versions without drift of which any figure is beyond its band."""
-
-LEAST_EXPECTED, BLOCK_DEPTH = 5, 3
-"""The least number of values that is expected in a class of PSI and the divergence, smaller ones being merged; and the
-depth of blocks in the taxonomy, of which the root has depth 1, and the chapters of the ICD depth 2."""
-
-DRAWS, FREQUENT, MOST_MOVED = 200, 32, 5
-"""The number of random divisions, of the values whose ancestors can be their sMean, and of the classes that are named
-at each level."""
 
 ATTRIBUTE_FIGURES = (
     "psi_blocks", "psi_codes", "divergence_blocks", "divergence_codes", "energy", "mean", "variance", "novel",
@@ -92,17 +73,6 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """A block or code whose share of an attribute's values has changed; ``before``, ``now``: the shares, in [0, 1]."""
-
-    level: Literal["blocks", "codes"]
-    concept: str
-    label: str
-    before: float
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
 class AttributeDrift:
     """The drift of one attribute: its figures by name (``ATTRIBUTE_FIGURES``).
 
@@ -119,7 +89,7 @@ class AttributeDrift:
 
     @property
     def verdict(self) -> Verdict:
-        return worst(figure.verdict for figure in self.figures.values())
+        return worst(self.figures.values())
 
     def to_dict(self) -> dict[str, Any]:
         figures = {name: asdict(figure) for name, figure in self.figures.items()}
@@ -141,8 +111,8 @@ class Drift:
     @property
     def verdict(self) -> Verdict:
         """The most serious verdict of all figures."""
-        attributes = (attribute.verdict for attribute in self.attributes.values())
-        return worst([*attributes, *(pair.verdict for pair in self.pairs.values())])
+        figures = (figure for attribute in self.attributes.values() for figure in attribute.figures.values())
+        return worst([*figures, *self.pairs.values()])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form: attributes by name, pairs as a list."""
@@ -158,9 +128,9 @@ class Drift:
         }
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the most serious of some verdicts; ``none`` without any."""
-    return max(verdicts, key=VERDICTS.index, default="none")
+def worst(figures: Iterable[Figure]) -> Verdict:
+    """Return the most serious verdict of some figures; ``none`` without any."""
+    return max((figure.verdict for figure in figures), key=VERDICTS.index, default="none")
 
 
 def drift_between(
@@ -188,9 +158,9 @@ def drift_between(
     values, bands = changes(before, now, distances), null_bands(windows, counts, level)
     attributes = {}
     for name, both in zip(names, windows, strict=True):
-        novel = ~unpack_observed(before.observed[name], len(both.d.taxonomy))[both.positions]
-        found = both.shares(novel, level, shown)
-        found |= {kind: Figure.of(values[name,][kind], own) for kind, own in bands.pop((name,)).items()}
+        found = {kind: Figure.of(values[name,][kind], own) for kind, own in bands.pop((name,)).items()}
+        for kind, value, draws in both.shares(shown):
+            found[kind] = Figure.of(value, band(draws, level), ACT.get(kind, math.inf))
         attributes[name] = AttributeDrift({kind: found[kind] for kind in ATTRIBUTE_FIGURES}, tuple(both.moved(shown)))
     drifts = {
         (a, b): Figure.of(values[a, b]["correlation"], own["correlation"], own["correlation"][2] + ACT_BEYOND_BAND)
@@ -205,14 +175,9 @@ def limit_level(figures: int) -> float:
 
 
 def check_comparable(old: Statistics, new: Statistics, distances: Sequence[Distance]) -> None:
-    """Raise StatisticsError unless both have the same attributes, and concepts of the distances' taxonomies only.
-
-    Raises ParameterError unless each attribute has a distance.
-    """
+    """Raise StatisticsError unless both have the same attributes, and concepts of the distances' taxonomies only."""
     if new.attributes != old.attributes:
         raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
-    if len(distances) != len(new.attributes):
-        raise ParameterError(f"there are {len(new.attributes)} attributes and {len(distances)} distances")
     for name, d in zip(new.attributes, distances, strict=True):
         named = {concept for each in (old, new) for concept in (each.mean[name], *each.values.get(name, ()))}
         if missing := sum(concept not in d.taxonomy for concept in named):
@@ -243,102 +208,34 @@ def changes(
 def null_bands(
     windows: Sequence[Windows], counts: Counts | None, level: float
 ) -> dict[tuple[str, ...], dict[str, Band]]:
-    """Return the null bands of ``changes``; ``counts``: those of the newer window, without which no pair has one."""
-    found: dict[tuple[str, ...], dict[str, Band]] = {}
-    for each in windows:
-        found[each.name,] = {kind: band(draws, level) for kind, draws in each.moments().items()}
-    if counts is not None:
-        for (i, j), pair in counts.pairs.items():
-            own = correlation_band(windows[i], windows[j], pair, counts.records, level)
-            found[windows[i].name, windows[j].name] = {"correlation": own}
+    """Return the null bands of ``changes``; ``counts``: those of the newer window, without which no pair has one.
+
+    The elements of an array are not independent, so that the band of a pair is that of its number of records.
+    """
+    found: dict[tuple[str, ...], dict[str, Band]] = {
+        (each.name,): {kind: band(draws, level) for kind, draws in each.moments().items()} for each in windows
+    }
+    for (i, j), pair in ({} if counts is None else counts.pairs).items():
+        a, b, own = windows[i], windows[j], (1.0, 1.0, 1.0)
+        if counts is not None and pair.rows:
+            share = min(1.0, pair.rows / max(1, counts.records))
+            bias, deviation = correlation_null(pair, a.d, b.d, *(max(1.0, share * size) for size in a.records))
+            usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + p / 2) * deviation for p in (0.95, 0.99, level))
+            own = usual, rare, limit
+        found[a.name, b.name] = {"correlation": own}
     return found
 
 
 def band(draws: Float64Array, level: float) -> Band:
-    """Return the usual, rare and greatest size of a figure from what it is without drift. No limit is below a draw."""
-    usual, rare, most = np.quantile(draws, [0.95, 0.99, 1.0], method="higher").tolist()
-    return usual, rare, max(gamma_quantile(draws, level), most)
+    """Return the usual, rare and greatest size of a figure from what it is without drift.
 
-
-def correlation_band(a: Windows, b: Windows, pair: SparseCounts, records: int, level: float) -> Band:
-    """Return the band of the difference of sdCor. The elements of an array are not independent: records count."""
-    if not pair.rows:
-        return 1.0, 1.0, 1.0
-    share = min(1.0, pair.rows / max(1, records))
-    bias, deviation = correlation_null(pair, a.d, b.d, *(max(1.0, share * size) for size in a.records))
-    usual, rare, limit = (bias + NormalDist().inv_cdf(0.5 + part / 2) * deviation for part in (0.95, 0.99, level))
-    return usual, rare, limit
-
-
-class Windows:
-    """The values of an attribute in two windows, which is all that its figures depend on.
-
-    ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
-    ``draws``: (draws, 2, k), the same of random divisions. ``records``: the numbers of events.
+    The greatest is the quantile of the gamma law with the mean and deviation of the draws (Wilson and Hilferty 1931),
+    or the greatest draw.
     """
-
-    def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance) -> None:
-        """Raises StatisticsError if the counts of values are missing."""
-        both = [statistics.values.get(name, {}) for statistics in (before, now)]
-        if not all(both):
-            raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
-        self.name, self.d, self.records, tau = name, d, (before.records, now.records), d.taxonomy
-        self._means, every = tau.encode([before.mean[name], now.mean[name]]), np.zeros((2, len(tau)), np.int64)
-        for counts, window in zip(every, both, strict=True):
-            counts[tau.encode([*window])] = [*window.values()]
-        self.positions: Int32Array = np.flatnonzero(every.any(axis=0)).astype(np.int32)
-        self.counts: Int64Array = every[:, self.positions]
-        rng, total = np.random.default_rng([before.version, now.version]), self.counts.sum(axis=0)
-        older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
-        self.draws = np.stack([older, total - older], axis=1)
-
-    def shares(self, novel: BoolArray, level: float, least: int) -> dict[str, Figure]:
-        """Return the figures of shares.
-
-        * ``novel``: (k,) which concepts had not occurred. ``level``: that of the limits. ``least``: of ``merged``.
-        """
-        figures = {}
-        for kind, labels in (("blocks", self.blocks), ("codes", self.positions)):
-            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
-            own, drawn = by_group(group, self.counts), by_group(group, self.draws)
-            for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
-                key = f"{name}_{kind}"
-                figures[key] = Figure.of(float(measure(own)), band(measure(drawn), level), ACT.get(key, math.inf))
-        distances = self.d.matrix(self.positions).astype(np.float32)
-        energy = float(energy_distance(self.counts[None], distances)[0])
-        figures["energy"] = Figure.of(energy, band(energy_distance(self.draws, distances), level))
-        drawn_novel = (shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)).sum(axis=1)
-        share = float(shares_of(self.counts)[1] @ novel)
-        figures["novel"] = Figure.of(share, band(drawn_novel, level), ACT["novel"])
-        return figures
-
-    @cached_property
-    def blocks(self) -> Int32Array:
-        """(k,) int32: the block of each concept; of several, the first one."""
-        owner, block = self.d.taxonomy.ancestors_at(self.positions, BLOCK_DEPTH)
-        return block[np.unique(owner, return_index=True)[1]]
-
-    def moments(self) -> dict[str, Float64Array]:
-        """Return (draws,) the differences of sMean and of sVar in the random divisions.
-
-        The sMean of a division is an ancestor of a frequent value.
-        """
-        tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
-        candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
-        to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
-        shares = shares_of(self.draws)
-        mean = np.argmin(shares @ to_values, axis=2)
-        variances = np.take_along_axis(shares @ to_values**2, mean[..., None], axis=2)[..., 0]
-        return {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
-
-    def moved(self, least: int) -> Iterator[Moved]:
-        """Yield the classes that moved most, of those with ``least`` values in either window. Fewer count as 0."""
-        for level, labels in (("blocks", self.blocks), ("codes", self.positions)):
-            classes, group = np.unique(labels, return_inverse=True)
-            counts = by_group(group, self.counts)
-            seen = np.where(counts < least, 0, counts) / self.counts.sum(axis=1)[:, None]
-            change = abs(seen[1] - seen[0])
-            most = [i for i in np.argsort(-change, kind="stable")[:MOST_MOVED].tolist() if change[i] > 0]
-            for concept, i in zip(self.d.taxonomy.decode(classes[most]), most, strict=True):
-                label = self.d.taxonomy.label(concept)
-                yield Moved(level, concept, label, float(seen[0, i]), float(seen[1, i]))  # type: ignore[arg-type]
+    usual, rare, limit = np.quantile(draws, [0.95, 0.99, 1.0], method="higher").tolist()
+    mean, deviation = float(draws.mean()), float(draws.std())
+    if mean > 0.0 and deviation > 0.0:
+        part = (deviation / mean) ** 2 / 9.0
+        root = 1.0 - part + NormalDist().inv_cdf(level) * math.sqrt(part)
+        limit = max(limit, mean * max(0.0, root) ** 3)
+    return usual, rare, limit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +13,6 @@ from numpy.typing import NDArray
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
 from stream_masker.errors import StatisticsError
 
-MAX_ELEMENTS = 1 << 22
-"""The greatest number of elements of an array whose size the reader does not know."""
-
 
 def pack_array(array: NDArray[Any]) -> str:
     """Return the text of an array's numbers, in order; the reader must know shape and type."""
@@ -24,21 +20,18 @@ def pack_array(array: NDArray[Any]) -> str:
 
 
 def unpack_array(text: object, dtype: type[np.generic], size: int | None = None) -> NDArray[Any]:
-    """Unpack what ``pack_array`` returns: (size,) numbers, or at most ``MAX_ELEMENTS`` if ``size`` is None.
+    """Unpack what ``pack_array`` returns: (size,) numbers, or any number if ``size`` is None.
 
     Raises StatisticsError unless the text is a packed array of that type and size.
     """
-    element_type = np.dtype(dtype).newbyteorder("<")
-    limit = (MAX_ELEMENTS if size is None else size) * element_type.itemsize
-    stream = zlib.decompressobj()
     try:
-        data = stream.decompress(base64.b64decode(str(text), validate=True), limit + 1)
-    except (ValueError, binascii.Error, zlib.error):
+        data = zlib.decompress(base64.b64decode(str(text), validate=True))
+        array = np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype)
+    except (ValueError, zlib.error):
         raise StatisticsError("a packed array of the model cannot be decoded") from None
-    wrong_size = len(data) > limit if size is None else len(data) != limit
-    if wrong_size or len(data) % element_type.itemsize or not stream.eof:
-        raise StatisticsError("a packed array of the model has an unexpected size or is truncated")
-    return np.frombuffer(data, element_type).astype(dtype)
+    if size is not None and array.size != size:
+        raise StatisticsError("a packed array of the model has an unexpected size")
+    return array
 
 
 def read_model_field(model: object, field: str) -> object:

@@ -20,13 +20,13 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.distance import ConceptsLike, Distance, require_distance
+from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, count_rows, marginals, same_counts
 from stream_masker.core.statistics.packing import pack_observed, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable, table_of
+from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, StatisticsError
 
 HELD_CELLS = 1 << 22
@@ -77,13 +77,13 @@ def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: D
 
 def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
     """Count how often each concept occurs among n ids or positions. Raises UnknownConceptError."""
-    require_distance("the distance", d)
+    require_type("the distance", d, Distance)
     return count_keys(d.encode(values).astype(np.int64))
 
 
 def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tuple[float, float]:
-    require_distance("d_a", d_a)
-    require_distance("d_b", d_b)
+    require_type("d_a", d_a, Distance)
+    require_type("d_b", d_b, Distance)
     first, second = d_a.encode(a), d_b.encode(b)
     if len(first) != len(second):
         raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
@@ -234,8 +234,15 @@ def compute_statistics(
     columns = dict(zip(names, _marginals(counts.values, distances), strict=True))
     covariance, correlation = _matrices(counts, list(columns.values()))
     covariance, projection = nearest_psd(covariance)
-    before = {name: _observed_before(previous, name, len(m.d.taxonomy)) for name, m in columns.items()}
+    observed, novel = {}, {}
+    for name, m in columns.items():
+        before = _observed_before(previous, name, len(m.d.taxonomy))
+        new = ~before[m.positions]
+        novel[name] = 0.0 if previous is None else int(m.counts.counts[new].sum()) / m.counts.rows
+        before[m.positions] = True
+        observed[name] = pack_observed(before)
     shares = zip(names, counts.unknown, counts.given, strict=True)
+    shown = {name: counts.events.get((j,), counts.values[j]) for j, name in enumerate(names)}
     return Statistics(
         version=version,
         records=counts.records,
@@ -246,9 +253,12 @@ def compute_statistics(
         correlation=correlation,
         projection=projection,
         unknown={name: min(1.0, unknown / max(given, 1)) for name, unknown, given in shares},
-        observed={name: _with_values(m, before[name]) for name, m in columns.items()},
-        novel={name: 0.0 if previous is None else _novel_share(m, before[name]) for name, m in columns.items()},
-        values={name: _by_concept(counts, j, m.d.taxonomy) for j, (name, m) in enumerate(columns.items())},
+        observed=observed,
+        novel=novel,
+        values={
+            name: dict(zip(columns[name].d.taxonomy.decode(own.keys), own.counts.tolist(), strict=True))
+            for name, own in shown.items()
+        },
     )
 
 
@@ -259,29 +269,12 @@ def _marginals(columns: Sequence[SparseCounts], distances: Sequence[Distance]) -
     return [Marginal(column, tables[d]) for column, d in zip(columns, distances, strict=True)]
 
 
-def _by_concept(counts: Counts, j: int, tau: Taxonomy) -> dict[str, int]:
-    """Return ``Statistics.values`` of attribute j."""
-    column = counts.events.get((j,), counts.values[j])
-    return dict(zip(tau.decode(column.keys), column.counts.tolist(), strict=True))
-
-
 def _observed_before(previous: Statistics | None, name: str, size: int) -> BoolArray:
     if previous is None:
         return np.zeros(size, np.bool_)
     if name not in previous.observed:
         raise StatisticsError(f"the previous statistics do not have the attribute {name}")
     return unpack_observed(previous.observed[name], size)
-
-
-def _with_values(values: Marginal, observed: BoolArray) -> str:
-    now = observed.copy()
-    now[values.positions] = True
-    return pack_observed(now)
-
-
-def _novel_share(values: Marginal, observed: BoolArray) -> float:
-    """Return the share, in [0, 1], of the values whose concept had not been observed before."""
-    return int(values.counts.counts[~observed[values.positions]].sum()) / values.counts.rows
 
 
 def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array, Float64Array]:

@@ -80,24 +80,21 @@ class Statistics:
     def from_dict(cls, data: Mapping[str, Any]) -> Statistics:
         """Restore what ``to_dict`` returns. Raises StatisticsError if a field is missing or has another shape."""
         try:
-            return cls._parse(data)
+            names = tuple(map(str, data["attributes"]))
+            held: dict[str, Any] = {
+                name: {a: read(data[name][a]) for a in names} for name, read in READERS.items() if name in data
+            }
+            held |= {name: np.array(data[name], np.float64).reshape([len(names)] * 2) for name in MATRICES}
+            return cls(
+                version=int(data["version"]),
+                records=int(data["records"]),
+                attributes=names,
+                projection=float(data["projection"]),
+                model=dict(data.get("model", {})),
+                **held,
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StatisticsError(f"the statistics do not have the expected format ({type(error).__name__})") from None
-
-    @classmethod
-    def _parse(cls, data: Mapping[str, Any]) -> Statistics:
-        attributes = tuple(map(str, data["attributes"]))
-        shape = len(attributes), len(attributes)
-        held: dict[str, Any] = {
-            name: {a: read(data[name][a]) for a in attributes}
-            for name, read in _READERS.items()
-            if name != "values" or name in data
-        }
-        for name in ("covariance", "correlation"):
-            held[name] = np.array(data[name], dtype=np.float64).reshape(shape)
-        version, records, projection = int(data["version"]), int(data["records"]), float(data["projection"])
-        model = dict(data.get("model", {}))
-        return cls(version, records, attributes, projection=projection, model=model, **held)
 
 
 def _plain(value: Any) -> Any:
@@ -106,19 +103,13 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
 
 
-def _counts(given: Mapping[str, Any]) -> dict[str, int]:
-    counts = {str(concept): int(count) for concept, count in given.items()}
-    if min(counts.values(), default=1) < 1:
-        raise ValueError("a count is not positive")
-    return counts
-
-
-_READERS: Mapping[str, Callable[[Any], Any]] = {
+MATRICES = ("covariance", "correlation")
+READERS: Mapping[str, Callable[[Any], Any]] = {
     "mean": str,
     "variance": float,
     "unknown": float,
     "observed": str,
     "novel": float,
-    "values": _counts,
+    "values": dict,
 }
 """What reads the value that a field has for an attribute."""

@@ -1,8 +1,8 @@
 """Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking.
 
 Masking moves means, dispersions and correlations by design. So each metric is compared with its expectation: the
-mechanism masks such records again with the statistics of the window. Around the expectation is a null band. Beyond it,
-the masks of the window are worse than its statistics explain.
+mechanism masks such records again with the statistics of the window. Around the expectation is the null band of two
+random samples. Beyond it, the masks of the window are worse than its statistics explain.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import (
     ACT_BEYOND_BAND,
-    Band,
     Figure,
     Verdict,
-    Windows,
     changes,
     check_comparable,
     limit_level,
@@ -29,7 +27,7 @@ from stream_masker.core.statistics.drift import (
     worst,
 )
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError
+from stream_masker.core.statistics.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,8 @@ class Utility:
     @property
     def verdict(self) -> Verdict | None:
         """The most serious verdict of all figures; None if there are none."""
-        verdicts = [figure.verdict for each in self.figures.values() for figure in each.values()]
-        return worst(verdicts) if verdicts else None
+        figures = [figure for each in self.figures.values() for figure in each.values()]
+        return worst(figures) if figures else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form: attributes by name, pairs as a list."""
@@ -112,25 +110,19 @@ def utility(
       window. With both, the metrics have verdicts.
     * ``comparisons``: how many verdicts there are of the window; they are corrected for it.
 
-    Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a distortion, a
-    distance or a noise level.
+    Raises StatisticsError for statistics of different attributes or taxonomies.
     """
     check_comparable(original, masked, distances)
     names = original.attributes
-    if len(distortions) != len(names):
-        raise ParameterError(f"there are {len(names)} attributes and {len(distortions)} distortions")
-    levels = dict(alpha) if isinstance(alpha, Mapping) else dict.fromkeys(names, alpha)
-    if missing := [name for name in names if name not in levels]:
-        raise ParameterError(f"alpha gives no level for {', '.join(missing)}")
-    growth = {name: 1.0 + levels[name] for name in names}
+    growth = {name: 1.0 + (alpha[name] if isinstance(alpha, Mapping) else alpha) for name in names}
     found = changes(original, masked, distances, growth)
     attributes = {
         name: AttributeUtility(
             mean_distance=found[name,]["mean"],
             variance=masked.variance[name],
             variance_error=found[name,]["variance"],
-            rmse_actual=_root_mean(distortion.squared_distance, distortion.values),
-            rmse_target=_root_mean(distortion.squared_noise, distortion.values),
+            rmse_actual=math.sqrt(distortion.squared_distance / max(1, distortion.values)),
+            rmse_target=math.sqrt(distortion.squared_noise / max(1, distortion.values)),
         )
         for name, distortion in zip(names, distortions, strict=True)
     }
@@ -139,24 +131,14 @@ def utility(
         before, after = float(original.covariance[i, j]), float(masked.covariance[i, j])
         error = abs(after - math.sqrt(growth[a] * growth[b]) * before)
         pairs[a, b] = PairUtility(after, error, float(masked.correlation[i, j]), found[a, b]["correlation"])
-    figures = {}
+    figures: dict[str, dict[str, Figure]] = {}
     if expected is not None and counts is not None:
         level = limit_level(comparisons * (2 * len(names) + len(pairs)))
         windows = [Windows(name, expected, masked, d) for name, d in zip(names, distances, strict=True)]
-        usual, bands = changes(original, expected, distances, growth), null_bands(windows, counts, level)
-        figures = {", ".join(which): _figures(found[which], usual[which], own) for which, own in bands.items()}
+        usual = changes(original, expected, distances, growth)
+        for which, bands in null_bands(windows, counts, level).items():
+            of_which = figures[", ".join(which)] = {}
+            for kind, null in bands.items():
+                often, rare, limit = (usual[which][kind] + part for part in null)
+                of_which[kind] = Figure.of(found[which][kind], (often, rare, limit), limit + ACT_BEYOND_BAND)
     return Utility(attributes, pairs, figures)
-
-
-def _figures(found: Mapping[str, float], usual: Mapping[str, float], bands: Mapping[str, Band]) -> dict[str, Figure]:
-    """Return the figures of metrics by name: they are expected to be at most those of the expected masks, ``usual``,
-    and the distance of these from the masks, whose band is that of two random samples."""
-    figures = {}
-    for kind, null in bands.items():
-        often, rare, limit = (usual[kind] + part for part in null)
-        figures[kind] = Figure.of(found[kind], (often, rare, limit), limit + ACT_BEYOND_BAND)
-    return figures
-
-
-def _root_mean(total: float, n: int) -> float:
-    return math.sqrt(total / n) if n else 0.0

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stream_masker import Ontology, WuPalmer, semantic_variance
-from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.linkage import least_class
 from stream_masker.core.mechanisms import Microaggregation, microaggregation
 from stream_masker.core.random import PositionKeys
 from stream_masker.errors import AnonymityError, ParameterError

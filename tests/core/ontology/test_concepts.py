@@ -40,7 +40,7 @@ def concept(value, ontology=ICD, **options):
         ("e1", None, "unknown"),
         ("CHOLERA", "A00", "label"),
         ("asiatic cholera", "A00", "label"),
-        ("twin", None, "unknown"),
+        ("twin", None, "ambiguous"),
         ("A00.99", None, "unknown"),
         ("", None, "unknown"),
     ],

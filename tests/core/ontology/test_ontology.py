@@ -71,7 +71,7 @@ def test_an_ontology_survives_networkx():
 
 def test_a_taxonomy_has_a_root_or_a_domain():
     onto = Ontology.from_edges(LINKS)
-    assert onto.taxonomy(root="a").ids == onto.taxonomy(domain=["b", "c"]).ids == ("a", "b", "c")
+    assert list(onto.taxonomy(root="a").ids) == ["a", "b", "c"]
     assert onto.taxonomy(root="a").parents_of("c") == ("a",)
     assert onto.taxonomy(root="a") is onto.taxonomy(domain=["b", "c"])
     assert onto.taxonomy() is onto.taxonomy(root="r") is onto

@@ -90,6 +90,7 @@ def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_ign
         link_row(EAR, MENIERE, active=0),
         link_row(EAR, MENIERE, kind=snomed.FINDING_SITE),
         link_row(OLD, EAR),
+        link_row(42, EAR),
         link_row(MENIERE, EAR, own=2),
     ]
     assert_is_the_release(Ontology.load(write(tmp_path / "release", lines)))
@@ -100,21 +101,15 @@ def swap(rows, line, row):
 
 
 BAD = [
-    (lambda r: r.links.clear(), "Relationship.*: the file is empty"),
-    (lambda r: r.links.append(link_row(EAR, OLD)), "Relationship.*: line 6: .*: 99999003$"),
-    (lambda r: r.links.append(link_row(EAR, 42)), "Relationship.*: line 6: .*not active: 42$"),
-    (lambda r: r.links.append(link_row(42, EAR)), "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.clear(), "Relationship.*: the first line lacks the columns active, sourceId"),
+    (lambda r: r.links.append(link_row(EAR, OLD)), "these parents are not concepts: 99999003$"),
+    (lambda r: r.links.append(link_row(EAR, 42)), "these parents are not concepts: 42$"),
     (lambda r: r.links.append(link_row(DISEASE, MENIERE)), r"form a cycle: \d+, \d+(, \d+)?$"),
-    (lambda r: r.links.append(link_row(EAR, EAR)), "form a cycle: 25906001$"),
     (lambda r: r.concepts.append(concept_row(7, 1)), "only the root 138875005 may lack: 7$"),
-    (lambda r: r.concepts.append(concept_row(EAR, 0)), "line 7 gives a concept again"),
-    (lambda r: r.concepts.clear(), "Concept.*: the file is empty"),
+    (lambda r: r.concepts.append(concept_row(EAR, 1)), "a concept is given twice: 25906001$"),
     (lambda r: swap(r.links, 1, snomed.CONCEPT), "first line lacks the columns active, sourceId"),
     (lambda r: swap(r.terms, 4, r.terms[3][:60]), "Description.*: line 4 has 8 of 9 columns"),
     (lambda r: r.links.insert(2, ""), "Relationship.*: line 3 has 0 of 10"),
-    (lambda r: swap(r.terms, 4, r.terms[3] + "\t"), "Description.*: line 4 has 10 of 9 columns"),
-    (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), "Concept.*: line 3: active is not 0 or 1$"),
-    (lambda r: swap(r.concepts, 3, concept_row("6x", 1)), "Concept.*: line 3: id is not a number$"),
 ]
 
 

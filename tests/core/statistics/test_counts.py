@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.statistics.counts import KEY_SLOTS, NO_SLOT, count_batch, merge
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import StatisticsError
 
 SIZES = (4, 6, 5)
 SHAPES = st.lists(st.booleans(), min_size=1, max_size=3)
@@ -132,9 +132,6 @@ def test_merging_rejects_no_counts_and_other_attributes():
         merge([])
     with pytest.raises(StatisticsError, match="same attributes"):
         merge([count_batch(one, [4]), count_batch(two, [4, 4])])
-    for given_sizes in ({"sizes": [4, 4]}, {"sizes": [4], "unknown": []}):
-        with pytest.raises(ParameterError, match="entries"):
-            count_batch(one, **given_sizes)
 
 
 def test_rows_without_a_noise_key_add_nothing_beside_others():

@@ -1,13 +1,9 @@
 """Statistics from values and from counts: examples that can be computed by hand, versions, and errors."""
 
-import base64
-import zlib
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.graphs import FIGURE_1
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
@@ -35,14 +31,6 @@ TAU = Ontology.from_edges(LINKS).taxonomy()
 DAG = Ontology.from_edges([*LINKS, ("a11", "b2")]).taxonomy()
 A = ["a11", "a2", "b1", "a2", "b2", "a", "a11"]
 B = ["b1", "b1", "a2", "b2", "a1", "b", "b2"]
-
-
-def test_a_constant_attribute_has_exactly_zero_covariance():
-    d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
-    constant, other = ["hematoma"] * 3, ["gastritis", "gingivitis", "hematoma"]
-    assert distance_variance(constant, d) == 0.0
-    assert distance_covariance(constant, d, other, d) == 0.0
-    assert distance_correlation(constant, d, other, d) == 0.0
 
 
 def test_a_rare_value_among_many_is_not_lost_to_rounding():
@@ -151,10 +139,7 @@ def test_packed_masks_unpack(bits):
     np.testing.assert_array_equal(unpack_observed(pack_observed(np.array(bits)), len(bits)), bits)
 
 
-BOMB = base64.b64encode(zlib.compress(bytes(10**6))).decode()
-
-
-@pytest.mark.parametrize("text", ["not base64!", "AAAA", "", pack_observed(np.ones(16, dtype=bool)), BOMB])
+@pytest.mark.parametrize("text", ["not base64!", "AAAA", "", pack_observed(np.ones(16, dtype=bool))])
 def test_texts_that_are_no_packed_masks_are_refused(text):
     with pytest.raises(StatisticsError):
         unpack_observed(text, 40)

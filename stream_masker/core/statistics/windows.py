@@ -1,0 +1,204 @@
+"""Two windows of an attribute: how much they differ, and how much random divisions of the same values would."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.statistics.counts import SparseCounts, marginals
+from stream_masker.core.statistics.packing import unpack_observed
+from stream_masker.core.statistics.statistics import Marginal
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import StatisticsError
+
+LEAST_EXPECTED, BLOCK_DEPTH = 5, 3
+"""The least number of values that is expected in a class of PSI and the divergence, smaller ones being merged; and the
+depth of blocks in the taxonomy, of which the root has depth 1, and the chapters of the ICD depth 2."""
+
+DRAWS, FREQUENT, MOST_MOVED = 200, 32, 5
+"""The number of random divisions, of the values whose ancestors can be their sMean, and of the classes that are named
+at each level."""
+
+MOST_VALUES = 1_000
+"""The number of frequent values by which the deviation of sdCor is estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A block or code whose share of an attribute's values has changed; ``before``, ``now``: the shares, in [0, 1]."""
+
+    level: Literal["blocks", "codes"]
+    concept: str
+    label: str
+    before: float
+    now: float
+
+
+class Windows:
+    """The values of an attribute in two windows.
+
+    ``positions``: (k,) int32, ascending, the concepts of either window. ``counts``: (2, k) int64, older window first;
+    ``draws``: (draws, 2, k), the same of random divisions. ``records``: the numbers of events.
+    """
+
+    def __init__(self, name: str, before: Statistics, now: Statistics, d: Distance) -> None:
+        """Raises StatisticsError if the counts of values are missing."""
+        both = [statistics.values.get(name, {}) for statistics in (before, now)]
+        if not all(both):
+            raise StatisticsError(f"the statistics of {name} have no counts of values: compute them again")
+        self.name, self.d, self.records, tau = name, d, (before.records, now.records), d.taxonomy
+        self._means, every = tau.encode([before.mean[name], now.mean[name]]), np.zeros((2, len(tau)), np.int64)
+        for counts, window in zip(every, both, strict=True):
+            counts[tau.encode([*window])] = [*window.values()]
+        self.positions: Int32Array = np.flatnonzero(every.any(axis=0)).astype(np.int32)
+        self.counts: Int64Array = every[:, self.positions]
+        self._is_novel = ~unpack_observed(before.observed[name], len(tau))[self.positions]
+        rng, total = np.random.default_rng([before.version, now.version]), self.counts.sum(axis=0)
+        older = rng.multivariate_hypergeometric(total, int(self.counts[0].sum()), DRAWS, method="marginals")
+        self.draws = np.stack([older, total - older], axis=1)
+
+    def shares(self, least: int) -> Iterator[tuple[str, float, Float64Array]]:
+        """Yield the name of each figure of shares, its value, and (draws,) what it is in the random divisions.
+
+        ``least``: the least number of values of a class that counts on its own.
+        """
+        for level, labels in self._levels:
+            group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
+            own, drawn = by_group(group, self.counts), by_group(group, self.draws)
+            for name, measure in (("psi", stability_index), ("divergence", jensen_shannon)):
+                yield f"{name}_{level}", float(measure(own)), measure(drawn)
+        distances = self.d.matrix(self.positions).astype(np.float32)
+        (energy,) = energy_distance(self.counts[None], distances)
+        yield "energy", float(energy), energy_distance(self.draws, distances)
+        novel = (shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)).sum(axis=1)
+        yield "novel", float(shares_of(self.counts)[1] @ self._is_novel), novel
+
+    def moments(self) -> dict[str, Float64Array]:
+        """Return (draws,) the differences of sMean and of sVar in the random divisions.
+
+        The sMean of a division is an ancestor of a frequent value.
+        """
+        tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
+        candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
+        to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
+        shares = shares_of(self.draws)
+        mean = np.argmin(shares @ to_values, axis=2)
+        variances = np.take_along_axis(shares @ to_values**2, mean[..., None], axis=2)[..., 0]
+        return {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
+
+    def moved(self, least: int) -> Iterator[Moved]:
+        """Yield the classes that moved most, of those with ``least`` values in either window. Fewer count as 0."""
+        for level, labels in self._levels:
+            classes, group = np.unique(labels, return_inverse=True)
+            counts = by_group(group, self.counts)
+            seen = np.where(counts < least, 0, counts) / self.counts.sum(axis=1)[:, None]
+            change = abs(seen[1] - seen[0])
+            most = [i for i in np.argsort(-change, kind="stable")[:MOST_MOVED].tolist() if change[i] > 0]
+            for concept, i in zip(self.d.taxonomy.decode(classes[most]), most, strict=True):
+                label = self.d.taxonomy.label(concept)
+                yield Moved(level, concept, label, float(seen[0, i]), float(seen[1, i]))
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[Literal["blocks"], Int32Array], tuple[Literal["codes"], Int32Array]]:
+        """The class of each concept at both levels, (k,) positions; of several blocks, the first one."""
+        owner, block = self.d.taxonomy.ancestors_at(self.positions, BLOCK_DEPTH)
+        return ("blocks", block[np.unique(owner, return_index=True)[1]]), ("codes", self.positions)
+
+
+def merged(labels: Int32Array, counts: Int64Array, least: int) -> Int64Array:
+    """Return (k,) int64: the class of each of k values, numbered from 0, in which labels are merged that are too rare.
+
+    A class has at least ``least`` values that are expected in the smaller of two windows, if both have one law.
+
+    ``labels``: (k,); ``counts``: (2, k).
+    """
+    sizes, (found, index) = counts.sum(axis=1), np.unique(labels, return_inverse=True)
+    expected = np.bincount(index, counts.sum(axis=0), found.size) * (sizes.min() / sizes.sum())
+    large = expected >= least
+    classes = np.cumsum(large) - 1
+    rest = int(np.count_nonzero(large))
+    if large.any() and expected[~large].sum() < least:
+        rest = int(classes[np.argmin(np.where(large, expected, np.inf))])
+    return np.where(large, classes, rest)[index]
+
+
+def by_group(group: Int64Array, counts: Int64Array) -> Int64Array:
+    """Return counts (…, k) of k values as those of their groups, (…, g)."""
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    return np.asarray(np.add.reduceat(counts[..., order], starts, axis=-1))
+
+
+def shares_of(counts: NDArray[np.number]) -> Float64Matrix:
+    """Return counts (…, k) as shares of their sums."""
+    return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
+
+
+def stability_index(counts: NDArray[np.number]) -> Float64Array:
+    """PSI = Σ (q − p)·ln(q / p) of counts (…, 2, g); half a value stands for none."""
+    shares = shares_of(np.maximum(counts, 0.5))
+    p, q = shares[..., 0, :], shares[..., 1, :]
+    return np.asarray(((q - p) * np.log(q / p)).sum(axis=-1))
+
+
+def jensen_shannon(counts: NDArray[np.number]) -> Float64Array:
+    """JSD = ½·KL(p ‖ m) + ½·KL(q ‖ m) with m = (p + q)/2, base 2, of counts (…, 2, g) (Lin 1991: equation 4.1)."""
+    shares = shares_of(counts)
+    ratio = shares / np.maximum(shares.mean(axis=-2, keepdims=True), np.finfo(np.float64).tiny)
+    terms = shares * np.log2(np.where(ratio > 0.0, ratio, 1.0))
+    return np.asarray(np.clip(0.5 * terms.sum(axis=(-2, -1)), 0.0, 1.0))
+
+
+def energy_distance(counts: Int64Array, distances: NDArray[np.float32]) -> Float64Array:
+    """Return (n,) float64: the energy distance of the two windows of each of n divisions, (n, 2, k)."""
+    shares = shares_of(counts)
+    difference = (shares[:, 1] - shares[:, 0]).astype(np.float32)
+    return np.asarray(abs(np.einsum("nk,nk->n", difference @ distances, difference, dtype=np.float64)))
+
+
+def correlation_null(
+    pair: SparseCounts, d_a: Distance, d_b: Distance, before: float, now: float
+) -> tuple[float, float]:
+    """Return the size of the bias and the deviation of the difference of sdCor between two samples of one law.
+
+    ``pair``: the counts of pairs, whose law it is. ``before``, ``now``: the sizes of the samples. The deviation is that
+    of the influence function, the limit of resampling. V-statistics of small samples are too large by the terms of each
+    row with itself (Székely, Rizzo and Bakirov 2007), which is the bias.
+    """
+    size_b = len(d_b.taxonomy)
+    frequent = [side.keys[np.argsort(-side.counts, kind="stable")[:MOST_VALUES]] for side in marginals(pair, size_b)]
+    pair = pair.select(np.logical_and(*map(np.isin, np.divmod(pair.keys, size_b), frequent)))
+    if not pair.keys.size:
+        return 0.0, 0.0
+    sides = [Marginal.of(side, d) for side, d in zip(marginals(pair, size_b), (d_a, d_b), strict=True)]
+    first, second = map(np.searchsorted, [side.positions for side in sides], np.divmod(pair.keys, size_b))
+    a, b = (side.centred().astype(np.float32) for side in sides)
+    own_a, own_b = ((side.weights / side.rows).astype(np.float32) for side in sides)
+    weights, table = pair.counts / pair.rows, np.zeros((own_a.size, own_b.size), np.float32)
+    table[first, second] = weights
+    mixed = (a @ (table @ b))[first, second].astype(np.float64)
+    squares = (a**2 @ own_a)[first].astype(np.float64), (b**2 @ own_b)[second].astype(np.float64)
+    itself = np.diag(a)[first].astype(np.float64), np.diag(b)[second].astype(np.float64)
+    moments = np.array([weights @ mixed, weights @ squares[0], weights @ squares[1]])
+    terms = np.array([weights @ (itself[0] * itself[1]), weights @ itself[0] ** 2, weights @ itself[1] ** 2])
+    if moments.min() <= 0.0:
+        return 0.0, 0.0
+    law = np.maximum(moments - terms / now, 1e-3 * moments)
+    size = _correlation(moments)
+    influence = size * (mixed / moments[0] - 0.5 * squares[0] / moments[1] - 0.5 * squares[1] / moments[2])
+    deviation = math.sqrt(float(weights @ influence**2) * (1.0 / before + 1.0 / now))
+    return abs(_correlation(law + terms / before) - _correlation(law + terms / now)), deviation
+
+
+def _correlation(moments: Float64Array) -> float:
+    """Return sdCor of sdCov², sdVar(A)² and sdVar(B)²."""
+    mixed, first, second = np.maximum(moments, 0.0).tolist()
+    return math.sqrt(mixed / math.sqrt(first * second)) if first * second > 0 else 0.0

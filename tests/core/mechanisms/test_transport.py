@@ -80,7 +80,7 @@ def rmse_ratios(found):
 def told(made, j):
     """What all masks tell of attribute j: the chance of the best guess, the greatest posterior, the greatest prior."""
     law = made._prepared_statistics().laws[j]
-    blocks = list(law.blocks()[0])
+    blocks = list(law.blocks())
     surest = max(float((each.max(axis=0) / np.maximum(each.sum(axis=0), 1e-300)).max()) for each in blocks)
     assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
     return sum(each.max(axis=0).sum() for each in blocks), surest, sum(each.sum(axis=1) for each in blocks).max()
@@ -156,7 +156,7 @@ def test_a_sensitive_group_is_hidden_at_its_limit():
         prior = made._counts.values[1].counts[rows].sum() / batch.size
         law = made._prepared_statistics().laws[1]
         rows = inside[law.positions]
-        blocks = list(law.blocks()[0])
+        blocks = list(law.blocks())
         surest.append(max(float((each[rows].sum(axis=0) / each.sum(axis=0)).max()) for each in blocks))
     assert surest[1] <= max(0.2, prior) * (1 + 1e-6) < surest[0]
 
@@ -259,12 +259,10 @@ def test_wrong_contexts_are_refused():
         SemanticTransport({"x": TAU, "y": TAU}, seed=SEED).restore(made.snapshot())
 
 
-def test_an_alpha_beyond_what_the_window_allows_is_counted_as_truncated():
+def test_an_alpha_beyond_what_the_window_allows_moves_values_less():
     batch = as_batch(related())
-    found = masked(calibrated(batch, alpha=8.0), batch)
-    assert [d.truncated for d in found.distortions] == [batch.size] * 2
-    assert max(rmse_ratios(found)) < 0.9
-    assert [d.truncated for d in masked(calibrated(batch), batch).distortions] == [0, 0]
+    ratios = rmse_ratios(masked(calibrated(batch, alpha=8.0), batch))
+    assert 0.3 < min(ratios) <= max(ratios) < 0.9
 
 
 def test_values_that_the_window_lacks_are_masked_by_values_of_the_window():
@@ -297,9 +295,7 @@ def test_the_next_version_changes_few_masks():
     assert rmse_ratios(masked(later, batch)) == pytest.approx(rmse_ratios(masked(made, batch)), abs=0.03)
 
 
-@pytest.mark.parametrize(
-    "damage", ["law", "tuple_weights", "kernels", "redraw_chance", "wanted", "given", "attributes"]
-)
+@pytest.mark.parametrize("damage", ["law", "tuple_weights", "kernels", "redraw_chance", "given", "attributes"])
 def test_a_damaged_model_is_rejected(lists, damage):
     for value in (None, "AAAA", [[1]]):
         snapshot = json.loads(json.dumps(lists.snapshot()))

@@ -87,10 +87,10 @@ class Told:
     limits: Limits
 
     @classmethod
-    def by(cls, transport: Map, limits: Sequence[Limits]) -> list[Told]:
-        """Return what the masks of a map tell of each of its attributes."""
-        chance = transport.mask_chances
-        return [cls(*transport.sides(j), transport.chances, chance, each) for j, each in enumerate(limits)]
+    def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
+        """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
+        limits = Limits.of(transport.law.marginal(which), 1.0) if limits is None else limits
+        return cls(*transport.sides(which), transport.chances, transport.mask_chances, limits)
 
     @cached_property
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
@@ -126,12 +126,28 @@ class Told:
         np.maximum.at(redraw_chance, mask, np.clip(need, 0.0, 1.0))
         return redraw_chance
 
-    def mean(self, weights: Float64Array, share: float) -> Float64Array:
-        """Return (k + g,) float64 R̄ of values and groups; ``weights``: (n,) η·T, and ``share`` their sum."""
+    def mean(self, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
+        weights = redraw_chance * self.chance
         shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
         mixed = (self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64)
-        own = mixed / max(share, 1e-300)
+        own = mixed / max(float(weights.sum()), 1e-300)
         return np.concatenate([own, self.limits.groups @ own])
+
+    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Matrix:
+        """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
+        again = (redraw_chance * self.chance).reshape(self.total.shape)
+        kept = ratio((self.chance.reshape(self.total.shape) - again).astype(np.float32), self.total)
+        own = self.first.T * (self.second @ kept.T) if which == 0 else self.second * (self.first.T @ kept)
+        mean = self.mean(redraw_chance)[: len(own)]
+        joint = own + np.outer(mean, again.sum(axis=1 - which))
+        return np.asarray(joint / joint.sum())
+
+    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Matrix:
+        """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
+        i, j = np.divmod(masks, self.total.shape[1])
+        told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
+        return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
 
     def holds(self, redraw_chance: Float32Array, mean: Float64Array, share: float) -> bool:
         """Return whether no posterior exceeds its limit with a redraw."""
@@ -162,9 +178,8 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
     for _ in range(ROUNDS):
         least = [each.least(mean, floor) for each, mean in zip(told, means, strict=True)]
         redraw_chance: Float32Array = np.max(least, axis=0).astype(np.float32)
-        weights = redraw_chance * told[0].chance
-        share = float(weights.sum())
-        means = [each.mean(weights, share) for each in told]
+        share = float(redraw_chance @ told[0].chance)
+        means = [each.mean(redraw_chance) for each in told]
         if all(each.holds(redraw_chance, mean, share) for each, mean in zip(told, means, strict=True)):
             return redraw_chance
         floor = max(floor, *(each.mixing(share, mean) for each, mean in zip(told, means, strict=True)))
@@ -174,20 +189,21 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
 def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Matrix]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, and its η, (k_A, k_B).
 
-    ``start``: to search from. ``limits``, ``wanted``: of each attribute.
+    ``start``: to search from. ``limits``, ``wanted``: of each attribute, one or both.
     """
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        redraw_chance = least_redraw(Told.by(found, limits)).reshape(found.law.shape)
-        share = float((redraw_chance.ravel() * found.mask_chances).sum())
+        told = [Told.of(found, j, each) for j, each in enumerate(limits)]
+        redraw_chance = least_redraw(told)
+        share = float(redraw_chance @ told[0].chance)
         excesses = [
-            float((found.joint(j, redraw_chance) * kernel.values.squares).sum()) / goal
-            for j, (kernel, goal) in enumerate(zip(found.kernels, wanted, strict=True))
+            float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
+            for j, (each, goal) in enumerate(zip(told, wanted, strict=True))
         ]
         most = 1.0 + DISTANCE_ERROR + SPARED * share
         if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, redraw_chance
+    return found, redraw_chance.reshape(found.law.shape)

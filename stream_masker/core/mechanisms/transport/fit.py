@@ -7,10 +7,9 @@ an attribute that always has the same value, the root, with K_B = 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,6 @@ from stream_masker.core.dtypes import (
     Int64Array,
 )
 from stream_masker.core.statistics.counts import SparseCounts, marginals
-from stream_masker.core.statistics.packing import pack_array, unpack_array
 from stream_masker.errors import StatisticsError
 
 MAX_VALUES = 2_000
@@ -142,29 +140,6 @@ class Law:
         )
         rows, columns = (each.astype(np.int32) for each in np.divmod(keys, len(second)))
         return cls(values, rows, columns, merged.counts, merged.units >= least, frequent)
-
-    @classmethod
-    def read(cls, model: Mapping[str, Any], distances: Sequence[Distance]) -> Law:
-        """Return what ``packed`` returned; ``distances``: those of the attributes."""
-        sides = zip((*distances, *distances)[:2], model["values"], strict=True)
-        values = tuple(Values.of(distance, unpack_array(each, np.int32)) for distance, each in sides)
-        keys = np.cumsum(unpack_array(model["keys"], np.int64))
-        rows, columns = (each.astype(np.int32) for each in np.divmod(keys, len(values[1])))
-        counts = unpack_array(model["counts"], np.int64, keys.size)
-        heavy = unpack_array(model["heavy"], np.bool_, keys.size)
-        frequent = (unpack_array(each, np.bool_, len(v)) for v, each in zip(values, model["frequent"], strict=True))
-        return cls(values, rows, columns, counts, heavy, tuple(frequent))
-
-    def packed(self) -> dict[str, Any]:
-        """Return what is published."""
-        keys = self.rows.astype(np.int64) * self.shape[1] + self.columns
-        return {
-            "values": [pack_array(v.positions) for v in self.values],
-            "keys": pack_array(np.diff(keys, prepend=0)),
-            "counts": pack_array(self.counts),
-            "heavy": pack_array(self.heavy),
-            "frequent": [pack_array(each) for each in self.frequent],
-        }
 
     @property
     def shape(self) -> tuple[int, int]:

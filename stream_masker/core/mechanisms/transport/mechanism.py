@@ -25,7 +25,7 @@ from stream_masker.core.mechanisms.parameters import (
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, certain
 from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given, conditional, told_by_root
-from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, Maps, Transport
+from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, Maps, Transport, packed, published_law
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
@@ -178,13 +178,9 @@ class SemanticTransport(Mechanism):
         """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
-        self._prepared_statistics()
-        known_counts(self._counts)
-        return self.expected_risk()
-
-    def expected_risk(self) -> Risk:
-        """Return the risk, which follows from the maps: their law is that of the window."""
+        """Return the risk, which follows from the maps: their law is that of the window. See ``Mechanism``."""
         maps = self._prepared_statistics()
+        known_counts(self._counts)
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
             law = maps.laws[j]
@@ -250,9 +246,9 @@ class Strata:
             raise StatisticsError(NOTHING_WRITTEN)
         return {
             "context": self._mechanism.context.to_list(),
-            "hidden": [law.packed() for law in hidden],
+            "hidden": [packed(published_law(law)) for law in hidden],
             "strata": [
-                [number, pattern, _records(part), [each.packed() for each in self._maps(number, pattern, part)]]
+                [number, pattern, _records(part), [packed(m.published()) for m in self._maps(number, pattern, part)]]
                 for number, counts in contexts.items()
                 for pattern, part in self._parts(counts)
             ],

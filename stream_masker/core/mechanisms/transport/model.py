@@ -6,6 +6,7 @@ derives T and Ψ from these, so that all mask alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +28,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels import Draws, draw_pairs
 from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
-from stream_masker.core.mechanisms.transport.given import Given, Table, conditional, sampled
+from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
@@ -114,44 +115,54 @@ class Transport:
         """The masking of each attribute."""
         return {j: Own(self.map, self.redraw_chance, k) for k, j in enumerate(self.attributes)} | dict(self.given)
 
-    def packed(self) -> dict[str, Any]:
-        """Return what is published."""
-        return {
-            "attributes": list(self.attributes),
-            "law": self.map.law.packed(),
-            "tuple_weights": pack_array(self.map.tuple_weights),
-            "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in self.map.kernels],
-            "redraw_chance": pack_array(self.redraw_chance[self.map.law.target > 0.0]),
-            "given": [
-                [j, each.law.packed(), pack_array(each.redraw_chance[each.target > 0.0])]
-                for j, each in self.given.items()
-            ],
-        }
+    def published(self) -> list[Any]:
+        """Return what is published: lists of numbers and arrays."""
+        kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
+        given = [[j, published_law(each.law), each.redraw_chance] for j, each in self.given.items()]
+        law = published_law(self.map.law)
+        return [list(self.attributes), law, self.map.tuple_weights, kernels, self.redraw_chance, given]
 
     @classmethod
-    def read(cls, model: Mapping[str, Any], distances: Sequence[Distance]) -> Transport:
-        """Return what ``packed`` returned."""
-        attributes = tuple(map(int, model["attributes"]))
-        law = Law.read(model["law"], [distances[j] for j in attributes])
-        kernels = [
-            Kernel(v, float(sharpness), *(unpack_array(each, np.float32, len(v)) for each in rest))
-            for v, (sharpness, *rest) in zip(law.values, model["kernels"], strict=True)
-        ]
-        own = Map(law, tuple(kernels), unpack_array(model["tuple_weights"], np.float32, law.rows.size))
-        redraw_chance = _at_masks(model["redraw_chance"], law.target)
-        given = {}
-        for j, pairs, redrawn in model["given"]:
-            pair = Law.read(pairs, [distances[attributes[0]], distances[j]])
-            root, can = Told.of(own, 0).joint(0, redraw_chance.ravel()), conditional(pair.target)
-            given[int(j)] = Given(pair, root, _at_masks(redrawn, can))
-        return cls(attributes, own, redraw_chance, given)
+    def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
+        """Return what ``published`` returned."""
+        attributes, published, tuple_weights, kernels, redraw_chance, links = model
+        law = read_law(published, [distances[j] for j in attributes])
+        curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
+        if not tuple_weights.shape == law.rows.shape or not redraw_chance.shape == law.shape:
+            raise ValueError("arrays of a map have other sizes than its law")
+        own, given = Map(law, curves, tuple_weights), {}
+        for j, published, redrawn in links:
+            root = Told.of(own, 0).joint(0, redraw_chance.ravel())
+            given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+        return cls(tuple(attributes), own, redraw_chance, given)
 
 
-def _at_masks(packed: object, law: Float64Matrix | Float32Matrix) -> Float32Matrix:
-    """Return (k_A, k_B) float32: packed numbers of all masks that a law has, in row order; 0 elsewhere."""
-    result = np.zeros(law.shape, np.float32)
-    result[law > 0.0] = unpack_array(packed, np.float32, int(np.count_nonzero(law)))
-    return result
+def published_law(law: Law) -> list[Any]:
+    """Return what is published of a law: lists of arrays."""
+    return [[v.positions for v in law.values], law.rows, law.columns, law.counts, law.heavy, list(law.frequent)]
+
+
+def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
+    """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
+    positions, rows, columns, counts, heavy, frequent = model
+    sides = zip((*distances, *distances)[:2], positions, strict=True)
+    values = tuple(Values.of(distance, each) for distance, each in sides)
+    return Law(values, rows, columns, counts, heavy, tuple(frequent))
+
+
+def packed(each: Any) -> Any:
+    """Return lists of numbers and arrays as JSON-serialisable data."""
+    if isinstance(each, np.ndarray):
+        return {"type": each.dtype.str, "shape": list(each.shape), "numbers": pack_array(each)}
+    return list(map(packed, each)) if isinstance(each, list) else each
+
+
+def unpacked(each: Any) -> Any:
+    """Return what was ``packed``. Raises StatisticsError for an array that cannot be read."""
+    if isinstance(each, Mapping):
+        numbers = unpack_array(each["numbers"], np.dtype(each["type"]).type, math.prod(each["shape"]))
+        return numbers.reshape(each["shape"])
+    return list(map(unpacked, each)) if isinstance(each, list) else each
 
 
 def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matrix, Float32Matrix]:
@@ -232,9 +243,9 @@ class Maps:
         try:
             strata = {
                 (int(number), int(pattern)): (int(n), tuple(Transport.read(each, distances) for each in maps))
-                for number, pattern, n, maps in model["strata"]
+                for number, pattern, n, maps in unpacked(model["strata"])
             }
-            laws = [Law.read(each, [d]) for each, d in zip(model["hidden"], distances, strict=True)]
+            laws = [read_law(each, [d]) for each, d in zip(unpacked(model["hidden"]), distances, strict=True)]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
         return cls(strata, tuple(Transport.independent(j, law) for j, law in enumerate(laws)), bool(context))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,14 +194,9 @@ class IndependentMasks:
 class Assessed(Protocol):
     """A mechanism with statistics in force; ``Mechanism`` describes its members."""
 
-    @property
-    def attributes(self) -> tuple[str, ...]: ...
-
-    @property
-    def distances(self) -> tuple[Distance, ...]: ...
-
-    @property
-    def needs_group(self) -> bool: ...
+    attributes: tuple[str, ...]
+    distances: tuple[Distance, ...]
+    needs_group: ClassVar[bool]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 

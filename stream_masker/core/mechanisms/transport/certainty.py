@@ -51,21 +51,14 @@ class Limits(NamedTuple):
     groups: Float64Matrix
 
     @classmethod
-    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float64Array, float]] = ()) -> Limits:
-        """Return the limits max(β, P(x)) and max(β_G, P(G)).
+    def of(cls, prior: Float64Array, asked: Float64Array | float = 1.0, groups: Float64Matrix | None = None) -> Limits:
+        """Return the limits, not below the prior.
 
-        ``prior``: (k,). ``certainty``: β. ``groups``: the weights and β_G of each.
+        ``prior``: (k,). ``asked``: (k + g,) β of values, then of groups. ``groups``: (g, k), none by default.
         """
-        weights = np.array([each for each, _ in groups], np.float64).reshape(len(groups), prior.size)
-        asked = np.concatenate([np.full(prior.size, certainty), [limit for _, limit in groups]])
-        return cls(prior, asked, weights).given(prior, 0.0)
-
-    def given(self, prior: Float64Array, error: float, some: Int64Array | slice = slice(None)) -> Limits:
-        """Return the limits of some values, or all, with another prior; ``error``: of posteriors."""
-        groups = self.groups[:, some]
-        priors = np.concatenate([prior, groups @ prior])
-        asked = np.concatenate([self.greatest[: self.groups.shape[1]][some], self.greatest[self.groups.shape[1] :]])
-        return Limits(priors, np.maximum(asked - error, priors), groups)
+        weights = np.zeros((0, prior.size)) if groups is None else groups
+        priors = np.concatenate([prior, weights @ prior])
+        return cls(priors, np.maximum(asked, priors), weights)
 
     @property
     def aims(self) -> Float64Array:
@@ -89,8 +82,8 @@ class Told:
     @classmethod
     def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
         """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
-        limits = Limits.of(transport.law.marginal(which), 1.0) if limits is None else limits
-        return cls(*transport.sides(which), transport.chances, transport.mask_chances, limits)
+        bounds = limits or Limits.of(transport.law.marginal(which))
+        return cls(*transport.sides(which), transport.chances, transport.mask_chances, bounds)
 
     @cached_property
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:

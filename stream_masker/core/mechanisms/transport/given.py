@@ -144,8 +144,9 @@ class Given:
         prior = kept @ self.source[likely]
         rows, masks = np.flatnonzero(prior), self._walk[self.target[new, self._walk] > 0.0]
         joint, chance = couple(self.tree, likely, kept, new, masks)[rows], self.target[new, masks]
-        neglected = max(1.0 - float(chances[likely].sum()), 0.0)
-        bounds = (limits or Limits.of(prior, 1.0)).given(prior[rows], neglected, rows)
+        limits, neglected = limits or Limits.of(prior), max(1.0 - float(chances[likely].sum()), 0.0)
+        asked = np.append(limits.greatest[rows], limits.greatest[prior.size :]) - neglected
+        bounds = Limits.of(prior[rows], asked, limits.groups[:, rows])
         told = Told(np.ones((1, rows.size), np.float32), joint, chance.astype(np.float32)[None], chance, bounds)
         return Table(rows, masks, told, 1, self.redraw_chance[new, masks], share)
 

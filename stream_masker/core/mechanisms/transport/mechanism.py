@@ -42,8 +42,6 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 ENOUGH, ENOUGH_SHARE = 200, 100
 """The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
-FEWEST_CODES = 2
-"""The number of codes of enough patients that a context needs for the maps of all contexts to be restricted to them."""
 MOST_DISTANCE = 0.99
 """The greatest E[d²] that is asked for, as a share of that of independent masks."""
 
@@ -230,7 +228,6 @@ class Strata:
         self._mechanism, self._groups, self._counts = mechanism, groups, counts
         self._sizes = [len(d.taxonomy) for d in mechanism.distances]
         self._wanted: list[float] = wanted.tolist()
-        self._pooled = dict(self._parts(counts))
 
     def model(self) -> dict[str, Any]:
         """Return the model of the window. Raises StatisticsError if nothing can be masked."""
@@ -240,18 +237,19 @@ class Strata:
                 f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
                 "different values"
             )
-        contexts = {EVERY: self._counts} | (dict(self._counts.contexts) if self._mechanism.context else {})
+        every, contexts = dict(self._parts(self._counts)), self._counts.contexts if self._mechanism.context else {}
+        strata = [[EVERY, pattern, _records(part), self._maps(part)] for pattern, part in every.items()]
+        for number, counts in contexts.items():
+            for pattern, part in self._parts(counts):
+                maps = self._maps(part) or self._maps_of_all(every[pattern], part)
+                strata.append([number, pattern, _records(part), maps])
         hidden = [self._law((j,), column) for j, column in enumerate(self._counts.values)]
         if not all(law.frequent[0].any() for law in hidden):
             raise StatisticsError(NOTHING_WRITTEN)
         return {
             "context": self._mechanism.context.to_list(),
             "hidden": [packed(published_law(law)) for law in hidden],
-            "strata": [
-                [number, pattern, _records(part), [packed(m.published()) for m in self._maps(number, pattern, part)]]
-                for number, counts in contexts.items()
-                for pattern, part in self._parts(counts)
-            ],
+            "strata": strata,
         }
 
     def _parts(self, counts: Counts) -> Iterator[tuple[int, Part]]:
@@ -266,15 +264,11 @@ class Strata:
             if part := {key: column for key, column in found.items() if column.keys.size}:
                 yield pattern, part
 
-    def _maps(self, number: int, pattern: int, part: Part) -> list[Transport]:
-        """Return the maps of the records of a pattern, and a context if that is not all; none for too few of them."""
-        if not self._enough(part):
-            every = self._pooled.get(pattern)
-            if number == EVERY or every is None:
-                return []
-            part = self._restricted(every, part)
-            if _records(part) == _records(every) or not self._enough(part):
-                return []
+    def _maps(self, part: Part) -> list[Any]:
+        """Return the maps of some records as they are published; none for too few of them."""
+        records = self._counts.records
+        if _records(part) < max(min(ENOUGH, records / 10), records / ENOUGH_SHARE):
+            return []
         present = [key[0] for key in part if len(key) == 1]
         scalars = [j for j in present if j not in self._counts.lengths]
         pair = len(scalars) == len(present) == 2
@@ -282,27 +276,25 @@ class Strata:
         laws = {key: self._law(key, part[key]) for key in keys}
         if not all(some.any() for law in laws.values() for some in law.frequent):
             return []
-        return [
-            self._fitted(key, law, {j: self._link(key[0], j, law, part) for j in present if scalars and j not in key})
-            for key, law in laws.items()
-        ]
+        maps = []
+        for key, law in laws.items():
+            links = {j: self._link(key[0], j, law, part) for j in present if scalars and j not in key}
+            maps.append(packed(self._fitted(key, law, links).published()))
+        return maps
 
-    def _enough(self, part: Part) -> bool:
-        records = self._counts.records
-        return _records(part) >= max(min(ENOUGH, records / 10), records / ENOUGH_SHARE)
+    def _maps_of_all(self, every: Part, own: Part) -> list[Any]:
+        """Return the maps of the records of all contexts that have only codes that occur in one; none if these are all.
 
-    def _restricted(self, every: Part, own: Part) -> Part:
-        """Return the counts of all contexts with the codes that occur in one; those of an attribute of which it has too
-        few stay."""
+        ``every``, ``own``: the counts of all, and of the context. Codes are restricted if some are of enough patients.
+        """
         least = self._mechanism.parameters.least
         some = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
-
-        def select(key: tuple[int, ...], column: SparseCounts) -> SparseCounts:
+        part = {}
+        for key, column in every.items():
             codes = np.divmod(column.keys, self._sizes[key[-1]])[-len(key) :]
-            each = [np.isin(code, some[j]) | (some[j].size < FEWEST_CODES) for j, code in zip(key, codes, strict=True)]
-            return column.select(np.logical_and.reduce(each))
-
-        return {key: select(key, column) for key, column in every.items()}
+            held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
+            part[key] = column.select(np.logical_and.reduce(held))
+        return [] if _records(part) == _records(every) else self._maps(part)
 
     def _law(self, key: tuple[int, ...], column: SparseCounts, first: Values | None = None) -> Law:
         """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
@@ -339,7 +331,9 @@ class Strata:
         """Return the limits of the values of an attribute with these priors, of its sensitive groups, and of others."""
         own = [(inside[values.positions].astype(np.float64), limit) for inside, limit in self._groups[j].values()]
         groups = [*(each for each in own if each[0].any()), *others]
-        return Limits.of(prior, self._mechanism.parameters.certainty, groups)
+        weights = np.array([each for each, _ in groups]).reshape(len(groups), prior.size)
+        asked = np.append(np.full(prior.size, self._mechanism.parameters.certainty), [limit for _, limit in groups])
+        return Limits.of(prior, asked, weights)
 
 
 def _records(part: Part) -> int:

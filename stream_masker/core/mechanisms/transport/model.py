@@ -118,7 +118,7 @@ class Transport:
     def published(self) -> list[Any]:
         """Return what is published: lists of numbers and arrays."""
         kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
-        given = [[j, published_law(each.law), each.redraw_chance] for j, each in self.given.items()]
+        given = [[j, published_law(g.law), g.redraw_chance[g.target > 0.0]] for j, g in self.given.items()]
         law = published_law(self.map.law)
         return [list(self.attributes), law, self.map.tuple_weights, kernels, self.redraw_chance, given]
 
@@ -133,7 +133,7 @@ class Transport:
         own, given = Map(law, curves, tuple_weights), {}
         for j, published, redrawn in links:
             root = Told.of(own, 0).joint(0, redraw_chance.ravel())
-            given[j] = Given(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+            given[j] = Given.read(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
 
 

@@ -192,14 +192,14 @@ def line(x):
 
 @pytest.fixture(scope="module")
 def lists(pairs):
-    elements = Column(pairs.columns[1].codes, np.arange(801))
-    return made(Batch(800, (pairs.columns[0], elements)), alpha=0.1, certainty=0.3)
+    """Records of a scalar and one element, masked given it."""
+    batch = Batch(800, (pairs.columns[0], Column(pairs.columns[1].codes, np.arange(801))))
+    return made(batch, alpha=0.1, certainty=0.3), batch
 
 
 def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     """P(b, b*, a*) = Σ_a P(a, a*)·P(b, b* | a, a*), with the redraw; each coupling has the laws of both sides."""
-    transport, law = map_in_force(lists), lists._prepared_statistics().laws[1]
-    given = transport.given[1]
+    given, law = map_in_force(lists[0]).given[1], lists[0]._prepared_statistics().laws[1]
     positions = given.values.positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
     assert not law.drawn
@@ -227,22 +227,14 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
 
 
 def test_elements_are_masked_by_the_literal_law(lists):
-    law, tau = lists._prepared_statistics().laws[1], len(TAU)
-    batch = lists_batch(lists)
-    found = np.zeros((tau, tau))
+    (mechanism, batch), tau = lists, len(TAU)
+    law, found = mechanism._prepared_statistics().laws[1], np.zeros((tau, tau))
     for k in range(10):
-        drawn = lists.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % k, "t", 0, np.arange(batch.size)))
+        drawn = mechanism.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % k, "t", 0, np.arange(batch.size)))
         np.add.at(found, (batch.columns[1].codes, drawn.columns[1].codes), 1.0)
     wanted = np.zeros((tau, tau))
     wanted[np.ix_(law.positions, law.positions)] = law.joint
     assert np.abs(found / found.sum() - wanted).sum() < 0.15
-
-
-def lists_batch(lists):
-    """The window's records, one element each, in the proportions of its counts."""
-    pair = lists._counts.pairs[0, 1]
-    first, second = (np.repeat(each, pair.counts).astype(np.int32) for each in np.divmod(pair.keys, len(TAU)))
-    return Batch(first.size, (Column(first), Column(second, np.arange(first.size + 1))))
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -20,14 +20,7 @@ from stream_masker.core.dtypes import Int32Array, Int32Matrix
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
-from stream_masker.core.risk.law import (
-    Channel,
-    OutputClasses,
-    Tuples,
-    hoeffding_bound,
-    masked_columns,
-    value_law,
-)
+from stream_masker.core.risk.law import Channel, OutputClasses, Tuples, hoeffding_bound, masked_columns, value_law
 from stream_masker.core.risk.risk import required_change
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics

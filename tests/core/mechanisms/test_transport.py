@@ -17,7 +17,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.transport import fit
 from stream_masker.core.mechanisms.transport.model import EVERY
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random import FieldKeys, PositionKeys
+from stream_masker.core.random import PositionKeys
 from stream_masker.core.risk.sensitive import limited_groups
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
@@ -243,17 +243,6 @@ def test_a_context_of_few_records_takes_the_map_of_all():
     assert all(mask.values())
 
 
-def test_wrong_contexts_are_refused():
-    with pytest.raises(ParameterError, match="is masked"):
-        SemanticTransport({"sex": TAU}, context=SEX, seed=SEED)
-    made = with_context(people(1000))
-    bare = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
-    with pytest.raises(ParameterError, match="no context"):
-        made.mask_batch(bare, FieldKeys(SEED, [b"1", b"2"]))
-    with pytest.raises(StatisticsError, match="contexts"):
-        SemanticTransport({"x": TAU, "y": TAU}, seed=SEED).restore(made.snapshot())
-
-
 def test_an_alpha_beyond_what_the_window_allows_moves_values_less():
     batch = as_batch(related())
     ratios = rmse_ratios(masked(calibrated(batch, alpha=8.0), batch))
@@ -299,12 +288,6 @@ def test_a_damaged_model_is_rejected(lists, damage):
             lists.restore(snapshot)
 
 
-def test_lists_are_refused_where_pairs_of_scalars_were_calibrated():
-    made = calibrated(as_batch(related()))
-    with pytest.raises(StatisticsError, match="calibrate with lists"):
-        made.mask_batch(listed(), PositionKeys(SEED, "t", 0, np.arange(4000)))
-
-
 def test_two_scalars_beside_empty_lists_are_masked_as_a_pair():
     lists, (_, b) = listed(), related(size=4000)
     batch = Batch(4000, (lists.columns[0], Column(b), lists.columns[1]))
@@ -312,21 +295,32 @@ def test_two_scalars_beside_empty_lists_are_masked_as_a_pair():
     assert all((column.codes >= 0).all() for column in after.columns)
 
 
-def test_windows_that_cannot_be_masked_are_rejected():
-    with pytest.raises(StatisticsError, match="use a smaller least"):
-        calibrated(as_batch(np.arange(20, dtype=np.int32).reshape(2, 10)), least=50)
-    with pytest.raises(StatisticsError, match="x1: all values are equal"):
-        calibrated(as_batch(np.array([[1, 2] * 50, [3] * 100], np.int32)))
+def of_one(**parameters):
+    return SemanticTransport({"x": TAU}, seed=SEED, **parameters)
+
+
+FEW, CONSTANT = np.arange(20).reshape(2, 10), np.array([[1, 2] * 50, [3] * 100])
+BARE = Batch(2, tuple(Column(np.zeros(2, np.int32)) for _ in range(2)))
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("call", "error", "message"),
     [
-        ({"alpha": 0.001}, "alpha"),
-        ({"alpha": {"y": 1.0}}, "alpha"),
-        ({"sensitive": {"mine": 0.3}}, "give its limit and its roots"),
+        (lambda: of_one(alpha=0.001), ParameterError, "alpha"),
+        (lambda: of_one(alpha={"y": 1.0}), ParameterError, "alpha"),
+        (lambda: of_one(sensitive={"mine": 0.3}), ParameterError, "give its limit and its roots"),
+        (lambda: of_one(context={"x": ["F", "M"]}), ParameterError, "is masked"),
+        (lambda: calibrated(as_batch(FEW), least=50), StatisticsError, "use a smaller least"),
+        (lambda: calibrated(as_batch(CONSTANT)), StatisticsError, "x1: all values are equal"),
+        (lambda: masked(calibrated(as_batch(related(size=900))), listed()), StatisticsError, "calibrate with lists"),
+        (lambda: masked(with_context(people(1000)), BARE), ParameterError, "no context"),
+        (
+            lambda: SemanticTransport({"x": TAU, "y": TAU}, seed=SEED).restore(with_context(people(1000)).snapshot()),
+            StatisticsError,
+            "contexts",
+        ),
     ],
 )
-def test_wrong_parameters_are_refused(parameters, message):
-    with pytest.raises(ParameterError, match=message):
-        SemanticTransport({"x": TAU}, seed=SEED, **parameters)
+def test_what_cannot_be_masked_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

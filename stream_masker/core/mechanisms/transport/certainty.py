@@ -1,14 +1,9 @@
 """The promise: masks that tell too much are drawn again, so that no posterior exceeds its limit.
 
-The attacker does not know the secret, but the mechanism, its parameters, the published version, how often every code
-and every linked pair of codes occurs in the window, and every masked record with its context. The map alone gives the
-posterior G(x, t) of x given t. A record that was masked to t is, with probability η(t), masked again by a draw from
-R(t) ∝ η(t)·T(t), independent of the original. The law T of masks stays the same, and the posterior becomes (1 −
-η(t))·G(x, t) + η(t)·R̄(x), where R̄(x) = Σ_t η·T·G / Σ_t η·T is the mean of G under R. Given R̄, the least η is
-explicit; it is iterated.
-
-The promise is about codes and sensitive groups. The chapter of a code is not hidden: a map that keeps meaning moves
-most codes within their chapter.
+To an attacker who knows all but the secret (``SemanticTransport``), the map alone gives the posterior G(x, t) of x
+given t. A record that was masked to t is, with probability η(t), masked again by a draw from R(t) ∝ η(t)·T(t),
+independent of the original. The law T of masks stays the same, and the posterior becomes (1 − η(t))·G(x, t) +
+η(t)·R̄(x), where R̄(x) = Σ_t η·T·G / Σ_t η·T is the mean of G under R. Given R̄, the least η is explicit; it is iterated.
 """
 
 from __future__ import annotations

@@ -167,19 +167,18 @@ class Given:
         """How many masks beside each mask of the root stand for all of them in the risk; None: all of them."""
         return DRAWN_GIVEN if np.count_nonzero(self.root.sum(axis=0)) > DRAWN else None
 
-    def tables(self) -> Iterator[Table]:
-        """Yield a table for each mask of the root, or for ``DRAWN`` of them."""
-        for new, share in zip(*sampled(self.root.sum(axis=0), DRAWN), strict=True):
+    def tables(self, count: int = DRAWN) -> Iterator[Table]:
+        """Yield a table for each mask of the root; if they are more than ``count``, for that many drawn ones."""
+        for new, share in zip(*sampled(self.root.sum(axis=0), count), strict=True):
             yield self.table(int(new), share=float(share))
 
     def _floor(self, wanted: float) -> float:
         """Return the η of all masks by which values move as far as is wanted; 0 where they move so anyway."""
         near = far = 0.0
-        for new in systematic(self.root.sum(axis=0), TRIED).tolist():
-            each = self.table(new)
+        for each in self.tables(TRIED):
             between, told = self.values.squares[np.ix_(each.rows, each.masks)], each.told
-            near += float((told.second * between).sum()) / TRIED
-            far += float(told.limits.prior @ between @ told.chance) / TRIED
+            near += float((told.second * between).sum()) * each.share
+            far += float(told.limits.prior @ between @ told.chance) * each.share
         return float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
 
 
@@ -194,18 +193,12 @@ def told_by_root(source: Float64Matrix, limits: Limits) -> list[tuple[Float64Arr
 
 
 def sampled(chances: Float64Array, count: int | None) -> tuple[Int64Array, Float64Array]:
-    """Return the indices that can be drawn, and their shares; if they are more than ``count``, that many drawn ones
-    with equal shares."""
-    found = np.flatnonzero(chances)
+    """Return the indices that can be drawn, and their shares; if they are more than ``count``, that many, drawn in
+    proportion to their chances at equal steps, with equal shares."""
+    found, steps = np.flatnonzero(chances), np.cumsum(chances)
     if count is None or found.size <= count:
-        return found, chances[found] / chances.sum()
-    return systematic(chances, count), np.full(count, 1.0 / count)
-
-
-def systematic(chances: Float64Array, count: int) -> Int64Array:
-    """Return (count,) indices that are drawn in proportion to their chances, at equal steps."""
-    steps = np.cumsum(chances)
-    return np.asarray(np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.int64)
+        return found, chances[found] / steps[-1]
+    return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count)
 
 
 def conditional(law: Float32Matrix) -> Float64Matrix:

@@ -15,13 +15,7 @@ from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
-from stream_masker.core.mechanisms.parameters import (
-    MAX_ALPHA,
-    MIN_ALPHA,
-    Parameters,
-    parameter,
-    per_attribute,
-)
+from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, certain
 from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
 from stream_masker.core.mechanisms.transport.given import Given, conditional, told_by_root
@@ -216,9 +210,7 @@ class Strata:
     """Fits the maps of a window: of each context, and of each pattern of missing attributes.
 
     A missing code tells something about the codes that are there. So the records with the same attributes present have
-    a law and a map of their own, as have the records of a context. If exactly two attributes are present and neither is
-    an array, the map is one of pairs. Otherwise the first present attribute that is not an array is the root: it has a
-    map, and the other ones are masked given it.
+    a law and a map of their own, of a pair or of a root, by which others are masked, as have the records of a context.
 
     ``groups``: of each attribute the sensitive groups, by name: their members among the concepts, and their limits.
     ``wanted``: (p,) E[d²] that is asked for.

@@ -31,8 +31,6 @@ from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
-
-
 ENOUGH, ENOUGH_SHARE = 200, 100
 """The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
 in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
@@ -45,6 +43,7 @@ Part: TypeAlias = Mapping[tuple[int, ...], SparseCounts]
 Scalars count once for each record, except in pairs with an array."""
 
 Groups: TypeAlias = Sequence[Mapping[str, tuple[BoolArray, float]]]
+"""Of each attribute the sensitive groups, by name: their members among the concepts, and their limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +211,6 @@ class Strata:
     A missing code tells something about the codes that are there. So the records with the same attributes present have
     a law and a map of their own, of a pair or of a root, by which others are masked, as have the records of a context.
 
-    ``groups``: of each attribute the sensitive groups, by name: their members among the concepts, and their limits.
     ``wanted``: (p,) E[d²] that is asked for.
     """
 

@@ -131,8 +131,8 @@ class Transport:
         if not tuple_weights.shape == law.rows.shape or not redraw_chance.shape == law.shape:
             raise ValueError("arrays of a map have other sizes than its law")
         own, given = Map(law, curves, tuple_weights), {}
+        root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
         for j, published, redrawn in links:
-            root = Told.of(own, 0).joint(0, redraw_chance.ravel())
             given[j] = Given.read(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
         return cls(tuple(attributes), own, redraw_chance, given)
 

@@ -142,7 +142,7 @@ def most_frequent(counts: Counts, sizes: Sequence[int]) -> tuple[Counts, float]:
     for column, size in zip(counts.values, sizes, strict=True):
         most = min(MAX_VALUES, max(1, MAX_CELLS // size))
         values.append(column.select(np.sort(np.argsort(-column.counts, kind="stable")[:most])))
-        shares.append(1.0 - values[-1].rows / column.rows)
+        shares.append(1.0 - values[-1].rows / max(column.rows, 1))
     for (i, j), pair in counts.pairs.items():
         first, second = np.divmod(pair.keys, sizes[j])
         pairs[i, j] = pair.select(np.isin(first, values[i].keys) & np.isin(second, values[j].keys))

@@ -157,11 +157,9 @@ class Told:
 def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
     """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
-    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often; where
-    the limit is the prior, always, because posteriors have the prior as their mean.
+    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often. If
+    the limit is the prior, they always are, because posteriors have the prior as their mean.
     """
-    if any((each.limits.prior >= each.limits.aims)[each.above[1]].any() for each in told):
-        floor = 1.0
     means = [each.limits.prior for each in told]
     for _ in range(ROUNDS):
         least = [each.least(mean, floor) for each, mean in zip(told, means, strict=True)]

@@ -57,10 +57,10 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
     For tests that need a figure and not its precision.
     """
-    monkeypatch.setattr("stream_masker.core.risk.law.MAX_GROUPS", 100)
+    monkeypatch.setattr("stream_masker.core.mechanisms.grouped.MAX_GROUPS", 100)
 
 
 @pytest.fixture
 def groups_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few random groups as are enough to refuse statistics that surely change too few values."""
-    monkeypatch.setattr("stream_masker.core.risk.law.MAX_GROUPS", 400)
+    monkeypatch.setattr("stream_masker.core.mechanisms.grouped.MAX_GROUPS", 400)

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.mechanisms import Mechanism, alternative
-from stream_masker.core.risk.law import value_law
-from stream_masker.core.risk.risk import CERTAIN, Risk, required_change
-from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.risk.risk import CERTAIN, Risk
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -59,13 +57,11 @@ def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts,
     With a probability of at least 0.95, no chance or share differs from its true value by more than its error and the
     share of the rows that are left out, together.
     """
-    sizes = [len(d.taxonomy) for d in mechanism.distances]
-    reduced, left_out = most_frequent(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
+    reduced, left_out = most_frequent(counts, [len(d.taxonomy) for d in mechanism.distances])
     pairs = sum(pair.keys.size for pair in reduced.pairs.values())
-    least, most = SAMPLED_RECORDS
-    draws = min(most, max(least, MAX_LIKELIHOODS // max(pairs, 1)))
+    draws = int(np.clip(MAX_LIKELIHOODS // max(pairs, 1), *SAMPLED_RECORDS))
     risk = mechanism.with_statistics(statistics, reduced).risk(draws=draws)
-    return VersionRisk(risk, tuple(_crossed(risk, reduced, limits, left_out)), mechanism.promise)
+    return VersionRisk(risk, tuple(_crossed(risk, limits, left_out)), mechanism.promise)
 
 
 MOST_COMPARED, MOST_COMPARED_SLOWLY = 5_000, 25_000
@@ -84,10 +80,9 @@ def guess_chances(mechanism: Mechanism, counts: Counts, risk: Risk, *, quick: bo
     """
     chances = {mechanism.name: best_guess(risk)}
     pairs, most = max((pair.keys.size for pair in counts.pairs.values()), default=0), MOST_COMPARED_SLOWLY
-    if quick and MOST_COMPARED < pairs <= most:
-        return chances, f"more than {MOST_COMPARED:,} different pairs of codes; `calibrate` compares it"
-    if pairs > most:
-        return chances, f"more than {most:,} different pairs of codes"
+    if pairs > (MOST_COMPARED if quick else most):
+        hint = "; `calibrate` compares it" if pairs <= most else ""
+        return chances, f"more than {MOST_COMPARED if quick else most:,} different pairs of codes{hint}"
     try:
         other = alternative(mechanism, counts)
         return chances | ({} if other is None else {other.name: best_guess(other.risk(draws=GUESSES))}), ""
@@ -119,9 +114,9 @@ def check_floor(statistics: Statistics, baseline: Statistics | None = None) -> N
             )
 
 
-def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) -> Iterator[str]:
+def _crossed(risk: Risk, limits: RiskLimits, left_out: float) -> Iterator[str]:
     """Yield a sentence about every limit that is crossed. A figure that is not exact counts with its error."""
-    for j, (name, value) in enumerate(risk.value.items()):
+    for name, value in risk.value.items():
         record = risk.strongest[name]
         worst = min(max(each.vulnerability + each.error for each in (value, record)) + left_out, 1.0)
         if worst > limits.max_vulnerability + ROUNDING_ERROR:
@@ -132,39 +127,24 @@ def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) ->
                 f"{name}: {value.certain:.0%} of the values are guessed with a probability above {CERTAIN:g}, "
                 f"and risk.max_certain is {limits.max_certain:g}"
             )
-        required = required_change(value_law(counts.values[j])[1])
-        changed = 1.0 - risk.unchanged[name] - value.error
-        if changed < required:
-            shown = math.floor(changed * 100) / 100
-            yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f}"
 
 
-def most_frequent(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) -> tuple[Counts, float]:
+def most_frequent(counts: Counts, sizes: Sequence[int]) -> tuple[Counts, float]:
     """Return the counts of the rows that have only the most frequent values, and the share of the rows left out.
 
     A probability that is an average over all rows differs by at most this share from the average over the remaining
-    rows. Each attribute, each pair and each context is reduced separately, and the share is the largest of them. The
-    lengths of arrays stay those of all events.
+    rows. Each attribute and each pair is reduced separately, and the share is the largest of them. The lengths of
+    arrays stay those of all events.
 
-    * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
+    ``sizes``: the number of concepts of each taxonomy.
     """
-    kept = [_kept(column, limit) for column, limit in zip(counts.values, limits, strict=True)]
-    if all(rows.all() for rows in kept):
-        return counts, 0.0
-    values = [column.select(rows) for column, rows in zip(counts.values, kept, strict=True)]
-    shares, pairs = [1.0 - part.rows / whole.rows for part, whole in zip(values, counts.values, strict=True)], {}
+    values, shares, pairs = [], [], {}
+    for column, size in zip(counts.values, sizes, strict=True):
+        most = min(MAX_VALUES, max(1, MAX_CELLS // size))
+        values.append(column.select(np.sort(np.argsort(-column.counts, kind="stable")[:most])))
+        shares.append(1.0 - values[-1].rows / max(column.rows, 1))
     for (i, j), pair in counts.pairs.items():
         first, second = np.divmod(pair.keys, sizes[j])
         pairs[i, j] = pair.select(np.isin(first, values[i].keys) & np.isin(second, values[j].keys))
         shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
-    reduced = {c: most_frequent(part, sizes, limits) for c, part in counts.contexts.items()}
-    if reduced:
-        shares.append(sum(share * counts.contexts[c].records for c, (_, share) in reduced.items()) / counts.records)
-    contexts = {c: part for c, (part, _) in reduced.items()}
-    return replace(counts, values=tuple(values), pairs=pairs, contexts=contexts), max(shares)
-
-
-def _kept(column: SparseCounts, limit: int) -> BoolArray:
-    kept = np.zeros(column.keys.size, np.bool_)
-    kept[np.argsort(-column.counts, kind="stable")[:limit]] = True
-    return kept
+    return replace(counts, values=tuple(values), pairs=pairs), max(shares)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
 
-from stream_masker.core.mechanisms import MECHANISMS, mechanism
+from stream_masker.core.mechanisms import MECHANISMS, grouped, mechanism
+from stream_masker.core.mechanisms.grouped import group_count
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.risk import law
-from stream_masker.core.risk.law import group_count, hoeffding_bound
+from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import Risk
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
@@ -46,7 +46,7 @@ RECORDS = window()
 def _fewer_groups() -> Iterator[None]:
     """Figures of groups are estimated from 200 random groups instead of 2,000; the bounds follow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(law, "MAX_GROUPS", 200)
+        patch.setattr(grouped, "MAX_GROUPS", 200)
         yield
 
 

@@ -23,7 +23,7 @@ COMPARED = [
 @pytest.fixture(scope="module")
 def evaluation():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_masker.core.risk.law.MAX_GROUPS", 100)
+        patch.setattr("stream_masker.core.mechanisms.grouped.MAX_GROUPS", 100)
         return evaluate(dataset(150), COMPARED)
 
 

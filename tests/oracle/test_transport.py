@@ -127,9 +127,8 @@ def test_no_posterior_of_the_twin_exceeds_the_promise(pairs, alpha, certainty, m
         limits = np.maximum(certainty, joint.sum(axis=1))
         assert (joint / joint.sum(axis=0) <= limits[:, None] * (1.0 + 1e-6)).all()
         law = mechanism._prepared_statistics().laws[j]
-        blocks, drawn = law.blocks()
-        blocks = list(blocks)
-        assert not drawn
+        blocks = list(law.blocks())
+        assert not law.drawn
         assert sum(each.sum() for each in blocks) == pytest.approx(1.0, abs=1e-6)
         assert sum(each.max(axis=0).sum() for each in blocks) == pytest.approx(joint.max(axis=0).sum(), abs=1e-5)
         name, surest = mechanism.attributes[j], (joint / joint.sum(axis=0)).max()
@@ -193,19 +192,18 @@ def line(x):
 
 @pytest.fixture(scope="module")
 def lists(pairs):
-    elements = Column(pairs.columns[1].codes, np.arange(801))
-    return made(Batch(800, (pairs.columns[0], elements)), alpha=0.1, certainty=0.3)
+    """Records of a scalar and one element, masked given it."""
+    batch = Batch(800, (pairs.columns[0], Column(pairs.columns[1].codes, np.arange(801))))
+    return made(batch, alpha=0.1, certainty=0.3), batch
 
 
 def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
     """P(b, b*, a*) = Σ_a P(a, a*)·P(b, b* | a, a*), with the redraw; each coupling has the laws of both sides."""
-    transport, law = map_in_force(lists), lists._prepared_statistics().laws[1]
-    (given,) = transport.given
+    given, law = map_in_force(lists[0]).given[1], lists[0]._prepared_statistics().laws[1]
     positions = given.values.positions.tolist()
     size, place = len(positions), {x: k for k, x in enumerate(positions)}
-    blocks, drawn = law.blocks()
-    assert not drawn
-    for new, found in list(zip(np.flatnonzero(given.root.sum(axis=0)), blocks, strict=True))[::4]:
+    assert not law.drawn
+    for new, found in list(zip(np.flatnonzero(given.root.sum(axis=0)), law.blocks(), strict=True))[::4]:
         plain, q = np.zeros((size, size)), dict(zip(positions, given.target[new].tolist(), strict=True))
         q = {x: mass for x, mass in q.items() if mass}
         for a, chance in enumerate(given.root[:, new]):
@@ -220,7 +218,7 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
         plain, redraw_chance = plain[:, some], given.redraw_chance[new, some].astype(float)
         weights = redraw_chance * plain.sum(axis=0)
         literal = plain * (1.0 - redraw_chance) + np.outer(plain @ redraw_chance, weights / max(weights.sum(), 1e-300))
-        order = np.argsort(given.moves(int(new)).masks)
+        order = np.argsort(given.table(int(new)).masks)
         own = found[np.searchsorted(law.positions, positions)][:, order]
         np.testing.assert_allclose(own, literal, atol=2e-3 * literal.sum())
         limits = np.maximum(0.3, literal.sum(axis=1) / literal.sum())
@@ -229,22 +227,14 @@ def test_what_masks_tell_of_an_element_is_the_mean_of_literal_couplings(lists):
 
 
 def test_elements_are_masked_by_the_literal_law(lists):
-    law, tau = lists._prepared_statistics().laws[1], len(TAU)
-    batch = lists_batch(lists)
-    found = np.zeros((tau, tau))
+    (mechanism, batch), tau = lists, len(TAU)
+    law, found = mechanism._prepared_statistics().laws[1], np.zeros((tau, tau))
     for k in range(10):
-        drawn = lists.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % k, "t", 0, np.arange(batch.size)))
+        drawn = mechanism.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % k, "t", 0, np.arange(batch.size)))
         np.add.at(found, (batch.columns[1].codes, drawn.columns[1].codes), 1.0)
     wanted = np.zeros((tau, tau))
     wanted[np.ix_(law.positions, law.positions)] = law.joint
     assert np.abs(found / found.sum() - wanted).sum() < 0.15
-
-
-def lists_batch(lists):
-    """The window's records, one element each, in the proportions of its counts."""
-    pair = lists._counts.pairs[0, 1]
-    first, second = (np.repeat(each, pair.counts).astype(np.int32) for each in np.divmod(pair.keys, len(TAU)))
-    return Batch(first.size, (Column(first), Column(second, np.arange(first.size + 1))))
 
 
 @pytest.mark.parametrize("seed", [0, 1])

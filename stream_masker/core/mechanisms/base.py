@@ -298,10 +298,6 @@ class Mechanism(ABC):
         self._prepared_statistics()
         return assess(self, known_counts(self._counts), draws=whole_number("draws", draws, 1, 1_000_000))
 
-    def expected_risk(self) -> Risk | None:
-        """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
-        return None
-
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""
         return self.snapshot_of(self.statistics)

@@ -1,26 +1,46 @@
-"""Mechanisms that mask records in groups, and whose risk is estimated from random groups."""
+"""Mechanisms that mask records in groups, and whose risk is estimated from random groups.
+
+What a value becomes in a group depends on the other records of the group. So groups are drawn from the law of the
+window, and masked. With G groups, V and the share of an outcome differ from their expectation by more than
+``hoeffding_bound(G)`` with a probability of at most 0.05 (McDiarmid 1989: one group changes them by at most 1/G). The
+expectation of the estimated V is at least the true one. An attacker who uses all masks of a group can learn more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.dtypes import Int32Array, Int32Matrix
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.parameters import Parameters, parameter
 from stream_masker.core.random import Keys
-from stream_masker.core.risk.law import Channel, MaskedGroup, sampled_groups, tabulated_channel, value_law
+from stream_masker.core.risk.law import Channel, OutputClasses, Tuples, hoeffding_bound, masked_columns, value_law
 from stream_masker.core.risk.risk import required_change
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
+SAMPLED_RECORDS = 200_000
+MIN_GROUPS = 20
+MAX_GROUPS = 2_000
+"""The number of records of all random groups together, and the least and the greatest number of groups."""
+
 CHECKED_GROUPS = 100
 """The number of random groups from which the share of changed values is estimated."""
+
+MaskedGroup: TypeAlias = tuple[Int32Matrix, Int32Matrix]
+"""The (p, n) positions of the values of n records, and of their masks."""
+
+
+def group_count(size: int) -> int:
+    """Return the number of random groups of ``size`` records."""
+    return min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +76,20 @@ class GroupMechanism(Mechanism):
         return tabulated_channel(groups, j, values, self._sizes[j])
 
     def _sampled(self, counts: Counts) -> Iterator[MaskedGroup]:
-        return sampled_groups(self, counts, self._sizes, self.group_size(counts))
+        """Yield random groups of the window's records; the same ones each time.
+
+        The values of two attributes are drawn jointly, those of more attributes independently. An array has one
+        element. Raises ParameterError if there are too few values.
+        """
+        size, generator = self.group_size(counts), np.random.default_rng(0)
+        laws = [(values[None], prior) for values, prior in map(value_law, counts.values)]
+        if len(self._sizes) == 2 and counts.pairs[0, 1].keys.size:
+            tuples = Tuples.of(counts, (0, 1), self._sizes)
+            laws = [(np.stack(tuples.codes), tuples.prior)]
+        for number in range(group_count(size)):
+            before = np.concatenate([codes[:, generator.choice(len(p), size, p=p)] for codes, p in laws])
+            after = masked_columns(self, dict(enumerate(map(Column, before))), size, number)
+            yield before, np.stack([column.codes for column in after.values()])
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         super()._use(statistics, counts)
@@ -78,7 +111,7 @@ class GroupMechanism(Mechanism):
         groups = list(islice(self._sampled(counts), CHECKED_GROUPS))
         for j, name in enumerate(self.attributes):
             prior = value_law(counts.values[j])[1]
-            shares = [float((group.before[:, j] != group.after[:, j]).mean()) for group in groups]
+            shares = [float((before[j] != after[j]).mean()) for before, after in groups]
             changed = float(np.mean(shares) + 2.0 * np.std(shares) / len(shares) ** 0.5)
             required = required_change(prior)
             if prior.size > 1 and changed < required:
@@ -87,3 +120,19 @@ class GroupMechanism(Mechanism):
                     f"the values of the window, and must change at least {required:.2%}: use smaller groups, a larger "
                     "k or p, or another mechanism"
                 )
+
+
+def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
+    """Return the channel of some values of attribute j, ascending, estimated from all records of at least one group.
+
+    A value that occurs in no group counts as unchanged. ``size``: the number of concepts of the taxonomy.
+    """
+    before, after = (np.concatenate([side[j] for side in sides]) for sides in zip(*groups, strict=True))
+    asked = np.isin(before, values)
+    outcomes = np.union1d(values, after[asked]).astype(np.int32)
+    counts = np.zeros((values.size, outcomes.size))
+    np.add.at(counts, (np.searchsorted(values, before[asked]), np.searchsorted(outcomes, after[asked])), 1.0)
+    missing = np.flatnonzero(counts.sum(axis=1) == 0.0)
+    counts[missing, np.searchsorted(outcomes, values[missing])] = 1.0
+    rows = counts / counts.sum(axis=1, keepdims=True)
+    return Channel(values, rows, OutputClasses.of_values(outcomes, size), hoeffding_bound(len(groups)))

@@ -2,19 +2,14 @@
 
 * ``Channel``: P(a* | a) of one attribute. Mechanisms compute it, or estimate it from random groups of records.
 * ``Tuples``: the law of records with values of two attributes. ``MaskLaw``: P(masks | record) of these.
-
-What a value becomes in a group depends on the other records of the group. So groups are drawn from the law of the
-window, and masked. With G groups, V and the share of an outcome differ from their expectation by more than
-``hoeffding_bound(G)`` with a probability of at most 0.05 (McDiarmid 1989: one group changes them by at most 1/G). The
-expectation of the estimated V is at least the true one. An attacker who uses all masks of a group can learn more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +17,12 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.random import Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, SparseCounts, combine, count_batch, marginals
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: these masks are never published."""
-
-SAMPLED_RECORDS = 200_000
-MIN_GROUPS = 20
-MAX_GROUPS = 2_000
-"""The number of records of all random groups together, and the least and the greatest number of groups."""
 
 
 def hoeffding_bound(draws: float, error: float = 0.05) -> float:
@@ -204,14 +194,9 @@ class IndependentMasks:
 class Assessed(Protocol):
     """A mechanism with statistics in force; ``Mechanism`` describes its members."""
 
-    @property
-    def attributes(self) -> tuple[str, ...]: ...
-
-    @property
-    def distances(self) -> tuple[Distance, ...]: ...
-
-    @property
-    def needs_group(self) -> bool: ...
+    attributes: tuple[str, ...]
+    distances: tuple[Distance, ...]
+    needs_group: ClassVar[bool]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel: ...
 
@@ -278,49 +263,3 @@ def _alone(counts: Counts, j: int, sizes: Sequence[int]) -> SparseCounts:
     paired = marginals(counts.pairs[both], sizes[both[1]])[both.index(j)]
     column = counts.values[j]
     return combine([column, SparseCounts(paired.keys, -paired.counts)])
-
-
-class MaskedGroup(NamedTuple):
-    """A random group of n records. ``before``, ``after``: (n, p) int32 positions."""
-
-    before: Int32Matrix
-    after: Int32Matrix
-
-
-def group_count(size: int) -> int:
-    """Return the number of random groups of ``size`` records."""
-    return min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))
-
-
-def sampled_groups(masker: Assessed, counts: Counts, sizes: Sequence[int], size: int) -> Iterator[MaskedGroup]:
-    """Yield ``group_count(size)`` random groups of the window's records; the same ones each time.
-
-    The values of two attributes are drawn jointly, those of more attributes independently. An array has one element.
-    ``sizes``: the number of concepts of each taxonomy. Raises ParameterError if there are too few values.
-    """
-    generator, laws = np.random.default_rng(0), [value_law(column) for column in counts.values]
-    pairs = Tuples.of(counts, (0, 1), sizes) if len(sizes) == 2 and counts.pairs[0, 1].keys.size else None
-    for number in range(group_count(size)):
-        if pairs is None:
-            codes = [values[generator.choice(values.size, size, p=prior)] for values, prior in laws]
-        else:
-            rows = generator.choice(pairs.prior.size, size, p=pairs.prior)
-            codes = [own[rows] for own in pairs.codes]
-        masks = masked_columns(masker, {j: Column(own) for j, own in enumerate(codes)}, size, number)
-        yield MaskedGroup(np.stack(codes, axis=1), np.stack([own.codes for own in masks.values()], axis=1))
-
-
-def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
-    """Return the channel of some values of attribute j, ascending, estimated from all records of at least one group.
-
-    A value that occurs in no group counts as unchanged. ``size``: the number of concepts of the taxonomy.
-    """
-    before, after = (np.concatenate([side[:, j] for side in sides]) for sides in zip(*groups, strict=True))
-    asked = np.isin(before, values)
-    outcomes = np.union1d(values, after[asked]).astype(np.int32)
-    counts = np.zeros((values.size, outcomes.size))
-    np.add.at(counts, (np.searchsorted(values, before[asked]), np.searchsorted(outcomes, after[asked])), 1.0)
-    missing = np.flatnonzero(counts.sum(axis=1) == 0.0)
-    counts[missing, np.searchsorted(outcomes, values[missing])] = 1.0
-    rows = counts / counts.sum(axis=1, keepdims=True)
-    return Channel(values, rows, OutputClasses.of_values(outcomes, size), hoeffding_bound(len(groups)))

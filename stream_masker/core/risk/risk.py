@@ -23,15 +23,7 @@ import numpy as np
 from stream_masker.core.arrays import ratio
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.law import (
-    Assessed,
-    Channel,
-    MaskLaw,
-    Tuples,
-    hoeffding_bound,
-    masked_columns,
-    value_law,
-)
+from stream_masker.core.risk.law import Assessed, Channel, MaskLaw, Tuples, hoeffding_bound, masked_columns, value_law
 from stream_masker.core.risk.sensitive import present_groups
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
@@ -208,20 +200,17 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
         rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
         channels.append(channel)
     record: dict[str, Disclosure] = {}
-    stays, sizes = [], [len(d.taxonomy) for d in source.distances]
-    pairs = [both for both, column in counts.pairs.items() if column.keys.size]
-    if len(value) == 1 and not counts.lengths and not source.needs_group:
-        stays.append(unchanged[source.attributes[0]])
-    for both in pairs:
-        tuples = Tuples.of(counts, both, sizes)
-        law = source.mask_law(tuples, (channels[both[0]], channels[both[1]]), counts)
+    stays = list(unchanged.values()) if len(value) == 1 and not counts.lengths and not source.needs_group else []
+    for i, j in [both for both, column in counts.pairs.items() if column.keys.size]:
+        tuples = Tuples.of(counts, (i, j), [len(d.taxonomy) for d in source.distances])
+        law = source.mask_law(tuples, (channels[i], channels[j]), counts)
         if law is not None:
-            found, share = _of_pair(source, tuples, law, channels[both[1 - tuples.place]], draws)
+            found, share = _of_pair(source, tuples, law, channels[(i, j)[1 - tuples.place]], draws)
             stays.append(share)
             for name, own in found.items():
                 record[name] = max(own, record.get(name, own), key=attrgetter("vulnerability"))
-    known = stays or not (pairs or source.needs_group)
-    return Risk(value, {**value, **record} if known else None, unchanged, min(stays, default=None), rmse)
+    of_records = None if source.needs_group else {**value, **record}
+    return Risk(value, of_records, unchanged, min(stays, default=None), rmse)
 
 
 def _of_pair(

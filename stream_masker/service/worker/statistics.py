@@ -161,7 +161,7 @@ class ActiveStatistics:
         log.info("statistics version %d in force%s", version, remark)
         if not self._newest:
             preserves = mechanism.preserves
-            sentences = three_sentences(mechanism.expected_risk(), promise=mechanism.promise, preserves=preserves)
+            sentences = three_sentences(None, promise=mechanism.promise, preserves=preserves)
             log.info("statistics version %d: %s", version, " ".join(sentences))
         if message.guessed and not self._told:
             self._told = True

@@ -14,7 +14,7 @@ from stream_masker.pipeline.risk import RiskLimits, assess_version
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 
-RECORDS = 5_000
+RECORDS = 2_000
 
 
 def real():

@@ -76,9 +76,6 @@ class FakeMasking:
     def __init__(self) -> None:
         self.mechanism, self.restored = self, list[int]()
 
-    def expected_risk(self) -> None:
-        return None
-
     def restore(self, message: StatisticsMessage) -> None:
         if "statistics" not in message.snapshot:
             raise StatisticsError("no statistics in it")

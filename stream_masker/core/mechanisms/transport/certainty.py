@@ -1,14 +1,9 @@
 """The promise: masks that tell too much are drawn again, so that no posterior exceeds its limit.
 
-The attacker does not know the secret, but the mechanism, its parameters, the published version, how often every code
-and every linked pair of codes occurs in the window, and every masked record with its context. The map alone gives the
-posterior G(x, t) of x given t. A record that was masked to t is, with probability η(t), masked again by a draw from
-R(t) ∝ η(t)·T(t), independent of the original. The law T of masks stays the same, and the posterior becomes (1 −
-η(t))·G(x, t) + η(t)·R̄(x), where R̄(x) = Σ_t η·T·G / Σ_t η·T is the mean of G under R. Given R̄, the least η is
-explicit; it is iterated.
-
-The promise is about codes and sensitive groups. The chapter of a code is not hidden: a map that keeps meaning moves
-most codes within their chapter.
+To an attacker who knows all but the secret (``SemanticTransport``), the map alone gives the posterior G(x, t) of x
+given t. A record that was masked to t is, with probability η(t), masked again by a draw from R(t) ∝ η(t)·T(t),
+independent of the original. The law T of masks stays the same, and the posterior becomes (1 − η(t))·G(x, t) +
+η(t)·R̄(x), where R̄(x) = Σ_t η·T·G / Σ_t η·T is the mean of G under R. Given R̄, the least η is explicit; it is iterated.
 """
 
 from __future__ import annotations
@@ -51,21 +46,14 @@ class Limits(NamedTuple):
     groups: Float64Matrix
 
     @classmethod
-    def of(cls, prior: Float64Array, certainty: float, groups: Sequence[tuple[Float64Array, float]] = ()) -> Limits:
-        """Return the limits max(β, P(x)) and max(β_G, P(G)).
+    def of(cls, prior: Float64Array, asked: Float64Array | float = 1.0, groups: Float64Matrix | None = None) -> Limits:
+        """Return the limits, not below the prior.
 
-        ``prior``: (k,). ``certainty``: β. ``groups``: the weights and β_G of each.
+        ``prior``: (k,). ``asked``: (k + g,) β of values, then of groups. ``groups``: (g, k), none by default.
         """
-        weights = np.array([each for each, _ in groups], np.float64).reshape(len(groups), prior.size)
-        asked = np.concatenate([np.full(prior.size, certainty), [limit for _, limit in groups]])
-        return cls(prior, asked, weights).given(prior, 0.0)
-
-    def given(self, prior: Float64Array, error: float, some: Int64Array | slice = slice(None)) -> Limits:
-        """Return the limits of some values, or all, with another prior; ``error``: of posteriors."""
-        groups = self.groups[:, some]
-        priors = np.concatenate([prior, groups @ prior])
-        asked = np.concatenate([self.greatest[: self.groups.shape[1]][some], self.greatest[self.groups.shape[1] :]])
-        return Limits(priors, np.maximum(asked - error, priors), groups)
+        weights = np.zeros((0, prior.size)) if groups is None else groups
+        priors = np.concatenate([prior, weights @ prior])
+        return cls(priors, np.maximum(asked, priors), weights)
 
     @property
     def aims(self) -> Float64Array:
@@ -87,10 +75,10 @@ class Told:
     limits: Limits
 
     @classmethod
-    def by(cls, transport: Map, limits: Sequence[Limits]) -> list[Told]:
-        """Return what the masks of a map tell of each of its attributes."""
-        chance = transport.mask_chances
-        return [cls(*transport.sides(j), transport.chances, chance, each) for j, each in enumerate(limits)]
+    def of(cls, transport: Map, which: int, limits: Limits | None = None) -> Told:
+        """Return what the masks of a map tell of an attribute of it; ``limits``: 1 without them."""
+        bounds = limits or Limits.of(transport.law.marginal(which))
+        return cls(*transport.sides(which), transport.chances, transport.mask_chances, bounds)
 
     @cached_property
     def above(self) -> tuple[Int64Array, Int64Array, Float64Array]:
@@ -126,12 +114,28 @@ class Told:
         np.maximum.at(redraw_chance, mask, np.clip(need, 0.0, 1.0))
         return redraw_chance
 
-    def mean(self, weights: Float64Array, share: float) -> Float64Array:
-        """Return (k + g,) float64 R̄ of values and groups; ``weights``: (n,) η·T, and ``share`` their sum."""
+    def mean(self, redraw_chance: Float32Array) -> Float64Array:
+        """Return (k + g,) float64 R̄ of values and groups; ``redraw_chance``: (n,) η."""
+        weights = redraw_chance * self.chance
         shares = ratio(weights.astype(np.float32).reshape(self.total.shape), self.total)
         mixed = (self.first.T * (self.second @ shares.T)).sum(axis=1, dtype=np.float64)
-        own = mixed / max(share, 1e-300)
+        own = mixed / max(float(weights.sum()), 1e-300)
         return np.concatenate([own, self.limits.groups @ own])
+
+    def joint(self, which: int, redraw_chance: Float32Array) -> Float64Matrix:
+        """Return (k, a) or (k, b) float64: P(x, i) or P(x, j), by ``which``, with a redraw by (n,) η; it sums to 1."""
+        again = (redraw_chance * self.chance).reshape(self.total.shape)
+        kept = ratio((self.chance.reshape(self.total.shape) - again).astype(np.float32), self.total)
+        own = self.first.T * (self.second @ kept.T) if which == 0 else self.second * (self.first.T @ kept)
+        mean = self.mean(redraw_chance)[: len(own)]
+        joint = own + np.outer(mean, again.sum(axis=1 - which))
+        return np.asarray(joint / joint.sum())
+
+    def posteriors(self, redraw_chance: Float32Array, mean: Float64Array, masks: Int64Array) -> Float64Matrix:
+        """Return (k, m) float64: the posteriors of the values given some masks, with a redraw by η and its R̄."""
+        i, j = np.divmod(masks, self.total.shape[1])
+        told = (self.first[i] * self.second.T[j]).T / self.total[i, j].astype(np.float64)
+        return np.asarray(told + redraw_chance[masks] * (mean[: len(told), None] - told))
 
     def holds(self, redraw_chance: Float32Array, mean: Float64Array, share: float) -> bool:
         """Return whether no posterior exceeds its limit with a redraw."""
@@ -153,18 +157,15 @@ class Told:
 def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
     """Return (n,) nearly the least η by which no posterior exceeds its limit; ``floor``: η of all masks at least.
 
-    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often; where
-    the limit is the prior, always, because posteriors have the prior as their mean.
+    Where the masks above a limit are too few to be mixed, so that R̄ exceeds it, all masks are redrawn more often. If
+    the limit is the prior, they always are, because posteriors have the prior as their mean.
     """
-    if any((each.limits.prior >= each.limits.aims)[each.above[1]].any() for each in told):
-        floor = 1.0
     means = [each.limits.prior for each in told]
     for _ in range(ROUNDS):
         least = [each.least(mean, floor) for each, mean in zip(told, means, strict=True)]
         redraw_chance: Float32Array = np.max(least, axis=0).astype(np.float32)
-        weights = redraw_chance * told[0].chance
-        share = float(weights.sum())
-        means = [each.mean(weights, share) for each in told]
+        share = float(redraw_chance @ told[0].chance)
+        means = [each.mean(redraw_chance) for each in told]
         if all(each.holds(redraw_chance, mean, share) for each, mean in zip(told, means, strict=True)):
             return redraw_chance
         floor = max(floor, *(each.mixing(share, mean) for each, mean in zip(told, means, strict=True)))
@@ -174,20 +175,21 @@ def least_redraw(told: Sequence[Told], floor: float = 0.0) -> Float32Array:
 def certain(start: Map, limits: Sequence[Limits], wanted: Sequence[float]) -> tuple[Map, Float32Matrix]:
     """Return a map whose attributes move by E[d²] as far as the limits allow, and its η, (k_A, k_B).
 
-    ``start``: to search from. ``limits``, ``wanted``: of each attribute.
+    ``start``: to search from. ``limits``, ``wanted``: of each attribute, one or both.
     """
     found = start
     for solution in range(MAX_SOLUTIONS):
         found = found.scaled()
-        redraw_chance = least_redraw(Told.by(found, limits)).reshape(found.law.shape)
-        share = float((redraw_chance.ravel() * found.mask_chances).sum())
+        told = [Told.of(found, j, each) for j, each in enumerate(limits)]
+        redraw_chance = least_redraw(told)
+        share = float(redraw_chance @ told[0].chance)
         excesses = [
-            float((found.joint(j, redraw_chance) * kernel.values.squares).sum()) / goal
-            for j, (kernel, goal) in enumerate(zip(found.kernels, wanted, strict=True))
+            float((each.joint(j, redraw_chance) * found.law.values[j].squares).sum()) / goal
+            for j, (each, goal) in enumerate(zip(told, wanted, strict=True))
         ]
         most = 1.0 + DISTANCE_ERROR + SPARED * share
         if all(1.0 - DISTANCE_ERROR <= each**0.5 <= most for each in excesses) or (share > 0.0 and solution > 0):
             break
         if solution + 1 < MAX_SOLUTIONS:
             found = found.sharper(excesses)
-    return found, redraw_chance
+    return found, redraw_chance.reshape(found.law.shape)

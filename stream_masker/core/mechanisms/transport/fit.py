@@ -1,7 +1,8 @@
 """The map: its laws, its kernels, and the scaling that keeps the law (Cuturi 2013; Peyré and Cuturi 2019, section 4).
 
 A record s = (a, b) of the window becomes t = (a*, b*) with the probability K_A(a, a*)·K_B(b, b*)·Ψ(t) / Z(s), where
-Z(s) = Σ_t K_A·K_B·Ψ, and Ψ is such that masked records have the law T. One attribute is the same with K_B = 1.
+Z(s) = Σ_t K_A·K_B·Ψ, and Ψ is such that masked records have the law T. One attribute is the same as a pair of it and
+an attribute that always has the same value, the root, with K_B = 1.
 """
 
 from __future__ import annotations
@@ -15,15 +16,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import ratio
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import (
-    BoolArray,
-    Float32Array,
-    Float32Matrix,
-    Float64Array,
-    Float64Matrix,
-    Int32Array,
-    Int64Array,
-)
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
 from stream_masker.core.statistics.counts import SparseCounts, marginals
 from stream_masker.errors import StatisticsError
 
@@ -107,11 +100,11 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The window's m tuples of the values of one or two attributes, and what is written for them.
+    """The window's m pairs of values, and what is written for them; of one attribute, each value and the root.
 
-    * ``values``: of each attribute. ``rows``, ``columns``: (m,) int32 indices of values, in row order; columns are 0
-      for one attribute. ``counts``: (m,) int64 records.
-    * ``heavy``: (m,) whether a tuple is of enough patients. ``frequent``: the same of values, (k,) by attribute.
+    * ``values``: k_A and k_B of them. ``rows``, ``columns``: (m,) int32 indices of values, in row order. ``counts``:
+      (m,) int64 records.
+    * ``heavy``: (m,) whether a pair is of enough patients. ``frequent``: the same of values, (k_A,) and (k_B,).
     """
 
     values: tuple[Values, ...]
@@ -127,26 +120,24 @@ class Law:
 
         ``least``: how many patients are enough. ``first``: the values of the first attribute, if they are known.
         """
-        size, pairs = len(distances[-1].taxonomy), len(distances) == 2
-        sides = marginals(column, size) if pairs else (column,)
-        values = [Values.most_frequent(d, side) for d, side in zip(distances, sides, strict=True)]
-        values[0] = values[0] if first is None else first
-        codes = divmod(column.keys, size) if pairs else (column.keys,)
-        indices = [v.indices(each).astype(np.int64) for v, each in zip(values, codes, strict=True)]
-        width = len(values[1]) if pairs else 1
-        keys, which = np.unique(indices[0] * width + (indices[1] if pairs else 0), return_inverse=True)
+        size = len(distances[1].taxonomy) if len(distances) == 2 else 1
+        sides = marginals(column, size)
+        second = Values.most_frequent(distances[-1], sides[1])
+        values = Values.most_frequent(distances[0], sides[0]) if first is None else first, second
+        a, b = (v.indices(codes) for v, codes in zip(values, np.divmod(column.keys, size), strict=True))
+        keys, which = np.unique(a.astype(np.int64) * len(second) + b, return_inverse=True)
         merged = column.regroup(which, keys.size)
-        frequent = [
+        frequent = tuple(
             s.regroup(v.indices(s.keys).astype(np.int64), len(v)).units >= least
             for v, s in zip(values, sides, strict=True)
-        ]
-        rows, columns = (each.astype(np.int32) for each in np.divmod(keys, width))
-        return cls(tuple(values), rows, columns, merged.counts, merged.units >= least, tuple(frequent))
+        )
+        rows, columns = (each.astype(np.int32) for each in np.divmod(keys, len(second)))
+        return cls(values, rows, columns, merged.counts, merged.units >= least, frequent)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(k_A, k_B), the numbers of values; k_B is 1 for one attribute."""
-        return len(self.values[0]), len(self.values[1]) if len(self.values) == 2 else 1
+        """(k_A, k_B), the numbers of values."""
+        return len(self.values[0]), len(self.values[1])
 
     @cached_property
     def share(self) -> Float64Array:
@@ -189,8 +180,6 @@ class Law:
 
     def _groups(self, j: int, depth: int) -> tuple[Int64Array, Float64Array]:
         """Return the group of each value of attribute j at a depth, and the share of each value in its group."""
-        if j == len(self.values):
-            return np.zeros(1, np.int64), np.ones(1)
         groups = np.unique(self.values[j].ancestors(depth), return_inverse=True)[1]
         weights = self.marginal(j) * self.frequent[j]
         return groups, ratio(weights, np.bincount(groups, weights)[groups].astype(np.float64))
@@ -216,6 +205,12 @@ class Kernel:
         """Return a kernel to start from; ``share``: (k,) P(x), ``wanted``: E[d²]."""
         weights = np.log(np.sqrt(share)).astype(np.float32)
         return cls(values, 0.5 / wanted, weights, np.full(share.size, weights.min(), np.float32))
+
+    @classmethod
+    def flat(cls, values: Values) -> Kernel:
+        """Return K = 1."""
+        none = np.zeros(len(values), np.float32)
+        return cls(values, 0.0, none, none)
 
     @property
     def base(self) -> Float32Matrix:
@@ -281,14 +276,14 @@ class Map:
     def started(cls, law: Law, kernels: tuple[Kernel, ...]) -> Map:
         """Return the map that has the law if the attributes are independent."""
         tuple_weights = law.share.copy()
-        for j, (kernel, places) in enumerate(zip(kernels, (law.rows, law.columns), strict=False)):
+        for j, (kernel, places) in enumerate(zip(kernels, (law.rows, law.columns), strict=True)):
             tuple_weights *= np.exp(kernel.weights[places]) / law.marginal(j)[places]
         return cls(law, kernels, tuple_weights.astype(np.float32))
 
     @cached_property
     def matrices(self) -> tuple[Float32Matrix, Float32Matrix]:
         """K_A and K_B."""
-        return self.kernels[0].matrix, self.kernels[1].matrix if len(self.kernels) == 2 else np.ones((1, 1), np.float32)
+        return self.kernels[0].matrix, self.kernels[1].matrix
 
     def reached(self, tuple_weights: Float32Array) -> Float32Matrix:
         """Return (k_A, k_B) float32 K_Aᵀ·Φ·K_B."""
@@ -331,19 +326,6 @@ class Map:
         (first, second), (front, back) = self.matrices, self.fronts
         return (np.ascontiguousarray(first.T), front) if which == 0 else (back, second)
 
-    def joint(self, which: int, redraw_chance: Float32Matrix) -> Float64Matrix:
-        """Return (k, k) float64 P(x, x*) of attribute ``which`` with a redraw by η; it sums to 1."""
-        again = self.redrawn(which, redraw_chance)
-        apart = np.outer(again.sum(axis=1), again.sum(axis=0) / max(again.sum(), 1e-300))
-        joint = self.redrawn(which, 1.0 - redraw_chance) + apart
-        return np.asarray(joint / joint.sum())
-
-    def redrawn(self, which: int, redraw_chance: Float32Matrix) -> Float64Matrix:
-        """Return (k, k) float64: the part of P(x, x*) whose masks are redrawn by η, before they are."""
-        front, weights = self.fronts[which], self.mask_weights * redraw_chance
-        reached = front @ weights.T if which == 0 else front.T @ weights
-        return np.asarray(self.matrices[which] * reached, np.float64)
-
     def scaled(self) -> Map:
         """Return the map whose masks have the law T but for an error, by over-relaxed scaling."""
         law, (first, second), tuple_weights = self.law, self.matrices, self.tuple_weights
@@ -358,8 +340,7 @@ class Map:
 
     def sharper(self, excesses: Sequence[float]) -> Map:
         """Return the map with other λ; ``excesses``: for each attribute its E[d²] divided by what is wanted."""
-        kernels = [
-            levelled(kernel.sharper(excess), self.law, j, None, SHARPENED_ROUNDS)
-            for j, (kernel, excess) in enumerate(zip(self.kernels, excesses, strict=True))
-        ]
+        kernels = list(self.kernels)
+        for j, excess in enumerate(excesses):
+            kernels[j] = levelled(kernels[j].sharper(excess), self.law, j, None, SHARPENED_ROUNDS)
         return Map(self.law, tuple(kernels), self.tuple_weights)

@@ -14,7 +14,7 @@ the laws force a smaller distance than is asked for, a redraw of all values adds
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import (
+    Float32Array,
     Float32Matrix,
     Float64Array,
     Float64Matrix,
@@ -33,7 +34,6 @@ from stream_masker.core.kernels import Tree, couple, draw_given
 from stream_masker.core.mechanisms.transport.certainty import Limits, Told, least_redraw
 from stream_masker.core.mechanisms.transport.fit import BLOCK_DEPTHS, Law, Values
 from stream_masker.core.random import salts_of
-from stream_masker.core.statistics.packing import unpack_array
 
 NEGLECTED = 1e-3
 """The greatest share of records whose root values are left out, the least probable ones, where it is computed what
@@ -44,53 +44,49 @@ DRAWN, DRAWN_GIVEN = 100, 40
 """How many masks of the root, and of the value for each of them, stand for all in the risk."""
 
 
-class Moves(NamedTuple):
-    """P(b, b* | a*) before the redraw, for the values and masks that can be.
+class Table(NamedTuple):
+    """What masks tell of k values of an attribute.
 
-    ``rows``, ``masks``: (r,), (n,) indices. ``joint``: (r, n) float32. ``prior``: (r,) P(b | a*). ``chance``: (n,)
-    P(b* | a*). ``neglected``: the share of records that are left out; no posterior is wrong by more.
+    ``rows``, ``masks``: (k,), (m,) indices of values, and of the attribute's masks, which are those of the rows or of
+    the columns of ``told``, by ``which``. ``redraw_chance``: (n,) float32 η. ``share``: of the records it is about.
     """
 
     rows: Int64Array
     masks: Int64Array
-    joint: Float32Matrix
-    prior: Float64Array
-    chance: Float64Array
-    neglected: float
+    told: Told
+    which: int
+    redraw_chance: Float32Array
+    share: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """An attribute that is masked given the root.
 
-    * ``attribute``: its index. ``law``: of the root and of it.
-    * ``wanted``: E[d²] that is asked for; a and a* can force another one.
-    * ``root``: (k_A, k_A) float64 P(a, a*) of the root.
+    * ``law``: of the root and of it. ``root``: (k_A, k_A) float64 P(a, a*) of the root.
     * ``redraw_chance``: (k_A, k_B) float32, the chance of each mask to be drawn again.
     """
 
-    attribute: int
     law: Law
-    wanted: float
     root: Float64Matrix
     redraw_chance: Float32Matrix
 
     @classmethod
-    def read(cls, attribute: int, law: Law, wanted: float, root: Float64Matrix, redrawn: object) -> Given:
-        """Create the masking from its published η of the masks that can be, in row order."""
-        redraw_chance, can = np.zeros(law.shape, np.float32), _conditional(law.target) > 0.0
-        redraw_chance[can] = unpack_array(redrawn, np.float32, int(np.count_nonzero(can)))
-        return cls(attribute, law, wanted, root, redraw_chance)
+    def read(cls, law: Law, root: Float64Matrix, redrawn: Float32Array) -> Given:
+        """Return the masking with η of the masks that can be, in row order."""
+        redraw_chance = np.zeros(law.shape, np.float32)
+        redraw_chance[conditional(law.target) > 0.0] = redrawn
+        return cls(law, root, redraw_chance)
 
     @cached_property
     def source(self) -> Float64Matrix:
         """(k_A, k_B) float64 P(b | a)."""
-        return _conditional(self.law.dense(self.law.share))
+        return conditional(self.law.dense(self.law.share))
 
     @cached_property
     def target(self) -> Float64Matrix:
         """(k_A, k_B) float64 P(b* | a*)."""
-        return _conditional(self.law.target)
+        return conditional(self.law.target)
 
     @property
     def prior(self) -> Float64Array:
@@ -133,99 +129,79 @@ class Given:
         indices = first.indices(root), first.indices(root_new), own.indices(codes)
         return own.positions[draw_given(self.tree, *indices, words, offsets_from_lengths(lengths))]
 
-    def fitted(self, limits: Limits) -> Given:
-        """Return the masking with the redraw that the limits, and the distance that is asked for, need."""
-        redraw_chance, floor = np.zeros(self.law.shape, np.float32), self._floor()
-        for new in np.flatnonzero(self.root.sum(axis=0) > 0.0).tolist():
-            each = self.moves(new)
-            bounds, ones = limits.given(each.prior, each.neglected, each.rows), np.ones((1, each.rows.size), np.float32)
-            told = Told(ones, each.joint, each.chance.astype(np.float32)[None], each.chance, bounds)
-            redraw_chance[new, each.masks] = least_redraw([told], floor)
-        return replace(self, redraw_chance=redraw_chance)
+    @classmethod
+    def fitted(cls, law: Law, root: Float64Matrix, limits: Limits, wanted: float) -> Given:
+        """Return the masking with the redraw that the limits need, and E[d²] = ``wanted``; a and a* can force more."""
+        plain, redraw_chance = cls(law, root, np.zeros(law.shape, np.float32)), np.zeros(law.shape, np.float32)
+        floor = plain._floor(wanted)
+        for new in np.flatnonzero(root.sum(axis=0) > 0.0).tolist():
+            each = plain.table(new, limits)
+            redraw_chance[new, each.masks] = least_redraw([each.told], floor)
+        return cls(law, root, redraw_chance)
 
-    def moves(self, new: int) -> Moves:
-        """Return what moves beside the mask ``new`` of the root."""
+    def table(self, new: int, limits: Limits | None = None, share: float = 1.0) -> Table:
+        """Return what masks tell beside the mask ``new`` of the root; ``limits``: of all values, 1 without them.
+
+        The least probable values of the root are left out; the limits are lowered by their share.
+        """
         chances = self.root[:, new] / self.root[:, new].sum()
         likely = np.argsort(-chances)
         likely = likely[: np.searchsorted(np.cumsum(chances[likely]), 1.0 - NEGLECTED) + 1]
         kept = chances[likely] / chances[likely].sum()
         prior = kept @ self.source[likely]
         rows, masks = np.flatnonzero(prior), self._walk[self.target[new, self._walk] > 0.0]
-        joint = couple(self.tree, likely, kept, new, masks)[rows]
-        neglected = max(1.0 - float(chances[likely].sum()), 0.0)
-        return Moves(rows, masks, joint, prior[rows], self.target[new, masks], neglected)
+        joint, chance = couple(self.tree, likely, kept, new, masks)[rows], self.target[new, masks]
+        limits, neglected = limits or Limits.of(prior), max(1.0 - float(chances[likely].sum()), 0.0)
+        asked = np.append(limits.greatest[rows], limits.greatest[prior.size :]) - neglected
+        bounds = Limits.of(prior[rows], asked, limits.groups[:, rows])
+        told = Told(np.ones((1, rows.size), np.float32), joint, chance.astype(np.float32)[None], chance, bounds)
+        return Table(rows, masks, told, 1, self.redraw_chance[new, masks], share)
 
     @cached_property
     def _walk(self) -> Int64Array:
         """(k_B,) the values, those of a block next to each other, and those of a chapter."""
         return np.lexsort(self.tree.lines[:3])
 
-    def joint(self) -> Float64Matrix:
-        """Return (k_B, k_B) float64 P(b, b*), from ``DRAWN`` masks of the root, if it has more."""
-        result, (news, shares, _) = np.zeros((len(self.values),) * 2), sampled(self.root.sum(axis=0), DRAWN)
-        for new, share in zip(news.tolist(), shares.tolist(), strict=True):
-            each = self.moves(new)
-            result[np.ix_(each.rows, each.masks)] += self._redrawn(new, each) * share
-        return result
+    @property
+    def most_drawn(self) -> int | None:
+        """How many masks beside each mask of the root stand for all of them in the risk; None: all of them."""
+        return DRAWN_GIVEN if np.count_nonzero(self.root.sum(axis=0)) > DRAWN else None
 
-    def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
-        """Return the joint law of the attribute's value and its record's masks, a block (k_B, m) for each mask of the
-        root, or for ``DRAWN`` masks of it, which are drawn with ``DRAWN_GIVEN`` of the value by their chance; and
-        whether they are drawn."""
-        news, shares, drawn = sampled(self.root.sum(axis=0), DRAWN)
+    def tables(self, count: int = DRAWN) -> Iterator[Table]:
+        """Yield a table for each mask of the root; if they are more than ``count``, for that many drawn ones."""
+        for new, share in zip(*sampled(self.root.sum(axis=0), count), strict=True):
+            yield self.table(int(new), share=float(share))
 
-        def block(new: int, share: float) -> Float64Matrix:
-            each = self.moves(new)
-            picked, weights, _ = sampled(each.chance, DRAWN_GIVEN if drawn else each.chance.size)
-            columns = np.zeros((len(self.values), picked.size))
-            columns[each.rows] = self._redrawn(new, each)[:, picked] * (share * weights / each.chance[picked])
-            return columns
-
-        return map(block, news.tolist(), shares.tolist()), drawn
-
-    def _redrawn(self, new: int, moves: Moves) -> Float64Matrix:
-        """Return (r, n) float64 P(b, b* | a*) with the redraw."""
-        joint, redraw_chance = moves.joint.astype(np.float64), self.redraw_chance[new, moves.masks].astype(np.float64)
-        weights = redraw_chance * moves.chance
-        again = np.outer(joint @ redraw_chance, weights / max(weights.sum(), 1e-300))
-        return np.asarray(joint * (1.0 - redraw_chance) + again)
-
-    def _floor(self) -> float:
-        """Return the η of all masks by which values move as far as is asked for; 0 where they move so anyway."""
+    def _floor(self, wanted: float) -> float:
+        """Return the η of all masks by which values move as far as is wanted; 0 where they move so anyway."""
         near = far = 0.0
-        for new in systematic(self.root.sum(axis=0), TRIED).tolist():
-            each = self.moves(new)
-            between = self.values.squares[np.ix_(each.rows, each.masks)]
-            near += float((each.joint * between).sum()) / TRIED
-            far += float(each.prior @ between @ each.chance) / TRIED
-        return float(np.clip((self.wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
-
-    def groups(self, limits: Limits) -> list[tuple[Float64Array, float]]:
-        """Return the groups by which the root's mask tells of the attribute: the chance of each value given the root.
-
-        ``limits``: of the attribute. What cannot exceed its limit is left out.
-        """
-        weights = np.concatenate([self.source.T, limits.groups @ self.source.T])
-        over = weights.max(axis=1) > limits.greatest
-        return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
+        for each in self.tables(TRIED):
+            between, told = self.values.squares[np.ix_(each.rows, each.masks)], each.told
+            near += float((told.second * between).sum()) * each.share
+            far += float(told.limits.prior @ between @ told.chance) * each.share
+        return float(np.clip((wanted - near) / max(far - near, 1e-12), 0.0, 1.0))
 
 
-def sampled(chances: Float64Array, count: int) -> tuple[Int64Array, Float64Array, bool]:
-    """Return the indices that can be drawn and their shares; if they are more than ``count``, that many drawn ones with
-    equal shares. Also return whether they are drawn."""
-    found = np.flatnonzero(chances)
-    if found.size <= count:
-        return found, chances[found] / chances.sum(), False
-    return systematic(chances, count), np.full(count, 1.0 / count), True
+def told_by_root(source: Float64Matrix, limits: Limits) -> list[tuple[Float64Array, float]]:
+    """Return the groups by which the root's mask tells of an attribute: the chance of each value given the root.
+
+    ``source``: (k_A, k_B) P(b | a). ``limits``: of the attribute. What cannot exceed its limit is left out.
+    """
+    weights = np.concatenate([source.T, limits.groups @ source.T])
+    over = weights.max(axis=1) > limits.greatest
+    return list(zip(weights[over], limits.greatest[over].tolist(), strict=True))
 
 
-def systematic(chances: Float64Array, count: int) -> Int64Array:
-    """Return (count,) indices that are drawn in proportion to their chances, at equal steps."""
-    steps = np.cumsum(chances)
-    return np.asarray(np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.int64)
+def sampled(chances: Float64Array, count: int | None) -> tuple[Int64Array, Float64Array]:
+    """Return the indices that can be drawn, and their shares; if they are more than ``count``, that many, drawn in
+    proportion to their chances at equal steps, with equal shares."""
+    found, steps = np.flatnonzero(chances), np.cumsum(chances)
+    if count is None or found.size <= count:
+        return found, chances[found] / steps[-1]
+    return np.searchsorted(steps, (np.arange(count) + 0.5) / count * steps[-1]), np.full(count, 1.0 / count)
 
 
-def _conditional(law: Float32Matrix) -> Float64Matrix:
+def conditional(law: Float32Matrix) -> Float64Matrix:
     """Return P(b | a); that of all rows for a row without any."""
     wide = law.astype(np.float64)
     sums = wide.sum(axis=1, keepdims=True)

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dataframes import DataFrame, as_records
-from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
 from stream_masker.core.mechanisms.base import Mechanism, known_counts
 from stream_masker.core.mechanisms.encoding import Record
-from stream_masker.core.mechanisms.parameters import (
-    MAX_ALPHA,
-    MIN_ALPHA,
-    Parameters,
-    parameter,
-    per_attribute,
-)
-from stream_masker.core.mechanisms.transport.fit import Values
-from stream_masker.core.mechanisms.transport.model import FORMAT, Maps
-from stream_masker.core.mechanisms.transport.strata import Settings, Strata
+from stream_masker.core.mechanisms.parameters import MAX_ALPHA, MIN_ALPHA, Parameters, parameter, per_attribute
+from stream_masker.core.mechanisms.transport.certainty import Limits, Told, certain
+from stream_masker.core.mechanisms.transport.fit import NOTHING_WRITTEN, Kernel, Law, Map, Values, levelled
+from stream_masker.core.mechanisms.transport.given import Given, conditional, told_by_root
+from stream_masker.core.mechanisms.transport.model import EVERY, FORMAT, Maps, Transport, packed, published_law
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, WordLayout, draw_words
 from stream_masker.core.risk.law import Channel, OutputClasses, Tuples
 from stream_masker.core.risk.risk import Risk, disclosure
 from stream_masker.core.risk.sensitive import limited_groups
-from stream_masker.core.statistics.counts import MAX_PATTERN_ATTRIBUTES, Counts
+from stream_masker.core.statistics.counts import MANY_KEYS, MAX_PATTERN_ATTRIBUTES, Counts, SparseCounts, sum_by_key
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
+ENOUGH, ENOUGH_SHARE = 200, 100
+"""The number of records that a context, or a pattern of missing attributes, needs for maps of its own; at least one
+in ``ENOUGH_SHARE`` of all records, and no more than one in ten."""
+MOST_DISTANCE = 0.99
+"""The greatest E[d²] that is asked for, as a share of that of independent masks."""
+
+Part: TypeAlias = Mapping[tuple[int, ...], SparseCounts]
+"""The counts of some records: of the values of each attribute j that they have, as (j,), and of pairs, as (i, j).
+
+Scalars count once for each record, except in pairs with an array."""
+
+Groups: TypeAlias = Sequence[Mapping[str, tuple[BoolArray, float]]]
+"""Of each attribute the sensitive groups, by name: their members among the concepts, and their limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +110,7 @@ class SemanticTransport(Mechanism):
       tuple is no proof of one of the window.
 
     α·sdVar is the mean squared distance that is asked for. Values move farther where the promise needs it, and less
-    where the window does not allow as much; they then count as truncated in the ``Distortion`` of a batch.
+    where the window does not allow as much.
     """
 
     name = "semantic_transport"
@@ -122,13 +131,12 @@ class SemanticTransport(Mechanism):
         for name in known.names:
             if name in self.attributes:
                 raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
-        alpha = tuple(per_attribute("alpha", given.alpha, self.attributes).values())
-        groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
-        self._settings = Settings(self.attributes, self.distances, alpha, given.certainty, groups, given.least, known)
+        self._context, self._alpha = known, np.array([*per_attribute("alpha", given.alpha, self.attributes).values()])
+        self._groups = limited_groups({} if given.sensitive is None else given.sensitive, self._taxonomies)
 
     @property
     def context(self) -> Context:
-        return self._settings.context
+        return self._context
 
     @property
     def promise(self) -> float | None:
@@ -137,19 +145,13 @@ class SemanticTransport(Mechanism):
 
     def _mask(self, batch: Batch, keys: Keys, prepared: Maps) -> MaskedBatch:
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        return self._masked(batch, *prepared.mask(batch, words), prepared.noise.tolist())
+        noise: list[float] = (self._alpha * np.diag(self.statistics.covariance)).tolist()
+        return self._masked(batch, prepared.mask(batch, words), noise=noise)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
-        maps = self._prepared_statistics()
         if self.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self.context.names)}")
-        pairs = {j for _, each in maps.strata.values() for m in each if len(m.attributes) == 2 for j in m.attributes}
-        for j, (name, column) in enumerate(zip(self.attributes, batch.columns, strict=True)):
-            if column.is_array and j in pairs:
-                raise StatisticsError(
-                    f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
-                )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them.
@@ -167,22 +169,17 @@ class SemanticTransport(Mechanism):
         """Return None: ``risk`` follows from the maps."""
 
     def risk(self, *, draws: int = 1000) -> Risk:
-        self._prepared_statistics()
-        known_counts(self._counts)
-        return self.expected_risk()
-
-    def expected_risk(self) -> Risk:
-        """Return the risk, which follows from the maps: their law is that of the window."""
+        """Return the risk, which follows from the maps: their law is that of the window. See ``Mechanism``."""
         maps = self._prepared_statistics()
+        known_counts(self._counts)
         value, record, unchanged, rmse = {}, {}, {}, {}
         for j, (name, distance) in enumerate(zip(self.attributes, self.distances, strict=True)):
             law = maps.laws[j]
             joint, positions = law.joint, law.positions
             prior = joint.sum(axis=1)
             value[name] = disclosure(distance.taxonomy, positions, prior, [joint])
-            blocks, drawn = law.blocks()
-            record[name] = disclosure(distance.taxonomy, positions, prior, blocks, None if drawn else 0.0)
-            if drawn:  # the promise bounds what was not drawn
+            record[name] = disclosure(distance.taxonomy, positions, prior, law.blocks(), None if law.drawn else 0.0)
+            if law.drawn:  # the promise bounds what was not drawn
                 surest = max(self.parameters.certainty, *(float(part.prior.max()) for _, part in law.parts))
                 record[name] = replace(record[name], greatest=surest)
             unchanged[name] = float(joint.trace())
@@ -190,11 +187,10 @@ class SemanticTransport(Mechanism):
         return Risk(value, record, unchanged, None, rmse)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return Strata(self._settings, counts, np.diag(statistics.covariance)).model()
+        return Strata(self, self._groups, counts, self._alpha * np.diag(statistics.covariance)).model()
 
     def _prepare(self, statistics: Statistics) -> Maps:
-        noise = np.array(self._settings.alpha) * np.diag(statistics.covariance)
-        return Maps.read(statistics.model, self.context.to_list(), self.distances, noise)
+        return Maps.read(statistics.model, self.context.to_list(), self.distances)
 
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``Mechanism``."""
@@ -207,3 +203,157 @@ class SemanticTransport(Mechanism):
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
         names = (*self.attributes, *self.context.names)
         return as_records(records, names, required=self.attributes)
+
+
+class Strata:
+    """Fits the maps of a window: of each context, and of each pattern of missing attributes.
+
+    A missing code tells something about the codes that are there. So the records with the same attributes present have
+    a law and a map of their own, of a pair or of a root, by which others are masked, as have the records of a context.
+
+    ``wanted``: (p,) E[d²] that is asked for.
+    """
+
+    def __init__(self, mechanism: SemanticTransport, groups: Groups, counts: Counts, wanted: Float64Array) -> None:
+        self._mechanism, self._groups, self._counts = mechanism, groups, counts
+        self._sizes = [len(d.taxonomy) for d in mechanism.distances]
+        self._wanted: list[float] = wanted.tolist()
+
+    def model(self) -> dict[str, Any]:
+        """Return the model of the window. Raises StatisticsError if nothing can be masked."""
+        constant = [name for name, w in zip(self._mechanism.attributes, self._wanted, strict=True) if not w > 0.0]
+        if constant:
+            raise StatisticsError(
+                f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
+                "different values"
+            )
+        every, contexts = dict(self._parts(self._counts)), self._counts.contexts if self._mechanism.context else {}
+        strata = [[EVERY, pattern, _records(part), self._maps(part)] for pattern, part in every.items()]
+        for number, counts in contexts.items():
+            for pattern, part in self._parts(counts):
+                maps = self._maps(part) or self._maps_of_all(every[pattern], part)
+                strata.append([number, pattern, _records(part), maps])
+        hidden = [self._law((j,), column) for j, column in enumerate(self._counts.values)]
+        if not all(law.frequent[0].any() for law in hidden):
+            raise StatisticsError(NOTHING_WRITTEN)
+        return {
+            "context": self._mechanism.context.to_list(),
+            "hidden": [packed(published_law(law)) for law in hidden],
+            "strata": strata,
+        }
+
+    def _parts(self, counts: Counts) -> Iterator[tuple[int, Part]]:
+        """Yield each pattern that occurs, the sum of 2^j over the attributes j that are missing, and its counts."""
+        every: dict[tuple[int, ...], SparseCounts] = {(i, j): pair for (i, j), pair in counts.pairs.items()}
+        for j, column in enumerate(counts.values):
+            every[j,] = _with_bits(counts.events.get((j,)), column)
+        p = len(counts.values)
+        missing = (np.unique(column.keys & ((1 << p) - 1)).tolist() for column in counts.lacking.values())
+        for pattern in sorted({0}.union(*missing)):
+            found = {key: _of_pattern(pattern, p, column, counts.lacking.get(key)) for key, column in every.items()}
+            if part := {key: column for key, column in found.items() if column.keys.size}:
+                yield pattern, part
+
+    def _maps(self, part: Part) -> list[Any]:
+        """Return the maps of some records as they are published; none for too few of them."""
+        records = self._counts.records
+        if _records(part) < max(min(ENOUGH, records / 10), records / ENOUGH_SHARE):
+            return []
+        present = [key[0] for key in part if len(key) == 1]
+        scalars = [j for j in present if j not in self._counts.lengths]
+        pair = len(scalars) == len(present) == 2
+        keys = [tuple(scalars)] if pair else [(j,) for j in scalars[:1] or present]
+        laws = {key: self._law(key, part[key]) for key in keys}
+        if not all(some.any() for law in laws.values() for some in law.frequent):
+            return []
+        maps = []
+        for key, law in laws.items():
+            links = {j: self._link(key[0], j, law, part) for j in present if scalars and j not in key}
+            maps.append(packed(self._fitted(key, law, links).published()))
+        return maps
+
+    def _maps_of_all(self, every: Part, own: Part) -> list[Any]:
+        """Return the maps of the records of all contexts that have only codes that occur in one; none if these are all.
+
+        ``every``, ``own``: the counts of all, and of the context. Codes are restricted if some are of enough patients.
+        """
+        least = self._mechanism.parameters.least
+        some = {key[0]: column.keys[column.units >= least] for key, column in own.items() if len(key) == 1}
+        part = {}
+        for key, column in every.items():
+            codes = np.divmod(column.keys, self._sizes[key[-1]])[-len(key) :]
+            held = [np.isin(code, some[j]) | (some[j].size < 2) for j, code in zip(key, codes, strict=True)]
+            part[key] = column.select(np.logical_and.reduce(held))
+        return [] if _records(part) == _records(every) else self._maps(part)
+
+    def _law(self, key: tuple[int, ...], column: SparseCounts, first: Values | None = None) -> Law:
+        """Return the law of one attribute, or of a pair, from its counts; ``first``: the values of the first one."""
+        return Law.of(column, [self._mechanism.distances[j] for j in key], self._mechanism.parameters.least, first)
+
+    def _link(self, root: int, j: int, law: Law, part: Part) -> Law:
+        """Return the law of the root and attribute j; ``law``: of the root."""
+        pair, size = part[min(j, root), max(j, root)], self._sizes[root]
+        if j < root:
+            own, first = np.divmod(pair.keys, size)
+            pair = sum_by_key(first * self._sizes[j] + own, pair.counts, pair.key_bits)
+        return self._law((root, j), pair, law.values[0])
+
+    def _fitted(self, key: tuple[int, ...], law: Law, links: Mapping[int, Law]) -> Transport:
+        """Return a map, and what is masked given it; ``links``: by attribute, the law of the root and it."""
+        goals, kernels = [], list(map(Kernel.flat, law.values))
+        for k, (j, values) in enumerate(zip(key, law.values, strict=False)):
+            share = law.marginal(k)
+            most = MOST_DISTANCE * float(share @ values.squares @ law.target.sum(axis=1 - k))
+            goals.append(min(self._wanted[j], most))
+            kernels[k] = levelled(Kernel.started(values, share, goals[k]), law, k, goals[k])
+        sources = {j: conditional(pair.dense(pair.share)) for j, pair in links.items()}
+        bounds = {j: self._limits(j, links[j].values[1], law.marginal(0) @ source) for j, source in sources.items()}
+        told = [each for j, source in sources.items() for each in told_by_root(source, bounds[j])]
+        limits = [self._limits(j, law.values[k], law.marginal(k), told) for k, j in enumerate(key)]
+        found, redraw_chance = certain(Map.started(law, tuple(kernels)), limits, goals)
+        root = Told.of(found, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
+        given = {j: Given.fitted(pair, root, bounds[j], self._wanted[j]) for j, pair in links.items()}
+        return Transport(key, found, redraw_chance, given)
+
+    def _limits(
+        self, j: int, values: Values, prior: Float64Array, others: Sequence[tuple[Float64Array, float]] = ()
+    ) -> Limits:
+        """Return the limits of the values of an attribute with these priors, of its sensitive groups, and of others."""
+        own = [(inside[values.positions].astype(np.float64), limit) for inside, limit in self._groups[j].values()]
+        groups = [*(each for each in own if each[0].any()), *others]
+        weights = np.array([each for each, _ in groups]).reshape(len(groups), prior.size)
+        asked = np.append(np.full(prior.size, self._mechanism.parameters.certainty), [limit for _, limit in groups])
+        return Limits.of(prior, asked, weights)
+
+
+def _records(part: Part) -> int:
+    """Return the number of records, at least; of arrays alone that of elements."""
+    return min(column.rows for key, column in part.items() if len(key) == 1)
+
+
+def _with_bits(events: SparseCounts | None, rows: SparseCounts) -> SparseCounts:
+    """Return the counts of events with the noise keys of their rows; those of the rows if there are none of events."""
+    if events is None or rows.key_bits is None or not events.keys.size:
+        return rows if events is None else events
+    place, held = located(rows.keys, events.keys)
+    return SparseCounts(events.keys, events.counts, np.where(held, rows.key_bits[place], np.uint64(0)))
+
+
+def _of_pattern(pattern: int, p: int, column: SparseCounts, lacking: SparseCounts | None) -> SparseCounts:
+    """Return the counts of the rows of a column whose records lack what a pattern says.
+
+    ``lacking``: see ``Counts``. A noise key of records that lack something and of others counts as one of the former,
+    except for values with so many that all rows count as different.
+    """
+    if lacking is None or not lacking.keys.size:
+        return column.select(np.full(column.keys.size, pattern == 0))
+    if pattern:
+        own = lacking.select(lacking.keys & ((1 << p) - 1) == pattern)
+        return SparseCounts(own.keys >> p, own.counts, own.key_bits)
+    part = sum_by_key(lacking.keys >> p, lacking.counts, lacking.key_bits)
+    place, held = located(part.keys, column.keys)
+    left, bits = column.counts - np.where(held, part.counts[place], 0), column.key_bits
+    if bits is not None and part.key_bits is not None:
+        held &= np.bitwise_count(bits) < MANY_KEYS
+        bits = np.where(held, bits & ~part.key_bits[place], bits)
+    return SparseCounts(column.keys, left, bits).select(left > 0)

@@ -6,6 +6,7 @@ derives T and Ψ from these, so that all mask alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,14 +26,14 @@ from stream_masker.core.dtypes import (
     UInt64Array,
 )
 from stream_masker.core.kernels import Draws, draw_pairs
-from stream_masker.core.mechanisms.transport.certainty import COLUMNS
+from stream_masker.core.mechanisms.transport.certainty import COLUMNS, Told
 from stream_masker.core.mechanisms.transport.fit import Kernel, Law, Map, Values
-from stream_masker.core.mechanisms.transport.given import Given, sampled
+from stream_masker.core.mechanisms.transport.given import Given, Table, sampled
 from stream_masker.core.random import salts_of
 from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
-FORMAT = 11
+FORMAT = 12
 """The number of the format of models and snapshots."""
 EVERY = -1
 """The number that stands for all contexts."""
@@ -44,7 +45,6 @@ DRAWN_MASKS = 4_096
 class Own:
     """The masking of the attribute ``which`` of a map with the redraw η; that of further ones is ``Given``."""
 
-    attribute: int
     map: Map
     redraw_chance: Float32Matrix
     which: int
@@ -59,131 +59,110 @@ class Own:
         """(k,) float64 P(x)."""
         return self.map.law.marginal(self.which)
 
-    def joint(self) -> Float64Matrix:
-        """Return (k, k) float64 P(x, x*)."""
-        return self.map.joint(self.which, self.redraw_chance)
+    @property
+    def most_drawn(self) -> int | None:
+        """How many masks of the map stand for all of them in the risk; None: all of them."""
+        return DRAWN_MASKS if np.count_nonzero(self.map.mask_chances) > DRAWN_MASKS else None
 
-    def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
-        """Return the joint law of a value and all masks of its record, in blocks of columns (k, m), and whether the
-        columns are a random sample, of ``DRAWN_MASKS``."""
-        own, redraw_chance, (first, second) = self.map, self.redraw_chance.ravel(), self.map.sides(self.which)
-        masks, weights, drawn = sampled(own.mask_chances, DRAWN_MASKS)
-        again = own.redrawn(self.which, self.redraw_chance).sum(axis=1, keepdims=True)
-        mean = again / max(again.sum(), 1e-300)
-
-        def block(part: Int64Array) -> Float64Matrix:
-            t, (i, j) = masks[part], np.divmod(masks[part], own.law.shape[1])
-            posteriors = (first[i] * second.T[j]).T / own.chances[i, j].astype(np.float64)
-            return np.asarray((posteriors * (1.0 - redraw_chance[t]) + mean * redraw_chance[t]) * weights[part])
-
-        parts = np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS))
-        return map(block, parts), drawn
+    def tables(self) -> Iterator[Table]:
+        """Yield the one of all masks of the map."""
+        places = np.arange(len(self.values))
+        yield Table(places, places, Told.of(self.map, self.which), self.which, self.redraw_chance.ravel())
 
 
 @dataclass(frozen=True, eq=False)
 class Transport:
-    """The map of some records, with its redraw.
+    """The map of some records with its redraw, and what is masked given it.
 
     * ``attributes``: the indices of one or two. ``redraw_chance``: (k_A, k_B) float32 η.
-    * ``wanted``: for each attribute the E[d²] that is asked for, as far as the window allows it.
-    * ``given``: the attributes that are masked given this one, if it is a root.
+    * ``given``: by attribute, the masking of those that are masked given the first one.
     """
 
     attributes: tuple[int, ...]
     map: Map
     redraw_chance: Float32Matrix
-    wanted: tuple[float, ...]
-    given: tuple[Given, ...] = ()
+    given: Mapping[int, Given]
 
     @classmethod
     def independent(cls, attribute: int, law: Law) -> Transport:
         """Return the map of one attribute whose masks are independent of their values."""
-        (values,), none = law.values, np.zeros(len(law.values[0]), np.float32)
-        own = Map(law, (Kernel(values, 0.0, none, none),), law.share.astype(np.float32))
-        return cls((attribute,), own, none[:, None], (np.inf,))
+        kernels = tuple(map(Kernel.flat, law.values))
+        return cls((attribute,), Map(law, kernels, law.share.astype(np.float32)), np.zeros(law.shape, np.float32), {})
 
     @cached_property
     def draws(self) -> Draws:
         """The arrays that the compiled draws read."""
         own, values = self.map, self.map.law.values
-        squares = [*(v.squares for v in values), np.zeros((1, 1), np.float32)]
-        (first, near), (second, other) = (_in_order(*each) for each in zip(own.matrices, squares, strict=False))
-        salts = [*(salts_of(v.positions) for v in values), np.zeros(1, np.uint64)]
+        (first, near), (second, other) = (_in_order(m, v.squares) for m, v in zip(own.matrices, values, strict=True))
         again = (self.redraw_chance.ravel() * own.mask_chances).astype(np.float32).reshape(own.law.shape)
         sums = again.sum(axis=1, dtype=np.float64).astype(np.float32)
         laws = own.totals, own.inner, own.mask_weights, self.redraw_chance, again, sums
-        return Draws(first, second, near, other, *laws, float(sums.sum(dtype=np.float64)), salts[0], salts[1])
+        salts = (salts_of(v.positions) for v in values)
+        return Draws(first, second, near, other, *laws, float(sums.sum(dtype=np.float64)), *salts)
 
     def draw(self, codes: Sequence[Int32Array], words: Sequence[UInt64Array]) -> list[Int32Array]:
         """Return the masks of records that have all attributes, as positions.
 
         ``codes``: (n,) positions of each attribute. ``words``: (n,) a random word of each value.
         """
-        values = self.map.law.values
-        indices = [v.indices(each) for v, each in zip(values, codes, strict=True)]
-        second = indices[1] if len(indices) == 2 else np.zeros_like(indices[0])
-        drawn = draw_pairs(self.draws, indices[0], second, words[0], words[-1])
-        return [v.positions[each] for v, each in zip(values, drawn, strict=False)]
+        first, second = codes if len(codes) == 2 else (codes[0], np.zeros_like(codes[0]))
+        a, b = self.map.law.values
+        drawn = draw_pairs(self.draws, a.indices(first), b.indices(second), words[0], words[-1])
+        return [a.positions[drawn[0]], b.positions[drawn[1]]][: len(codes)]
 
     @property
-    def masked(self) -> list[Own | Given]:
+    def masked(self) -> dict[int, Own | Given]:
         """The masking of each attribute."""
-        return [*(Own(j, self.map, self.redraw_chance, k) for k, j in enumerate(self.attributes)), *self.given]
+        return {j: Own(self.map, self.redraw_chance, k) for k, j in enumerate(self.attributes)} | dict(self.given)
 
-    def packed(self) -> dict[str, Any]:
-        """Return what is published."""
-        return {
-            "attributes": list(self.attributes),
-            "law": packed_law(self.map.law),
-            "tuple_weights": pack_array(self.map.tuple_weights),
-            "kernels": [[k.sharpness, pack_array(k.weights), pack_array(k.levels)] for k in self.map.kernels],
-            "redraw_chance": pack_array(self.redraw_chance),
-            "wanted": list(self.wanted),
-            "given": [
-                [g.attribute, packed_law(g.law), pack_array(g.redraw_chance[g.target > 0.0]), g.wanted]
-                for g in self.given
-            ],
-        }
+    def published(self) -> list[Any]:
+        """Return what is published: lists of numbers and arrays."""
+        kernels = [[k.sharpness, k.weights, k.levels] for k in self.map.kernels]
+        given = [[j, published_law(g.law), g.redraw_chance[g.target > 0.0]] for j, g in self.given.items()]
+        law = published_law(self.map.law)
+        return [list(self.attributes), law, self.map.tuple_weights, kernels, self.redraw_chance, given]
 
     @classmethod
-    def read(cls, model: Mapping[str, Any], distances: Sequence[Distance]) -> Transport:
-        """Return what ``packed`` returned."""
-        attributes = tuple(map(int, model["attributes"]))
-        law = _read_law(model["law"], [distances[j] for j in attributes])
-        kernels = [
-            Kernel(v, float(sharpness), *(unpack_array(each, np.float32, len(v)) for each in rest))
-            for v, (sharpness, *rest) in zip(law.values, model["kernels"], strict=True)
-        ]
-        own = Map(law, tuple(kernels), unpack_array(model["tuple_weights"], np.float32, law.rows.size))
-        redraw_chance = unpack_array(model["redraw_chance"], np.float32, law.target.size).reshape(law.shape)
-        given, root = [], own.joint(0, redraw_chance) if model["given"] else np.zeros((0, 0))
-        for j, pairs, redrawn, asked in model["given"]:
-            pair = _read_law(pairs, [distances[attributes[0]], distances[j]])
-            given.append(Given.read(j, pair, float(asked), root, redrawn))
-        return cls(attributes, own, redraw_chance, tuple(map(float, model["wanted"])), tuple(given))
+    def read(cls, model: Sequence[Any], distances: Sequence[Distance]) -> Transport:
+        """Return what ``published`` returned."""
+        attributes, published, tuple_weights, kernels, redraw_chance, links = model
+        law = read_law(published, [distances[j] for j in attributes])
+        curves = tuple(Kernel(v, *kernel) for v, kernel in zip(law.values, kernels, strict=True))
+        if not tuple_weights.shape == law.rows.shape or not redraw_chance.shape == law.shape:
+            raise ValueError("arrays of a map have other sizes than its law")
+        own, given = Map(law, curves, tuple_weights), {}
+        root = Told.of(own, 0).joint(0, redraw_chance.ravel()) if links else np.zeros((0, 0))
+        for j, published, redrawn in links:
+            given[j] = Given.read(read_law(published, [distances[attributes[0]], distances[j]]), root, redrawn)
+        return cls(tuple(attributes), own, redraw_chance, given)
 
 
-def packed_law(law: Law) -> dict[str, Any]:
-    """Return what is published of a law."""
-    keys = law.rows.astype(np.int64) * law.shape[1] + law.columns
-    return {
-        "values": [pack_array(v.positions) for v in law.values],
-        "keys": pack_array(np.diff(keys, prepend=0)),
-        "counts": pack_array(law.counts),
-        "heavy": pack_array(law.heavy),
-        "frequent": [pack_array(each) for each in law.frequent],
-    }
+def published_law(law: Law) -> list[Any]:
+    """Return what is published of a law: lists of arrays."""
+    return [[v.positions for v in law.values], law.rows, law.columns, law.counts, law.heavy, list(law.frequent)]
 
 
-def _read_law(model: Mapping[str, Any], distances: Sequence[Distance]) -> Law:
-    positions = [unpack_array(each, np.int32) for each in model["values"]]
-    values = tuple(Values.of(d, each) for d, each in zip(distances, positions, strict=True))
-    keys = np.cumsum(unpack_array(model["keys"], np.int64))
-    rows, columns = (each.astype(np.int32) for each in np.divmod(keys, len(values[1]) if len(values) == 2 else 1))
-    counts = unpack_array(model["counts"], np.int64, keys.size)
-    heavy = unpack_array(model["heavy"], np.bool_, keys.size)
-    frequent = (unpack_array(each, np.bool_, len(v)) for v, each in zip(values, model["frequent"], strict=True))
+def read_law(model: Sequence[Any], distances: Sequence[Distance]) -> Law:
+    """Return the law of one or two attributes with these distances, of which ``published_law`` returned this."""
+    positions, rows, columns, counts, heavy, frequent = model
+    sides = zip((*distances, *distances)[:2], positions, strict=True)
+    values = tuple(Values.of(distance, each) for distance, each in sides)
     return Law(values, rows, columns, counts, heavy, tuple(frequent))
+
+
+def packed(each: Any) -> Any:
+    """Return lists of numbers and arrays as JSON-serialisable data."""
+    if isinstance(each, np.ndarray):
+        return {"type": each.dtype.str, "shape": list(each.shape), "numbers": pack_array(each)}
+    return list(map(packed, each)) if isinstance(each, list) else each
+
+
+def unpacked(each: Any) -> Any:
+    """Return what was ``packed``. Raises StatisticsError for an array that cannot be read."""
+    if isinstance(each, Mapping):
+        numbers = unpack_array(each["numbers"], np.dtype(each["type"]).type, math.prod(each["shape"]))
+        return numbers.reshape(each["shape"])
+    return list(map(unpacked, each)) if isinstance(each, list) else each
 
 
 def _in_order(matrix: Float32Matrix, squares: Float32Matrix) -> tuple[UInt16Matrix, Float32Matrix]:
@@ -210,24 +189,33 @@ class AttributeLaw:
     def joint(self) -> Float64Matrix:
         """(k, k) float64 P(x, x*)."""
         result = np.zeros((self.positions.size,) * 2)
-        for share, part in self.parts:
-            places = np.searchsorted(self.positions, part.values.positions)
-            result[np.ix_(places, places)] += part.joint() * share
+        for share, places, each, _ in self._tables():
+            joint = each.told.joint(each.which, each.redraw_chance)
+            result[np.ix_(places[each.rows], places[each.masks])] += joint * share
         return result
 
-    def blocks(self) -> tuple[Iterator[Float64Matrix], bool]:
-        """Return the law with all masks of the record in blocks of columns, (k, m) each.
+    @property
+    def drawn(self) -> bool:
+        """Whether the columns of ``blocks`` are a random sample of all masks."""
+        return any(part.most_drawn for _, part in self.parts)
 
-        Also return whether the columns are a random sample.
-        """
-        found = [(share, part.values, *part.blocks()) for share, part in self.parts]
-        scattered = (self._wide(values, block * share) for share, values, blocks, _ in found for block in blocks)
-        return scattered, any(drawn for *_, drawn in found)
+    def blocks(self) -> Iterator[Float64Matrix]:
+        """Yield the law with all masks of the record in blocks of columns, (k, m) each."""
+        for share, places, each, most in self._tables():
+            masks, weights = sampled(each.told.chance, most)
+            mean = each.told.mean(each.redraw_chance)
+            for some in np.array_split(np.arange(masks.size), max(1, masks.size // COLUMNS)):
+                block = np.zeros((self.positions.size, some.size))
+                posteriors = each.told.posteriors(each.redraw_chance, mean, masks[some])
+                block[places[each.rows]] = posteriors * (weights[some] * share)
+                yield block
 
-    def _wide(self, values: Values, block: Float64Matrix) -> Float64Matrix:
-        wide = np.zeros((self.positions.size, block.shape[1]))
-        wide[np.searchsorted(self.positions, values.positions)] = block
-        return wide
+    def _tables(self) -> Iterator[tuple[float, Int64Array, Table, int | None]]:
+        """Yield each table with its share of all records, the places of its values, and how many masks are drawn."""
+        for share, part in self.parts:
+            places = np.searchsorted(self.positions, part.values.positions)
+            for each in part.tables():
+                yield share * each.share, places, each, part.most_drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,19 +225,15 @@ class Maps:
     * ``strata``: by context (or ``EVERY``) and pattern of missing attributes, the number of these records and their
       maps; none for too few records, which then have the maps of all contexts.
     * ``hidden``: for each attribute a map whose masks do not depend on the values, for records without other maps.
-    * ``noise``: (p,) α·sdVar. ``contexts``: whether there are any.
+    * ``contexts``: whether there are any.
     """
 
-    distances: tuple[Distance, ...]
     strata: Mapping[tuple[int, int], tuple[int, tuple[Transport, ...]]]
     hidden: tuple[Transport, ...]
-    noise: Float64Array
     contexts: bool
 
     @classmethod
-    def read(
-        cls, model: Mapping[str, Any], context: Sequence[Any], distances: tuple[Distance, ...], noise: Float64Array
-    ) -> Maps:
+    def read(cls, model: Mapping[str, Any], context: Sequence[Any], distances: Sequence[Distance]) -> Maps:
         """Return the maps of a model. Raises StatisticsError if it is not valid, or of other contexts.
 
         ``context``: the contexts of the mechanism.
@@ -259,28 +243,26 @@ class Maps:
         try:
             strata = {
                 (int(number), int(pattern)): (int(n), tuple(Transport.read(each, distances) for each in maps))
-                for number, pattern, n, maps in model["strata"]
+                for number, pattern, n, maps in unpacked(model["strata"])
             }
-            laws = [_read_law(each, [d]) for each, d in zip(model["hidden"], distances, strict=True)]
-            hidden = tuple(Transport.independent(j, law) for j, law in enumerate(laws))
+            laws = [read_law(each, [d]) for each, d in zip(unpacked(model["hidden"]), distances, strict=True)]
         except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-        return cls(distances, strata, hidden, noise, bool(context))
+        return cls(strata, tuple(Transport.independent(j, law) for j, law in enumerate(laws)), bool(context))
 
     def maps(self, context: int, pattern: int) -> tuple[Transport, ...]:
         """Return the maps by which records are masked; none if they are masked independently of their values."""
         own, pooled = (self.strata.get((number, pattern), (0, ()))[1] for number in (context, EVERY))
         return own or pooled
 
-    def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> tuple[list[Int32Array], list[int]]:
-        """Return the masks of each column, and the number of its values that move less than asked for.
+    def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> list[Int32Array]:
+        """Return the masks of each column; ``words``: one random word for each value of each column.
 
-        ``words``: one random word for each value of each column.
+        Raises StatisticsError for lists of an attribute that had none in the window.
         """
         columns, masks = batch.columns, [np.full(column.codes.size, -1, np.int32) for column in batch.columns]
-        truncated, p = [0] * len(columns), len(columns)
+        p, lengths = len(columns), [column.present_lengths for column in columns]
         context = np.full(batch.size, EVERY) if batch.context is None or not self.contexts else batch.context
-        lengths = [column.present_lengths for column in columns]
         strata = context << p
         for j, present in enumerate(lengths):
             strata |= (present == 0).astype(np.int64) << j
@@ -291,24 +273,26 @@ class Maps:
             own = [word[some] for word, some in zip(words, places, strict=True)]
             hidden = [self.hidden[j] for j in range(p) if places[j].size]
             for each in self.maps(key >> p, key & ((1 << p) - 1)) or hidden:
+                if len(each.attributes) == 2 and any(columns[j].is_array for j in each.attributes):
+                    raise StatisticsError("the statistics are of records without lists: calibrate with lists")
                 drawn = each.draw([codes[j] for j in each.attributes], [own[j] for j in each.attributes])
-                for j, new, wanted in zip(each.attributes, drawn, each.wanted, strict=True):
+                for j, new in zip(each.attributes, drawn, strict=True):
                     masks[j][places[j]] = new
-                    truncated[j] += new.size if wanted < self.noise[j] * (1.0 - 1e-9) else 0
-                for given in each.given:
-                    j, root = given.attribute, codes[each.attributes[0]]
+                for j, given in each.given.items():
+                    root = codes[each.attributes[0]]
                     masks[j][places[j]] = given.draw(root, drawn[0], codes[j], own[j], lengths[j][records])
-        return masks, truncated
+        return masks
 
     @cached_property
     def laws(self) -> tuple[AttributeLaw, ...]:
         """The law of each attribute and its masks."""
-        found: list[list[tuple[int, Own | Given]]] = [[] for _ in self.distances]
+        found: list[list[tuple[int, Own | Given]]] = [[] for _ in self.hidden]
         for (context, pattern), (records, _) in self.strata.items():
             if (context == EVERY) is not self.contexts:
                 hidden = [own for j, own in enumerate(self.hidden) if not pattern >> j & 1]
-                for part in (part for each in self.maps(context, pattern) or hidden for part in each.masked):
-                    found[part.attribute].append((records, part))
+                for each in self.maps(context, pattern) or hidden:
+                    for j, part in each.masked.items():
+                        found[j].append((records, part))
         totals = [sum(records for records, _ in parts) for parts in found]
         return tuple(
             AttributeLaw(

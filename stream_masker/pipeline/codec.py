@@ -313,7 +313,7 @@ class Codec:
 
 def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
     """Return what opens the records of a plan."""
-    form = record_form(record_format, plan.record_bytes)
+    form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
     return form if plan.fhir is None else fhir_form(plan, form)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.paths import Document
+from stream_masker.pipeline.paths import Document, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.transforms import Cache, Pseudonyms
@@ -44,6 +45,10 @@ class RecordFormat(ABC):
 
     def prepare(self, messages: Iterable[bytes]) -> None:  # noqa: B027
         """Obtain together what decoding these values or keys needs. Raises only FormatUnavailableError."""
+
+    def reading(self, paths: Iterable[Path]) -> RecordFormat:
+        """Return the format for readers of these paths alone, who leave the rest of a record as it is."""
+        return self
 
     @abstractmethod
     def decode(self, value: bytes) -> tuple[bytes | Document, Write]:
@@ -88,12 +93,12 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
         if not isinstance(content, bytes):
-            _check(document, MAX_DEPTH)
+            _check(document)
             return document, write
         if content.count(b"{") + content.count(b"[") > MAX_DEPTH:
-            _check(document, MAX_DEPTH)
+            _check(document)
         if _MANY_DIGITS in content.translate(_AS_ZEROS):
-            json.loads(content, parse_int=lambda digits: _check(int(digits[: 2 * _LONG]), 0))
+            json.loads(content, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
         return document, write
 
     return open_record
@@ -116,16 +121,23 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _check(value: Any, depth: int) -> None:
+def _check(document: Document) -> None:
     """Raise RecordRejectedError for a document that is nested too deep, or has an integer beyond 64 bits."""
-    if type(value) is int:
-        if not -(2**63) <= value < 2**64:
-            raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
-    elif isinstance(value, dict | list):
-        if depth == 0:
-            raise RecordRejectedError(Reason.TOO_DEEP)
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check(inner, depth - 1)
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        values = list(chain.from_iterable(inner))
+        for number in [value for value in values if type(value) is int]:
+            _check_number(number)
+        level = [value for value in values if isinstance(value, (dict, list))]
+        if not level:
+            return
+    raise RecordRejectedError(Reason.TOO_DEEP)
+
+
+def _check_number(number: int) -> None:
+    if not -(2**63) <= number < 2**64:
+        raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
 def document_of(record_format: RecordFormat | None, value: bytes) -> Any:

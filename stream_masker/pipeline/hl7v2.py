@@ -7,12 +7,16 @@ value, is null.
 In paths, ``DG1[*].3.1`` is segment, field, component, and if needed subcomponent. A path without ``[*]`` or ``[0]``
 selects all segments of the name and all repetitions of the field, so ``DG1.3.1`` and ``DG1[*].3[*].1`` are the same. A
 component without subcomponents is its first subcomponent, and a field without components its first component.
+
+A reader of some paths (``Hl7Format.reading``) gets only the fields in these paths as such documents. Each other field
+is one text, as the message has it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
@@ -35,6 +39,10 @@ _SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
 _FORM: Final = re.compile(r"S\[?(?:N\[?N{0,2})?")
 """The steps of a path: a segment, a field, a component and a subcomponent; the first two may have a selector."""
+
+_EVERY_FIELD: Final = frozenset(map(str, range(1, 10_000)))
+_NO_FIELD: Final = frozenset[str]()
+_ONE: Final = frozenset("1")
 
 _DELETED: Final = '""'
 _CHARSET_FIELD: Final = 18
@@ -96,12 +104,15 @@ class Delimiters:
         self._characters = {f"{escape}{letter}{escape}": mark for letter, mark in zip("FSRET", marks, strict=True)}
         self._sequences = {mark: sequence for sequence, mark in self._characters.items()}
         self._escaped = re.compile("|".join(map(re.escape, self._characters)))
+        self._is_one_value = re.compile(f"[^{re.escape(marks)}]*").fullmatch
         escape = re.escape(escape)
         others = rf"(?:\.[A-Za-z]{{2}}[^{escape}]*|[HN]|[CMZX][^{escape}]*)"
         self._special = re.compile(f"{escape}{others}{escape}|[\r\n]+|[{re.escape(marks)}]")
 
     def parsed(self, field: str) -> list[Document]:
         """Return the components of each repetition of a field; those without a value are left out."""
+        if self._is_one_value(field):
+            return [{"1": {"1": None if field == _DELETED else field}}]
         return [self._split(repetition, *self._levels) for repetition in field.split(self.repetition)]
 
     def _split(self, text: str, mark: str = "", *below: str) -> Any:
@@ -114,11 +125,17 @@ class Delimiters:
         return self._escaped.sub(lambda match: self._characters[match[0]], text)
 
     def joined(self, field: Any) -> str:
-        """Return the text of a field that ``parsed`` returned."""
-        return self.repetition.join(filter(None, (self._join(part or {}, *self._levels) for part in field)))
+        """Return the text of a field that ``parsed`` returned, or of one that is a text."""
+        return (
+            field
+            if isinstance(field, str)
+            else self.repetition.join(filter(None, (self._join(part or {}, *self._levels) for part in field)))
+        )
 
     def _join(self, value: Any, mark: str = "", *below: str) -> str:
         if isinstance(value, dict):
+            if value.keys() == _ONE:
+                return self._join(value["1"], *below)
             return _numbered(mark, ((number, self._join(part, *below)) for number, part in value.items()))
         return _DELETED if value is None else self._special.sub(self._written, str(value))
 
@@ -149,6 +166,21 @@ def _delimiters(header: str) -> Delimiters:
 class Hl7Format(RecordFormat):
     """The format of records that are HL7 v2 messages. Keys are bytes."""
 
+    def __init__(self, parsed: Mapping[str, Set[str]] | None = None) -> None:
+        """``parsed``: the numbers of the fields that are not left as texts, by segment; by default all fields."""
+        self._parsed = parsed
+
+    def reading(self, paths: Iterable[Path]) -> Hl7Format:
+        """Return the format in which only the fields in these paths are parsed."""
+        parsed = defaultdict[str, set[str]](set)
+        for path in paths:
+            segment, *rest = path.steps
+            fields = [step.key for step in rest if isinstance(step, NameStep)]
+            compared = [step.field[0] for step in rest[:1] if isinstance(step, FilterStep)]
+            if isinstance(segment, NameStep):
+                parsed[segment.key].update(fields[:1] or _EVERY_FIELD, compared)
+        return Hl7Format(parsed)
+
     def decode(self, value: bytes) -> tuple[Document, Write]:
         """Return the document of a message, and what writes a document as a message like it."""
         text, charset = _decoded(value.strip(b"\x0b\x1c\r\n"))
@@ -159,20 +191,23 @@ class Hl7Format(RecordFormat):
         def encode(document: Document) -> bytes:
             return (line_end.join(_lines(document, by)) + last).encode(charset, errors="replace")
 
-        return _document(text, by), encode
+        return self._document(text, by), encode
 
-
-def _document(text: str, by: Delimiters) -> Document:
-    document: Document = {}
-    lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
-    for place, line in enumerate(lines):
-        name, *fields = line.split(by.field)
-        if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
-            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-        numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
-        segment = {PLACE: place, **{str(number): by.parsed(field) for number, field in numbered if field}}
-        document.setdefault(name, []).append(segment)
-    return document
+    def _document(self, text: str, by: Delimiters) -> Document:
+        document: Document = {}
+        lines = (line for line in text.replace("\n", "\r").split("\r") if line and not line.isspace())
+        for place, line in enumerate(lines):
+            name, *fields = line.split(by.field)
+            if not _SEGMENT.fullmatch(name) or (name == HEADER and place):
+                raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+            numbered = enumerate(fields, 1) if place else enumerate(fields[1:], 3)  # not the delimiters
+            segment: dict[str, Any] = {str(number): field for number, field in numbered if field}
+            parsed = segment.keys() if self._parsed is None else self._parsed.get(name, _NO_FIELD) & segment.keys()
+            for number in list(parsed):
+                segment[number] = by.parsed(segment[number])
+            segment[PLACE] = place
+            document.setdefault(name, []).append(segment)
+        return document
 
 
 def _decoded(value: bytes) -> tuple[str, str]:

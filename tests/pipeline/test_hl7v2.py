@@ -36,6 +36,28 @@ def test_a_message_is_written_back_as_it_was(end):
     assert round_trip(message) == message
 
 
+@pytest.mark.parametrize(
+    ("paths", "parsed"),
+    [
+        ([], set()),
+        (["DG1.3.1", "PID.3"], {("DG1", "3"), ("PID", "3")}),
+        (["DG1[?6=A].3.1"], {("DG1", "3"), ("DG1", "6")}),
+        (["EVN"], {("EVN", "1"), ("EVN", "2")}),
+    ],
+)
+def test_only_the_fields_in_paths_are_parsed_and_all_are_written_back(paths, parsed):
+    form = Hl7Format().reading(hl7_path(compile_path(path), whole=True) for path in paths)
+    document, encode = form.decode(A01.encode())
+    fields = {
+        (name, number)
+        for name, segments in document.items()
+        for number, field in segments[0].items()
+        if type(field) is list
+    }
+    assert fields == parsed
+    assert encode(document).decode() == A01
+
+
 def test_other_delimiters_and_character_sets_are_written_back():
     message = A01.translate(str.maketrans("|^~&", "#!*%"))
     assert round_trip(message) == message

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -32,7 +32,6 @@ from stream_masker.core.dtypes import (
     Int64Array,
     Int64Matrix,
     UInt8Array,
-    UInt8Cube,
     UInt16Matrix,
     UInt64Array,
 )
@@ -40,6 +39,8 @@ from stream_masker.core.dtypes import (
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+FloatArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
 
 int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
@@ -55,32 +56,23 @@ def kernel(function: F) -> F:
         return cast(F, njit(**options)(function))
 
 
-SILENT_SECONDS: Final = 2.0
-"""How long kernels are compiled before a log line says so."""
-
-
-class _CompilationNotice(event.TimingListener):  # type: ignore[misc]
-    """Writes one log line once the kernels of this process have been compiled for ``SILENT_SECONDS``."""
+class CompilationNotice(event.Listener):  # type: ignore[misc]
+    """Says once that kernels are compiled, which nobody sees otherwise."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._spent, self._said = 0.0, False
+        self._is_said = False
 
     def on_start(self, event: Any) -> None:
-        super().on_start(event)
-        if self._spent > SILENT_SECONDS and not self._said:
-            self._said = True
+        """Write the log line. numba calls this for each kernel that is not found on disk."""
+        if not self._is_said:
             log.warning("compiling numerical code for the first use, about 15 seconds")
+        self._is_said = True
 
     def on_end(self, event: Any) -> None:
-        super().on_end(event)
-        if self.done:
-            self._spent += self.duration
+        """Do nothing; numba calls this when the kernel is compiled."""
 
 
-NOTICE: Final = _CompilationNotice()
-
-event.register("numba:compile", NOTICE)
+event.register("numba:compile", CompilationNotice())
 
 
 @kernel
@@ -99,17 +91,27 @@ def mixed_word(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
-    """Return whether a candidate is drawn when candidates are visited one after the other.
+def draw_product(
+    order: Int64Array, near: FloatArray, weights: FloatArray, left: float, salts: UInt64Array, word: np.uint64
+) -> int:
+    """Return a candidate drawn with weights near[k] · weights[order[k]], whose sum is ``left``.
 
-    The candidate is drawn with probability ``weight`` / ``left``, where ``left`` is the total weight of this and all
-    later candidates. The candidates are thus drawn in proportion to their weights. The random number of a candidate
-    depends only on the word and on its ``salt``. A small change of the weights therefore changes few draws: the
-    decision on a visited candidate changes only with the probability by which its own probability changed.
+    Candidates are visited in order, near ones first, so that a draw visits few. Each is accepted with its share of the
+    weight that is left, by a random number that depends on the word and its salt alone. So a small change of the
+    weights changes few draws: the decision on a candidate changes only with the probability by which its share changed.
     """
-    mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
-    return uniform(mixed) * left < weight
+    last = int64(order[0])
+    for k in range(order.size):
+        candidate = int64(order[k])
+        weight = np.float64(near[k]) * np.float64(weights[candidate])
+        if weight > 0.0:
+            last = candidate
+            mixed = (word ^ salts[candidate]) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+            if uniform(mixed) * left < weight:
+                break
+            left -= weight
+    return last
 
 
 @kernel
@@ -121,28 +123,21 @@ def draw_by_weights(
     totals: Float64Array,
     salts: UInt64Array,
 ) -> Int64Array:
-    """Return (n,) int64: for each word an index drawn in proportion to a row of weights.
-
-    Candidates are visited in order and accepted with their share of what is left, so that few draws change when the
-    weights change a little (``accepts``).
+    """Return (n,) int64: for each word an index drawn in proportion to a row of weights (``draw_product``).
 
     * ``words``: (n,) uint64. ``rows``: (n,) int64, the row of each draw. ``own``: (n,) int64, the index that is not
       drawn, −1 for none.
     * ``weights``: (r, v) float64, not negative, with a candidate in each row. ``totals``: (r,), the sum of each row.
     * ``salts``: (v,) uint64, the salt of each index.
     """
-    drawn = np.empty(words.size, np.int64)
+    drawn, natural, allowed = np.empty(words.size, np.int64), np.arange(weights.shape[1]), np.ones(weights.shape[1])
     for k in range(words.size):
-        row, excluded, last = rows[k], own[k], -1
-        left = totals[row] - (weights[row, excluded] if excluded >= 0 else 0.0)
-        for j in range(weights.shape[1]):
-            weight = weights[row, j]
-            if weight > 0.0 and j != excluded:
-                last = j
-                if accepts(words[k], salts[j], weight, left):
-                    break
-                left -= weight
-        drawn[k] = last
+        row, excluded, left = weights[rows[k]], own[k], totals[rows[k]]
+        if excluded >= 0:
+            allowed[excluded], left = 0.0, left - row[excluded]
+        drawn[k] = draw_product(natural, allowed, row, left, salts, words[k])
+        if excluded >= 0:
+            allowed[excluded] = 1.0
     return drawn
 
 
@@ -267,6 +262,25 @@ class ClassMembers(NamedTuple):
     members: Int32Array
 
 
+class Rule(NamedTuple):
+    """What decides on replacements.
+
+    * ``orders``: of the candidates. ``classes``: the candidates of each class.
+    * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
+    * ``levels``: (L,) the distances. ``class_of``: (m,) int32, the class of each concept. ``is_candidate``: (m,) bool.
+    * ``calibrated``: the rounding. ``weak``: whether classes as far from the reference as the value are admissible.
+    """
+
+    orders: Orders
+    classes: ClassMembers
+    farthest: Int64Array
+    levels: Float64Array
+    class_of: Int32Array
+    is_candidate: BoolArray
+    calibrated: bool
+    weak: bool
+
+
 class View(NamedTuple):
     """The classes around one value, with the levels that meet the condition of its sign.
 
@@ -349,14 +363,7 @@ def draw_candidate(view: View, classes: ClassMembers, level: int, tie: np.uint64
 
 @kernel
 def replace_values(
-    orders: Orders,
-    classes: ClassMembers,
-    levels: Float64Array,
-    farthest: Int64Array,
-    class_of: Int32Array,
-    is_candidate: BoolArray,
-    calibrated: bool,
-    weak: bool,
+    rule: Rule,
     indices: Int32Array,
     references: Int32Array,
     own_levels: Int32Array,
@@ -364,76 +371,64 @@ def replace_values(
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
-) -> tuple[Int32Array, Float64Array, UInt8Array, Float64Array]:
-    """Return the masks, distances and flags of n values, and the (6,) sums of ``Distortion``, in the order of its
-    fields, over those that are present.
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
+    """Return the masks, distances and flags of n values.
 
-    * ``farthest``: (k,) the level of the farthest candidate from each concept of ``orders``.
-    * ``weak``: whether classes as far from the reference as the value are admissible, too.
     * ``indices``, ``references``: (n,) the values and their references among the concepts of ``orders``; -1 for none.
     * ``own_levels``: (n,) the level of each value from its reference, or -1 for that of its class.
     * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
     """
-    masks, distances, flags, sums = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8), np.zeros(6)
+    masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
+    orders, used = rule.orders, rule.classes.used
     for k in range(codes.size):
-        if codes[k] < 0:
-            continue
-        sums[0] += 1.0
-        if noise[k] == 0.0:
-            sums[5] += 1.0
+        if codes[k] < 0 or noise[k] == 0.0:
             continue
         i, r, farther, nearer = int64(indices[k]), int64(references[k]), noise[k] > 0.0, noise[k] < 0.0
         if r < 0 or r == i:
             r, farther, nearer = i, False, False
         row, beside, target = orders.rows[i], orders.rows[r], abs(noise[k])
-        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
+        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[rule.class_of[codes[k]]])
         first, end = own + 1 if farther else int64(0), own if nearer else int64(NO_LEVEL)
-        low, high = first - int64(weak and farther), end + int64(weak and nearer)
+        low, high = first - int64(rule.weak and farther), end + int64(rule.weak and nearer)
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
-        split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
-        if not (farther or nearer) or low <= farthest[r]:
-            above = nearest_level(view, classes.used, split, 1)
-            if calibrated or above < 0:
-                below = nearest_level(view, classes.used, split, -1)
+        split, above, below = int64(view.starts[np.searchsorted(rule.levels, target)]), int64(-1), int64(-1)
+        if not (farther or nearer) or low <= rule.farthest[r]:
+            above = nearest_level(view, used, split, 1)
+            if rule.calibrated or above < 0:
+                below = nearest_level(view, used, split, -1)
         if above < 0 and below < 0:
             free = int64(NO_LEVEL)
             view = View(row, beside, view.order, view.starts, view.sums, int64(0), free, int64(0), free)
-            above, below = nearest_level(view, classes.used, split, 1), nearest_level(view, classes.used, split, -1)
+            above, below = nearest_level(view, used, split, 1), nearest_level(view, used, split, -1)
             flags[k] = SIGN_DROPPED if above >= 0 or below >= 0 else 0
-        level, stays = max(above, below), is_candidate[codes[k]]
+        level = max(above, below)
         if above < 0:
             flags[k] |= TRUNCATED
-        elif calibrated and (below >= 0 or stays):
-            lo, hi = levels[below] if below >= 0 else 0.0, levels[above]
+        elif rule.calibrated and (below >= 0 or rule.is_candidate[codes[k]]):
+            lo, hi = rule.levels[below] if below >= 0 else 0.0, rule.levels[above]
             level = above if uniform(rounding[k]) < (target * target - lo * lo) / (hi * hi - lo * lo) else below
-        distance = levels[level] if level >= 0 else 0.0
-        distances[k] = distance
-        if distance > 0.0:
-            masks[k] = draw_candidate(view, classes, level, ties[k])
-        sums[1] += distance * distance
-        sums[2] += target * target
-        sums[3] += int64(flags[k] & TRUNCATED != 0)
-        sums[4] += int64(flags[k] & SIGN_DROPPED != 0)
-        sums[5] += int64(masks[k] == codes[k])
-    return masks, distances, flags, sums
+        if level > 0:
+            distances[k], masks[k] = rule.levels[level], draw_candidate(view, rule.classes, level, ties[k])
+    return masks, distances, flags
 
 
-EQUAL, EVERY = 2, 3
-"""Sides of classes: as far from the reference as the value; all. Side 0 is nearer and 1 is farther than the value."""
+NEARER, FARTHER, EQUAL = 0, 1, 2
+"""Sides of classes: nearer to the reference than the value, farther, or as far."""
 
 
 class Situations(NamedTuple):
     """S values with their references, and what each may become.
 
-    A *cell* of the noise is its sign and the largest of L ascending distances that |ε| exceeds; the first distance is
-    0. A cell leads to one of two distances.
+    A *cell* of the noise is its sign (0 for ε < 0, 1 for ε > 0) and the largest of L ascending distances that |ε|
+    exceeds; the first distance is 0. A cell leads to one of two distances.
 
     * ``rows``: (k, c) levels of classes from anchors. ``compact``: the index of each level among the distances.
     * ``grid``: (L,) float64, the distances.
     * ``totals``: (c,) float64, the weight of each class.
-    * ``values``, ``references``: (S,) int32, rows; a reference of -1 is none. ``classes``: (S,) those of the values.
-    * ``weights``: (S, 2, L) float64, for ε < 0 and ε > 0 the weight of the candidates that are drawn at each distance.
-    * ``sides``: (S, 2, L) uint8, the side of these candidates.
+    * ``values``, ``references``: (S,) int32, rows; that of a value without reference is its own. ``classes``: (S,)
+      those of the values.
+    * ``shares``: (S, 2, 3, L) float64, for each sign, side and distance what is drawn for a unit of weight; at distance
+      0 it is 1.
     * ``high``, ``low``: (S, 2, L) int32, the distances to which a cell leads; low 0 keeps the value. ``up``: (S, 2, L)
       float64, the probability of the higher one.
     """
@@ -445,11 +440,43 @@ class Situations(NamedTuple):
     values: Int32Array
     references: Int32Array
     classes: Int32Array
-    weights: Float64Cube
-    sides: UInt8Cube
+    shares: NDArray[np.float64]
     high: Int32Cube
     low: Int32Cube
     up: Float64Cube
+
+
+@kernel
+def add_weights(given: Situations, classes: Int64Array, sums: Float64Cube) -> None:
+    """Add the weights of some classes to (S, 3, L) sums, by their side and distance in each situation."""
+    for s in range(given.values.size):
+        near, beside = given.rows[given.values[s]], given.rows[given.references[s]]
+        own = beside[given.classes[s]]
+        for j in classes:
+            side = int64(EQUAL) if beside[j] == own else int64(beside[j] > own)
+            sums[s, side, given.compact[near[j]]] += given.totals[j]
+
+
+@kernel
+def add_likelihoods(
+    given: Situations,
+    chances: Float64Cube,
+    shares: Float64Array,
+    rows: Int64Array,
+    classes: Int64Array,
+    to: Float64Matrix,
+) -> None:
+    """Add to a row of (n, K) the share of each situation times its probability to become each of K ``classes``.
+
+    ``chances``: (S, 3, L) that of a class of weight 1, by its side and distance. ``shares``, ``rows``: (S,) each.
+    """
+    for s in range(shares.size):
+        near, beside = given.rows[given.values[s]], given.rows[given.references[s]]
+        own, sums = beside[given.classes[s]], to[rows[s]]
+        for k in range(classes.size):
+            j = classes[k]
+            level, side = given.compact[near[j]], int64(EQUAL) if beside[j] == own else int64(beside[j] > own)
+            sums[k] += shares[s] * chances[s, side, level] * (given.totals[j] if level > 0 else 1.0)
 
 
 @kernel
@@ -458,16 +485,11 @@ def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cell
 
     These cells of each sign are next to the distance of the class. ``cells``: (2, 2), the first one and the end.
     """
-    level = int64(given.compact[given.rows[given.values[s], j]])
-    r = given.references[s] if given.references[s] >= 0 else given.values[s]
+    level, r = int64(given.compact[given.rows[given.values[s], j]]), given.references[s]
     beside, own = given.rows[r, j], given.rows[r, given.classes[s]]
-    side = int64(EQUAL) if beside == own else int64(beside > own)
+    side, weight = int64(EQUAL) if beside == own else int64(beside > own), given.totals[j] if level > 0 else 1.0
     for sign in range(2):
-        start, end, share = level, level, 1.0
-        if level > 0:
-            drawn = given.sides[s, sign, level]
-            fits = given.totals[j] > 0.0 and given.weights[s, sign, level] > 0.0 and drawn in (side, EVERY)
-            share = given.totals[j] / given.weights[s, sign, level] if fits else 0.0
+        start, end, share = level, level, weight * given.shares[s, sign, side, level]
         while share > 0.0 and start > 0 and given.high[s, sign, start - 1] == level:
             start -= 1
             chances[sign, start] = share * given.up[s, sign, start]
@@ -475,43 +497,6 @@ def fill_chances(given: Situations, s: int, j: int, chances: Float64Matrix, cell
             chances[sign, end] = share * (1.0 - given.up[s, sign, end])
             end += 1
         cells[sign, 0], cells[sign, 1] = start, end
-
-
-@kernel
-def add_likelihoods(
-    given: Situations,
-    shares: Float64Array,
-    rows: Int64Array,
-    classes: Int64Array,
-    masses: Float64Array,
-    to: Float64Matrix,
-) -> None:
-    """Add to a row of (n, K) the share of each situation times its probability to become each of K ``classes``.
-
-    Classes as far from the value and from the reference are drawn in proportion to their weights, so that the chances
-    of one of them give those of all.
-
-    ``shares``, ``rows``: (S,) each. ``masses``: (L,) the probability of the cells of one sign.
-    """
-    chances, cells = np.zeros((2, masses.size)), np.zeros((2, 2), np.int64)
-    known = np.empty((given.compact.size, given.compact.size))
-    known_of = np.full(known.shape, -1)
-    for s in range(shares.size):
-        v = given.values[s]
-        r = given.references[s] if given.references[s] >= 0 else v
-        for k in range(classes.size):
-            weight, level, beside = given.totals[classes[k]], given.rows[v, classes[k]], given.rows[r, classes[k]]
-            if weight > 0.0 and known_of[level, beside] == s:
-                to[rows[s], k] += shares[s] * known[level, beside] * weight
-                continue
-            chance = 0.0
-            fill_chances(given, s, classes[k], chances, cells)
-            for sign in range(2):
-                for i in range(cells[sign, 0], cells[sign, 1]):
-                    chance += masses[i] * chances[sign, i]
-            to[rows[s], k] += shares[s] * chance
-            if weight > 0.0:
-                known[level, beside], known_of[level, beside] = chance / weight, s
 
 
 @kernel
@@ -564,26 +549,6 @@ def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Mat
                 product = weight * row[j]
                 best[j] = product if product > best[j] else best[j]
     return result
-
-
-@kernel
-def draw_product(
-    order: Int64Array, near: Float32Array, weights: Float32Array, left: float, salts: UInt64Array, word: np.uint64
-) -> int:
-    """Return a candidate drawn with weights near[k] · weights[order[k]], whose sum is ``left``.
-
-    Candidates are visited in order (``accepts``): near ones first, so that a draw visits few.
-    """
-    last = int64(order[0])
-    for k in range(order.size):
-        candidate = int64(order[k])
-        weight = np.float64(near[k]) * np.float64(weights[candidate])
-        if weight > 0.0:
-            last = candidate
-            if accepts(word, salts[candidate], weight, left):
-                break
-            left -= weight
-    return last
 
 
 class Draws(NamedTuple):

@@ -37,6 +37,7 @@ from stream_masker.core.kernels import (
     TRUNCATED,
     ClassMembers,
     Orders,
+    Rule,
     replace_values,
 )
 from stream_masker.core.ontology import Taxonomy
@@ -94,7 +95,7 @@ class Replacement(NamedTuple):
     """The replacements of k values.
 
     * ``codes``: (k,) int32, new positions. ``distances``: (k,) float64, from the values.
-    * ``flags``: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``. ``distortion``: the sums over the present values.
+    * ``flags``: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``. ``distortion``: that of the present values.
     """
 
     codes: Int32Array
@@ -116,7 +117,6 @@ class Replacer:
         """``calibrated``: the rounding. ``order_bytes``: the memory of the orders."""
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
         self.classes = candidates.by_class(table)
-        self._is_candidate = candidates.weights > 0
         some = np.flatnonzero(self.classes.used)
         self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
         self._index_type = np.min_scalar_type(self.classes.used.size)
@@ -149,21 +149,18 @@ class Replacer:
         step = self.table.room // 2
         starts = range(0, max(1, codes.size), step)
         parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
-        if len(parts) == 1:
-            return parts[0]
-        masks, distances, flags, distortions = zip(*parts, strict=True)
-        sums = sum(distortions, Distortion())
-        return Replacement(np.concatenate(masks), np.concatenate(distances), np.concatenate(flags), sums)
+        masks, distances, flags = map(np.concatenate, zip(*parts, strict=True))
+        present = codes >= 0
+        drawn = noise[present]
+        counts = (present, flags & TRUNCATED, flags & SIGN_DROPPED, present & (masks == codes))
+        values, truncated, unsigned, unchanged = map(int, map(np.count_nonzero, counts))
+        squares = float(distances @ distances), float(drawn @ drawn)
+        return Replacement(masks, distances, flags, Distortion(values, *squares, truncated, unsigned, unchanged))
 
     def _replaced(
-        self,
-        codes: Int32Array,
-        references: Int32Array,
-        noise: Float64Array,
-        rounding: UInt64Array,
-        ties: UInt64Array,
-    ) -> Replacement:
-        """Replace values that there is room for in the table."""
+        self, codes: Int32Array, references: Int32Array, *drawn: Any
+    ) -> tuple[Int32Array, Float64Array, UInt8Array]:
+        """Replace values that there is room for in the table; ``drawn``: the rest of the arguments of ``replace``."""
         table, both = self.table, self.table.slots(np.concatenate((codes, references)))
         if self._generation != table.generation:
             self._made[table.anchors.size : -1], self._farthest[table.anchors.size : -1] = False, self._unknown
@@ -175,36 +172,20 @@ class Replacer:
         if both.max(initial=0) >= table.anchors.size:
             unseen = np.minimum(indices, of) >= table.anchors.size
             own[unseen] = np.searchsorted(table.levels, table.distance.pairs(codes[unseen], references[unseen]))
-        masks, distances, flags, sums = replace_values(
-            self._orders,
-            self.classes,
-            table.levels,
-            self._farthest,
-            table.class_of,
-            self._is_candidate,
-            self.calibrated,
-            self.weak,
-            indices,
-            of,
-            own,
-            codes,
-            noise,
-            rounding,
-            ties,
-        )
-        present, squares, noises, *numbers = sums.tolist()
-        return Replacement(masks, distances, flags, Distortion(int(present), squares, noises, *map(int, numbers)))
+        return replace_values(self._rule, indices, of, own, codes, *drawn)
 
     def _forget(self) -> None:
         """Drop all orders."""
         rows, n = self.table.all_rows, self._some.size
         self._made = np.arange(len(rows) + 1) == len(rows)
-        self._orders = Orders(
+        orders = Orders(
             rows,
             np.empty((len(rows), n), self._index_type),
             np.empty((len(rows), self.table.levels.size + 1), np.int32),
             np.empty((len(rows), n // STRIDE + 1), np.int64),
         )
+        fixed = self.table.levels, self.table.class_of, self.candidates.weights > 0, self.calibrated, self.weak
+        self._rule = Rule(orders, self.classes, self._farthest, *fixed)
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
@@ -213,16 +194,15 @@ class Replacer:
         wanted = np.unique(indices[indices >= 0])
         if np.count_nonzero(self._made) + np.count_nonzero(~self._made[wanted]) > self._most:
             self._forget()
-        some, weights = self._some.astype(self._index_type), self.classes.weights[self._some]
+        some, weights, orders = self._some.astype(self._index_type), self.classes.weights[self._some], self._rule.orders
         whole = some.size // STRIDE * STRIDE
         for i in wanted[~self._made[wanted]].tolist():
             levels = self.table.all_rows[i].take(self._some)
             place = np.argsort(levels, kind="stable")
-            some.take(place, out=self._orders.order[i])
-            self._orders.starts[i, 0], self._orders.sums[i, 0] = 0, 0
-            np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=self._orders.starts[i, 1:])
-            sums = weights.take(place[:whole]).reshape(-1, STRIDE).sum(axis=1)
-            np.cumsum(sums, out=self._orders.sums[i, 1:])
+            some.take(place, out=orders.order[i])
+            orders.starts[i, 0], orders.sums[i, 0] = 0, 0
+            np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=orders.starts[i, 1:])
+            np.cumsum(weights.take(place[:whole]).reshape(-1, STRIDE).sum(axis=1), out=orders.sums[i, 1:])
         self._made[wanted] = True
 
     def _measure(self, references: Int32Array) -> None:

@@ -27,7 +27,15 @@ from stream_masker.core.dtypes import (
     Levels,
     UInt64Array,
 )
-from stream_masker.core.kernels import EQUAL, EVERY, Situations, add_likelihoods, pair_likelihoods
+from stream_masker.core.kernels import (
+    EQUAL,
+    FARTHER,
+    NEARER,
+    Situations,
+    add_likelihoods,
+    add_weights,
+    pair_likelihoods,
+)
 from stream_masker.core.random import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.law import Channel, OutputClasses
@@ -46,9 +54,6 @@ STEPS = 16
 
 REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""
-
-AT_ONCE = 1024
-"""The number of situations of which all classes are seen at once."""
 
 LEAST_CELLS = 24
 """The least number of cells of distances, about."""
@@ -206,37 +211,46 @@ class MaskRule:
         """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
         situations = self.situations(values[given.which], given.references)
         some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
-        rows, masses = np.zeros((values.size, some.size)), 0.5 * self.law.masses(situations.grid)
-        add_likelihoods(situations, given.shares, given.which, some, masses, rows)
+        rows = np.zeros((values.size, some.size))
+        add_likelihoods(situations, self._chances(situations), given.shares, given.which, some, rows)
         return Channel(values, rows, classes)
+
+    def _chances(self, given: Situations) -> Float64Cube:
+        """Return (S, 3, L): the probability to become a class of weight 1, by its side and distance."""
+        masses, (size, signs, cells) = 0.5 * self.law.masses(given.grid), given.high.shape
+        of_row, reached = np.arange(size * signs).reshape(size, signs, 1) * (cells + 1), np.zeros(1)
+        for ends, share in ((given.high, given.up), (given.low, 1.0 - given.up)):
+            weights = (masses * share).ravel()
+            reached = reached + np.bincount((of_row + ends).ravel(), weights, size * signs * (cells + 1))
+        levels = reached.reshape(size, signs, 1, cells + 1)[..., :cells]
+        return np.asarray((given.shares * levels).sum(axis=1))
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
         """Return the situations of S values beside their references: (S,) int32 positions, or ``NO_REFERENCE``."""
         classes, table = self.replacer.classes, self.replacer.table
-        positions = np.unique(np.append(values, references[references >= 0]))
+        references = np.where(references == NO_REFERENCE, values, references)
+        positions = np.unique(np.append(values, references))
         index, rows = table.slots(positions), table.all_rows
-        some, signed = np.flatnonzero(classes.used), (references != NO_REFERENCE) & (references != values)
-        grid, compact = self._grid(rows[np.ix_(index, np.union1d(some, table.class_of[values]))])
-        shape = values.size, 2, grid.size
+        own, beside = (index[np.searchsorted(positions, each)] for each in (values, references))
+        grid, compact = self._grid(
+            rows[np.ix_(index, np.union1d(np.flatnonzero(classes.used), table.class_of[values]))]
+        )
+        totals, shape = classes.weights.astype(np.float64), (values.size, 2, grid.size)
         made = Situations(
             rows,
             compact,
             grid,
-            classes.weights.astype(np.float64),
-            index[np.searchsorted(positions, values)],
-            np.where(signed, index[np.searchsorted(positions, references)], np.int32(NO_REFERENCE)),
+            totals,
+            own,
+            beside,
             table.class_of[values],
-            weights=np.zeros(shape),
-            sides=np.full(shape, EVERY, np.uint8),
+            shares=np.zeros((values.size, 2, 3, grid.size)),
             high=np.zeros(shape, np.int32),
             low=np.zeros(shape, np.int32),
             up=np.zeros(shape),
         )
-        stays = self.replacer.candidates.weights[values] > 0
-        for start in range(0, values.size, AT_ONCE):
-            part = slice(start, start + AT_ONCE)
-            self._weigh(made, part, some)
-            self._choose(made, part, stays[part, None, None])
+        self._weigh(made)
+        self._choose(made, self.replacer.candidates.weights[values] > 0)
         return made
 
     def _grid(self, levels: Levels) -> tuple[Float64Array, Int32Array]:
@@ -252,36 +266,31 @@ class MaskRule:
         compact[reached] = np.arange(reached.size) * parts
         return np.append(steps, distances[-1]), compact
 
-    def _weigh(self, given: Situations, part: slice, some: Int64Array) -> None:
-        """Fill ``weights`` and ``sides`` of some situations; ``some``: the classes that have candidates."""
-        values, references = given.values[part], given.references[part]
-        beside = np.where(references >= 0, references, values)
-        other, own = given.rows[np.ix_(beside, some)], given.rows[beside, given.classes[part]][:, None]
-        side = np.where(other == own, EQUAL, (other > own).astype(np.int64))
-        level = given.compact[given.rows[np.ix_(values, some)]]
-        place = (np.arange(len(level))[:, None] * 3 + side) * given.grid.size + level
-        weights = np.broadcast_to(given.totals[some], place.shape).ravel()
-        sums = np.bincount(place.ravel(), weights, len(level) * 3 * given.grid.size).reshape(len(level), 3, -1)
-        sums[:, :, 0] = 0.0
-        equal = (sums[:, :2] <= 0.0) & self.replacer.weak
-        found = np.where(equal, sums[:, 2:], sums[:, :2])
-        free = (references[:, None] < 0) | ~found.any(axis=2)
-        given.weights[part] = np.where(free[:, :, None], sums.sum(axis=1, keepdims=True), found)
-        given.sides[part, :, 1:] = np.where(equal, EQUAL, np.arange(2)[:, None])[:, :, 1:]
-        given.sides[part][free] = EVERY
+    def _weigh(self, given: Situations) -> None:
+        """Fill ``shares``."""
+        drawn, sums = np.zeros(given.shares.shape, np.bool_), np.zeros((given.values.size, 3, given.grid.size))
+        add_weights(given, np.flatnonzero(self.replacer.classes.used), sums)
+        sums[..., 0] = 0.0
+        drawn[:, 0, NEARER] = drawn[:, 1, FARTHER] = True
+        drawn[:, :, EQUAL] = (sums[:, :2] <= 0.0) & self.replacer.weak
+        sums = sums[:, None]
+        free = (given.references == given.values)[:, None] | ~(drawn & (sums > 0.0)).any(axis=(2, 3))
+        drawn[free] = True
+        given.shares[:] = drawn * ratio(np.float64(1.0), (drawn * sums).sum(axis=2, keepdims=True))
+        given.shares[..., 0] = 1.0
 
-    def _choose(self, given: Situations, part: slice, stays: BoolArray) -> None:
-        """Fill ``high``, ``low`` and ``up`` of some situations; ``stays``: whether their values are candidates."""
-        grid, reached = given.grid, given.weights[part] > 0.0
+    def _choose(self, given: Situations, stays: BoolArray) -> None:
+        """Fill ``high``, ``low`` and ``up``; ``stays``: (S,) whether the values are candidates."""
+        grid, reached = given.grid, given.shares.any(axis=2)
         places = np.arange(grid.size, dtype=np.int32)
         low = np.maximum.accumulate(np.where(reached, places, 0), axis=2)
-        above = np.minimum.accumulate(np.where(reached, places, grid.size)[:, :, ::-1], axis=2)[:, :, ::-1]
-        high = np.append(above[:, :, 1:], np.full_like(above[:, :, :1], grid.size), axis=2)
+        above = np.minimum.accumulate(np.where(reached, places, grid.size)[:, :, :0:-1], axis=2)[:, :, ::-1]
+        high = np.append(above, np.full_like(above[:, :, :1], grid.size), axis=2)
         of_low, of_high = grid[low] ** 2, np.append(grid, np.inf)[high] ** 2
         share = np.clip((self.law.squares(grid) - of_low) / (of_high - of_low), 0.0, 1.0)
-        rounded = self.replacer.calibrated & ((low > 0) | stays)
-        given.high[part], given.low[part] = high, low
-        given.up[part] = np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
+        rounded = self.replacer.calibrated & ((low > 0) | stays[:, None, None])
+        given.high[:], given.low[:] = high, low
+        given.up[:] = np.where(high == grid.size, 0.0, np.where(rounded, share, 1.0))
 
 
 def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:

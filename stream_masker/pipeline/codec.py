@@ -19,13 +19,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
 from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
-from stream_masker.pipeline.plan import AttributePlan, Plan
+from stream_masker.pipeline.plan import AttributePlan, Place, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
@@ -35,7 +36,9 @@ from stream_masker.pipeline.walk import Reading, Slots, Tree
 DOCUMENTS: Final = 500
 """The number of records that are read, masked and written together: their documents stay in the processor's cache."""
 
-NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING, SKIPPED = range(-1, -8, -1)
+_NONE: Int64Array = np.empty(0, np.int64)
+
+NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
 SHIFT: Final = STYLE_BITS + 1
 BY_PREFIX: Final = 1 << STYLE_BITS
 """The value of a code is ``position << SHIFT | BY_PREFIX | styles``: BY_PREFIX if only a prefix of it is known,
@@ -48,22 +51,21 @@ _REASONS: Final = {
     MISSING: Reason.MISSING,
 }
 
-_NONE: Int64Array = np.empty(0, np.int64)
-
 
 class Found(NamedTuple):
-    """What a walk has found at a path of an attribute. place: the number of the place that the path is of."""
+    """What a walk has found at a path of a place. number: of the place, 0 for all places of a scalar."""
 
-    place: int
+    number: int
+    place: Place
     path: Path
     slots: Slots
 
 
 class Fill(NamedTuple):
-    """Values to write: where, the number of the element of each, and the texts of positions."""
+    """Values to write: where, the number of the element of each (-1 for none), and the texts of positions."""
 
     slots: Slots
-    numbers: Int64Array
+    elements: Int64Array
     texts: Cache
 
 
@@ -71,8 +73,8 @@ class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan) -> None:
-        self.plan, self._is_optional = plan, plan.missing == "keep"
-        self._entered = [place.path.elements for place in plan.places]
+        self.plan, self._is_required = plan, plan.missing == "reject"
+        self._places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
         self._labels = Cache(lambda position: None if position == ABSENT else labels[position] or None)
@@ -85,68 +87,85 @@ class Attribute:
 
     def read(self, reading: Reading, records: int) -> ReadCodes:
         """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""
-        places, is_array, is_required = self.plan.places, self.plan.is_array, not self._is_optional
-        written = [(k, path) for k, place in enumerate(places) for path in place.written]
-        entered = [Found(k, places[k].path, s) for k, path in enumerate(self._entered) for s in reading.elements[path]]
-        codes = [Found(k, place.path, s) for k, place in enumerate(places) for s in reading.masked(place.path)]
-        holes = [Found(k, path, s.without_null()) for k, path in written for s in reading.masked(path)]
-        found = [*entered, *codes, *holes]
-        numbers = self._numbered(found)
-        size = max((part.max(initial=-1) for part in numbers), default=-1) + 1
-        owners, of_place, values = np.empty(size, np.int64), np.empty(size, np.int64), np.full(size, NO_CODE)
-        for part, (place, _, slots) in zip(numbers, found, strict=True):
-            owners[part], of_place[part] = slots.places[0], place if is_array else 0
-        for part in numbers[: len(entered)] if is_required else ():
-            values[part] = MISSING
-        self._look_up(codes, numbers[len(entered) :], values)
-        for element in np.flatnonzero(values < SUPPRESSED).tolist():
-            path = places[of_place[element]].path
-            reading.refuse([int(owners[element])], _REASONS[int(values[element])], path)
-        if is_array and is_required:
-            lists = (slots.places[0] for path in self._entered for slots in reading.lists[path])
+        entered, found = self._entered(reading, records), self._found(reading)
+        keys = _keys_of_elements([*entered, *found], len(self.plan.places))
+        each = np.concatenate([_NONE, *keys[: len(entered)]])
+        order = np.argsort(each, kind="stable")
+        owners = np.concatenate([_NONE, *(one.slots.places[0] for one in entered)])[order]
+        values = np.full(len(each), MISSING if self._is_required else NO_CODE)
+        numbers = [_numbers(each[order], own) for own in keys[len(entered) :]]
+        for (_, place, path, slots), own in reversed(list(zip(found, numbers, strict=True))):
+            if path == place.path:  # written backwards, so that the first code of an element counts
+                values[own[::-1]] = self._looked_up(slots.values)[::-1]
+        if (values < SUPPRESSED).any():
+            paths = [one.path for one in entered for _ in range(one.slots.places.shape[1])]
+            for element in np.flatnonzero(values < SUPPRESSED).tolist():
+                reason = _REASONS[int(values[element])]
+                reading.refuse([int(owners[element])], reason, paths[order[element]])
+        fills = [
+            Fill(slots, own, self._labels if path == place.label else self._codes)
+            for (_, place, path, slots), own in zip(found, numbers, strict=True)
+        ]
+        return ReadCodes(self.plan.is_array, values, owners, fills)
+
+    def _entered(self, reading: Reading, records: int) -> list[Found]:
+        """Return the elements, each of which has a code or lacks it. Records without a required list are refused."""
+        if not self.plan.is_array:
+            return [Found(0, self.plan.places[0], self.plan.path, Slots([], [], "", np.arange(records)[None]))]
+        paths = [(number, place, place.path.elements) for number, place in self._places]
+        if self._is_required:
+            lists = [slots.places[0] for _, _, path in paths for slots in reading.lists[path]]
             without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
             reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
-        fills = [
-            Fill(slots, part, self._labels if path == places[place].label else self._codes)
-            for (place, path, slots), part in zip(holes, numbers[len(entered) + len(codes) :], strict=True)
+        return [Found(k, place, place.path, slots) for k, place, path in paths for slots in reading.elements[path]]
+
+    def _found(self, reading: Reading) -> list[Found]:
+        """Return the codes, labels and copies. Null is none of them, and stays null."""
+        return [
+            Found(number, place, path, Slots.joined(reading.found[path]).without_null())
+            for number, place in self._places
+            for path in place.written
+            if reading.found[path]
         ]
-        return ReadCodes(is_array, values, owners, fills)
 
-    def _numbered(self, found: Sequence[Found]) -> list[Int64Array]:
-        """Return the numbers of the elements of values: ascending by record, place, and positions in lists. All places
-        of a scalar are in one element, the record."""
-        factor = len(self.plan.places) if self.plan.is_array else 1
-        numbers = np.concatenate([_NONE, *(slots.places[0] * factor + place % factor for place, _, slots in found)])
-        for level in range(max(place.path.arrays for place in self.plan.places)):
-            columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, p, s in found)
-            positions = np.concatenate([_NONE, *columns])
-            numbers = np.unique(numbers * (positions.max(initial=0) + 1) + positions, return_inverse=True)[1]
-        ends = np.cumsum([len(each.slots.values) for each in found])
-        return np.split(numbers, ends)[:-1]
-
-    def _look_up(self, codes: Sequence[Found], numbers: Sequence[Int64Array], values: Int64Array) -> None:
-        """Set the values of elements, by the numbers of the elements of codes; the first code of each counts."""
-        for (_, _, slots), elements in reversed(list(zip(codes, numbers, strict=False))):
-            texts = slots.values
-            if not {dict, list}.isdisjoint(map(type, texts)):  # they cannot be keys
-                texts = [0 if isinstance(text, dict | list) else text for text in texts]
-            looked_up = np.fromiter(map(self._values.__getitem__, texts), np.int64, len(texts))
-            is_code = looked_up != SKIPPED
-            values[elements[is_code][::-1]] = looked_up[is_code][::-1]
+    def _looked_up(self, texts: list[Any]) -> Int64Array:
+        """Return the values of codes, or of what stands in their places."""
+        try:
+            return np.fromiter(map(self._values.__getitem__, texts), np.int64, len(texts))
+        except TypeError:  # objects and lists are no keys of a dictionary
+            return self._looked_up([0 if isinstance(text, dict | list) else text for text in texts])
 
     def _value(self, text: Any) -> int:
-        if text is None and (self._is_optional or (len(self.plan.places) > 1 and not self.plan.is_array)):
-            return SKIPPED
         if type(text) is not str:
             return NOT_A_CODE
         if not text or text.isspace():
-            return NO_CODE if self._is_optional else EMPTY
+            return EMPTY if self._is_required else NO_CODE
         concepts = self.plan.concepts
         match = concepts.find(text)
         if match.position == UNKNOWN:
             return SUPPRESSED if concepts.unknown == "suppress" else UNKNOWN_CODE
         styles = styles_of(concepts, text, match)
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
+
+
+def _keys_of_elements(found: Sequence[Found], places: int) -> list[Int64Array]:
+    """Return a key of the element of each value. Keys ascend by record, place, and positions in lists."""
+    keys = np.concatenate([_NONE, *(slots.places[0] * places + number for number, _, _, slots in found)])
+    for level in range(max((path.arrays for _, _, path, _ in found), default=0)):
+        columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, _, p, s in found)
+        positions = np.concatenate(list(columns))
+        keys = keys * (positions.max(initial=0) + 1) + positions
+        if level:  # products of more positions would exceed 64 bits
+            keys = np.unique(keys, return_inverse=True)[1]
+    return np.split(keys, np.cumsum([one.slots.places.shape[1] for one in found]))[:-1]
+
+
+def _numbers(elements: Int64Array, keys: Int64Array) -> Int64Array:
+    """Return the places of keys in the ascending keys of elements; -1 for those that are not among them."""
+    if not len(elements):
+        return np.full(len(keys), -1)
+    numbers = np.searchsorted(elements, keys)
+    return np.where(elements[np.minimum(numbers, len(elements) - 1)] == keys, numbers, -1)
 
 
 @dataclass(slots=True)
@@ -167,7 +186,7 @@ class ReadCodes:
         self.present = np.flatnonzero((self.values >= 0) & good[self.records])
         positions, records = (self.values[self.present] >> SHIFT).astype(np.int32), self.records[self.present]
         if self.is_array:
-            return Column(positions, np.concatenate(([0], np.cumsum(np.bincount(records, minlength=len(good))[good]))))
+            return Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
         column = np.full(len(good), ABSENT, np.int32)
         column[records] = positions
         return Column(column[good])
@@ -184,10 +203,10 @@ class ReadCodes:
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
-        positions = np.full(len(self.values), ABSENT)
+        positions = np.full(len(self.values) + 1, ABSENT)  # the last one is that of no element
         positions[self.present] = masked.codes[masked.codes >= 0]
-        for slots, numbers, texts in self.fills:
-            slots.fill(map(texts.__getitem__, positions[numbers].tolist()))
+        for slots, elements, texts in self.fills:
+            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,7 +70,8 @@ _LONG: Final = 19
 """The fewest digits of an integer that does not fit into 64 bits."""
 
 _MANY_DIGITS: Final = b"0" * _LONG
-_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_MARKS: Final = bytes.maketrans(b"123456789{", b"0" * 9 + b"[")
+"""Makes all digits equal, and all beginnings of objects and lists."""
 
 
 def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
@@ -80,32 +81,41 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
     are rejected; all other numbers are 64-bit floats.
     """
 
+    def open_json(value: bytes) -> tuple[Document, Write]:
+        if len(value) > most_bytes:
+            raise RecordRejectedError(Reason.TOO_LARGE)
+        try:
+            document = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise RecordRejectedError(_reason(error, value)) from None
+        if type(document) is not dict:
+            raise RecordRejectedError(Reason.NOT_AN_OBJECT)
+        marks = value.translate(_MARKS)
+        if marks.count(b"[") > MAX_DEPTH:
+            _check(document, MAX_DEPTH)
+        if _MANY_DIGITS in marks:
+            json.loads(value, parse_int=lambda digits: _check(int(digits[: 2 * _LONG]), 0))
+        return document, orjson.dumps
+
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
-        content, write = (value, orjson.dumps) if record_format is None else record_format.decode(value)
-        document = _parsed(content) if isinstance(content, bytes) else content
+        document, write = record_format.decode(value)  # type: ignore[union-attr] # there is a format
+        if isinstance(document, bytes):
+            return open_json(document)[0], write
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        if not isinstance(content, bytes):
-            _check(document, MAX_DEPTH)
-            return document, write
-        if content.count(b"{") + content.count(b"[") > MAX_DEPTH:
-            _check(document, MAX_DEPTH)
-        if _MANY_DIGITS in content.translate(_AS_ZEROS):
-            json.loads(content, parse_int=lambda digits: _check(int(digits[: 2 * _LONG]), 0))
+        _check(document, MAX_DEPTH)
         return document, write
 
-    return open_record
+    return open_json if record_format is None else open_record
 
 
-def _parsed(text: bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if "depth" in error.msg:
-            raise RecordRejectedError(Reason.TOO_DEEP) from None
-        raise RecordRejectedError(Reason.NOT_JSON if _is_utf8(text) else Reason.NOT_UTF8) from None
+def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
+    """Return why a text is not read as JSON."""
+    if "depth" in error.msg:
+        return Reason.TOO_DEEP
+    return Reason.NOT_JSON if _is_utf8(text) else Reason.NOT_UTF8
 
 
 def _is_utf8(value: bytes) -> bool:

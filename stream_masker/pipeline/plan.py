@@ -61,7 +61,7 @@ class AttributePlan:
     counts, and all places get its mask.
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
-    ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
+    ``keep``: its labels and copies become null. Null counts as missing.
     """
 
     name: str

@@ -191,7 +191,7 @@ def test_pseudonyms_are_keyed_hashes_of_the_text_alone():
 REJECTIONS = [
     ({"a": {"path": "d.code"}}, {"d": {}}, ("missing", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": None}, ("missing", "d.code")),
-    ({"a": {"path": "d.code"}}, {"d": {"code": None}}, ("not_a_code", "d.code")),
+    ({"a": {"path": "d.code"}}, {"d": {"code": None}}, ("missing", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": {"code": 7}}, ("not_a_code", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": {"code": ["I10"]}}, ("not_a_code", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": {"code": " "}}, ("empty", "d.code")),

@@ -86,8 +86,7 @@ class Twin:
 
     def mask_of(self, number: int, attribute: Any, path: Path, values: list[Any]) -> tuple[Any, Any]:
         """The masked code and label of an element with these codes, of which the first one counts."""
-        if attribute.missing == "keep" or (len(attribute.places) > 1 and not attribute.is_array):
-            values = [value for value in values if value is not None]
+        values = [value for value in values if value is not None]
         if not values:
             self.reject_missing(attribute, path)
             return None, None

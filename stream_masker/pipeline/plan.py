@@ -21,6 +21,7 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
+    Pseudonym,
     Pseudonyms,
 )
 
@@ -102,10 +103,10 @@ class AttributePlan:
 class FieldPolicy:
     """What happens to every value that is not an attribute. The longest path that selects the value decides.
 
-    Among paths of equal length, drop takes precedence over a transform, a transform over pseudonymize, and pseudonymize
-    over keep. Paths may have any number of ``[*]``, and a filter selects every element that matches. unlisted: for
-    values that no path selects. transforms: a transform for each path, by its key in the configuration. Codes, labels
-    and copies of attributes are always kept, because they are masked.
+    Among paths of equal length, drop takes precedence over a transform, and a transform over keep; a value that several
+    transforms select is dropped. Paths may have any number of ``[*]``, and a filter selects every element that matches.
+    unlisted: for values that no path selects. transforms: a transform for each path, by its key in the configuration.
+    Codes, labels and copies of attributes are always kept, because they are masked.
     """
 
     unlisted: Keeping
@@ -116,7 +117,9 @@ class FieldPolicy:
 
     @property
     def transformed(self) -> dict[Path, FieldTransform]:
-        return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
+        """The transform of each path, pseudonyms included."""
+        others = {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
+        return dict.fromkeys(self.pseudonymize, Pseudonym()) | others
 
     def __post_init__(self) -> None:
         for (key, these), (other, those) in combinations(self.lists().items(), 2):
@@ -297,11 +300,10 @@ class Action(IntEnum):
     """What happens to a value. If paths of equal length disagree, the greatest action applies."""
 
     KEEP = 1
-    PSEUDONYMIZE = 2
-    TRANSFORM = 3
+    TRANSFORM = 2
     """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
-    DROP = 4
-    MASKED = 5
+    DROP = 3
+    MASKED = 4
     """The value is a code, label or copy of an attribute: masking replaces it."""
 
 
@@ -315,7 +317,6 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
         *((path, Action.MASKED) for _, path in plan.written),
         *((path, Action.DROP) for path in fields.drop),
         *((path, Action.TRANSFORM) for path in fields.transformed),
-        *((path, Action.PSEUDONYMIZE) for path in fields.pseudonymize),
         *((path, Action.KEEP) for path in fields.keep),
     ]
     kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)

@@ -7,8 +7,8 @@ noted by path (``Reading``), so that the codec can write masks into them.
 The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
 ``Action``. A value of another shape than the paths require (a text where a path continues by name) gets the greatest
 action of the paths that continue from there, so it is never kept by accident. If one of these paths is an attribute's,
-the record is refused. In a pseudonymized object, the names of members that no path has are replaced like their values.
-A dropped element is removed from its list; if a path counts elements (``[0]``), null takes its place. Null stays null.
+the record is refused. A dropped element is removed from its list; if a path counts elements (``[0]``), null takes its
+place. Null stays null.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
+from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonym, Pseudonyms
 
 
 class Slots(NamedTuple):
@@ -210,14 +210,14 @@ class Node:
             self._enter(slots, reading)
         elif self._transform is not None:
             self._transformed(*self._transform, slots, reading)
-        elif self._action is Action.PSEUDONYMIZE:
-            slots.fill(self._tree.pseudonyms.of_values(slots.values))
         elif self._action is Action.DROP:
             slots.drop()
 
     def _transformed(self, path: str, transform: FieldTransform, slots: Slots, reading: Reading) -> None:
         of_value, pseudonyms, results = transform.of_value, self._tree.pseudonyms, self._results
-        if transform.key is None:
+        if isinstance(transform, Pseudonym):
+            new = transform.of_values(slots.values, pseudonyms)
+        elif transform.key is None:
             new = [results[v] if type(v) is str or type(v) is int else of_value(v, pseudonyms) for v in slots.values]
         else:
             keys = map(reading.keys[transform.key].__getitem__, slots.places[0].tolist())
@@ -244,8 +244,10 @@ class Node:
 
     def treat_objects(self, objects: list[Document], places: Int64Array, reading: Reading) -> None:
         """Treat the members of objects at these places, (1 + l, n)."""
-        if self._action is not Action.KEEP:
-            self._treat_unlisted(objects)
+        if self._action is not Action.KEEP and (unlisted := set().union(*objects) - self._listed):
+            for value in objects:
+                for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
+                    value.pop(name, None)
         for name, node in self._treated:
             try:
                 slots = Slots(list(map(itemgetter(name), objects)), objects, name, places)
@@ -254,20 +256,6 @@ class Node:
                 slots = slots.where(name in value for value in objects)
             if slots.values:
                 node.treat(slots, reading)
-
-    def _treat_unlisted(self, objects: list[Document]) -> None:
-        """Drop or pseudonymize the members of objects that no path has."""
-        unlisted = set().union(*objects) - self._listed
-        for value in objects if unlisted else ():
-            if self._action is not Action.PSEUDONYMIZE:
-                for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
-                    value.pop(name, None)
-                continue
-            pseudonym = self._tree.pseudonyms.of_value
-            for name in [name for name in value if name in unlisted]:
-                member = value.pop(name)
-                if name not in self._members:
-                    value[pseudonym(name)] = pseudonym(member)
 
     def _treat_lists(self, slots: Slots, reading: Reading) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""

@@ -17,8 +17,8 @@ from stream_masker.pipeline.transforms import (
     DateUnit,
     LeadingCharacters,
     NumberBands,
+    Pseudonym,
     Pseudonyms,
-    ShortPseudonym,
     find_date,
 )
 
@@ -57,8 +57,8 @@ def made(transform, value, key=b"p1"):
         (LeadingCharacters(3), True, DROPPED),
         (Constant("x"), {"any": "value"}, "x"),
         (Constant(0), None, 0),
-        (ShortPseudonym(16), "17", P.of_bytes(b"17")[:16]),
-        (ShortPseudonym(32), 17, P.of_bytes(b"17")),
+        (Pseudonym(16), "17", P.of_bytes(b"17")[:16]),
+        (Pseudonym(32), 17, P.of_bytes(b"17")),
     ],
 )
 def test_values(transform, value, expected):
@@ -69,7 +69,7 @@ TRANSFORMS = [
     NumberBands(10),
     DateUnit("month"),
     LeadingCharacters(3),
-    ShortPseudonym(16),
+    Pseudonym(16),
     DateShift(30, KEY),
 ]
 

@@ -139,9 +139,7 @@ class Twin:
         parts = {}
         for key in keys_of(value):
             below = [(steps[1:], *rest) for steps, *rest in rests if steps and leads_to(steps[0], key, value[key])]
-            renamed = isinstance(key, str) and not below and action is Action.PSEUDONYMIZE
-            part = self.treated(value[key], (*at, key), below, action)
-            parts[self.pseudonyms.of_value(key) if renamed else key] = part
+            parts[key] = self.treated(value[key], (*at, key), below, action)
         if isinstance(value, dict):
             return {name: part for name, part in parts.items() if part is not DROPPED}
         return without_dropped(list(parts.values()), counted=any(isinstance(step, IndexStep) for step in further))
@@ -149,8 +147,6 @@ class Twin:
     def leaf(self, value: Any, action: Action, transformed: list[Path]) -> Any:
         if action is Action.TRANSFORM and len(transformed) == 1:
             return self.plan.fields.transformed[transformed[0]].of_value(value, self.pseudonyms)
-        if action is Action.PSEUDONYMIZE:
-            return self.pseudonyms.of_value(value)
         return value if action is Action.KEEP else DROPPED
 
 

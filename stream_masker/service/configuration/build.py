@@ -26,7 +26,7 @@ from stream_masker.pipeline.transforms import (
     LeadingCharacters,
     LevelAncestor,
     NumberBands,
-    ShortPseudonym,
+    Pseudonym,
 )
 from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection, LevelSection
 from stream_masker.service.configuration.model import Configuration
@@ -139,7 +139,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
     transforms = {key: {paths.fields[key][text]: rule for text, rule in own.items()} for key, own in rules.items()}
     named = (text for key in ("keep", "pseudonymize", "constant") for text in paths.fields[key])
     if configuration.records == "hl7v2" and not any(text.replace("[*]", "").startswith(CONTROL_ID) for text in named):
-        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): ShortPseudonym(CONTROL_ID_DIGITS)}
+        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): Pseudonym(CONTROL_ID_DIGITS)}
     return FieldPolicy(
         unlisted=fields.unlisted,
         keep=(*paths.always_kept, *paths.fields["keep"].values()),

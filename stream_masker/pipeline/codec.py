@@ -251,9 +251,10 @@ class Codec:
     def read(self, records: Inputs, known: Mapping[int, Rejected] | None = None) -> DecodedBatch:
         """Read records. An error in a record rejects that record only.
 
-        known: the rejections of records that must not be read, by index. Raises FormatUnavailableError.
+        known: the rejections of records that must not be read, by offset. Raises FormatUnavailableError.
         """
-        rejected = dict(known or {})
+        offsets = records.offsets
+        rejected = {k: known[offset] for k, offset in enumerate(offsets) if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
@@ -270,7 +271,7 @@ class Codec:
         good = np.ones(len(documents), np.bool_)
         good[list(reading.refused)] = False
         for number, (reason, path) in reading.refused.items():
-            rejected[indices[number]] = Rejected(records.offsets[indices[number]], reason.value, path)
+            rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
         units = None if unit is None else np.array(reading.keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
@@ -319,12 +320,12 @@ class Codec:
         for codes, column in zip(decoded.codes, masked.columns, strict=True):
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)
-        rejected = {}
+        rejected = []
         for index, (document, write) in zip(decoded.indices.tolist(), decoded.documents, strict=True):
             try:
                 values[index] = write(document)
             except RecordRejectedError as error:
-                rejected[index] = Rejected(offsets[index], error.reason.value, error.field)
+                rejected.append(Rejected(offsets[index], error.reason.value, error.field))
         if rejected:
             raise UnwritableRecordsError(rejected)
         return values

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -59,9 +59,9 @@ class FormatUnavailableError(StreamMaskerError):
 
 
 class UnwritableRecordsError(StreamMaskerError):
-    """Masked records do not fit the schema that they are written with. rejected: their rejections, by index."""
+    """Masked records do not fit the schema that they are written with. rejected: their rejections."""
 
-    def __init__(self, rejected: Mapping[int, Rejected]) -> None:
+    def __init__(self, rejected: Sequence[Rejected]) -> None:
         super().__init__(f"{len(rejected)} masked records do not fit their schema")
         self.rejected = rejected
 

@@ -197,18 +197,17 @@ def _released(path: Path, policy: FieldPolicy, masked: Iterable[Path]) -> FieldT
         raise ConfigurationError(f"{path.text!r} is not allowed: use a path without [*], so that it selects one value")
     if any(path.may_meet(other) for other in masked):
         raise ConfigurationError(f"{path.text!r} is masked: a context is of fields that stay")
-    treated = [(other, key) for key, paths in policy.lists().items() for other in paths if path.may_meet(other)]
-    treated.append((Path("", ()), "keep" if policy.unlisted == "keep" else "unlisted"))
-    depth = max(len(other.steps) for other, _ in treated if _contains(other, path))
-    deciding = [key for other, key in treated if len(other.steps) >= depth and key != "keep"]
-    if not deciding:
+    met = [(key, other) for key, paths in policy.lists().items() for other in paths if path.may_meet(other)]
+    treatments = [key for key, _ in met if key != "keep"]
+    if not treatments and (policy.unlisted == "keep" or any(_contains(other, path) for _, other in met)):
         return None
-    transform = next((rule for other, rule in policy.transformed.items() if other.steps == path.steps), None)
-    if len(deciding) == 1 and isinstance(transform, GENERALIZING):
+    own = (rule for other, rule in policy.transformed.items() if _contains(other, path) and _contains(path, other))
+    transform = next(own, None)
+    if len(treatments) == 1 and isinstance(transform, GENERALIZING):
         return transform
     raise ConfigurationError(
-        f"{path.text!r} does not stay in the record (fields.{deciding[0]}): a context is of fields that are kept, or "
-        "generalized by nothing but their value"
+        f"{path.text!r} does not stay in the record (fields.{[*treatments, 'unlisted'][0]}): a context is of fields "
+        "that are kept, or generalized by nothing but their value, and of no part of other fields"
     )
 
 
@@ -258,14 +257,6 @@ class Plan:
     def written(self) -> Iterator[tuple[str, Path]]:
         """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
-
-    @property
-    def paths(self) -> Iterator[Path]:
-        """Every path of the plan."""
-        yield from (path for _, path in self.written)
-        yield from chain.from_iterable(self.fields.lists().values())
-        yield from chain.from_iterable(field.path.ways for field in self.context)
-        yield from chain.from_iterable(key.ways for key in self.keys)
 
     @property
     def keys(self) -> Iterator[Path]:

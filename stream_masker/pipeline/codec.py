@@ -11,7 +11,6 @@ mask, or null.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -24,9 +23,9 @@ from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
+from stream_masker.pipeline.formats import RecordFormat, UnwritableRecordsError, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
-from stream_masker.pipeline.plan import AttributePlan, Place, Plan
+from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCounts, styles_of, written_code
@@ -39,24 +38,17 @@ DOCUMENTS: Final = 500
 _NONE: Int64Array = np.empty(0, np.int64)
 
 NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
+_REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
 SHIFT: Final = STYLE_BITS + 1
 BY_PREFIX: Final = 1 << STYLE_BITS
 """The value of a code is ``position << SHIFT | BY_PREFIX | styles``: BY_PREFIX if only a prefix of it is known,
 ``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
 
-_REASONS: Final = {
-    NOT_A_CODE: Reason.NOT_A_CODE,
-    EMPTY: Reason.EMPTY,
-    UNKNOWN_CODE: Reason.UNKNOWN_CODE,
-    MISSING: Reason.MISSING,
-}
 
+class Part(NamedTuple):
+    """What a walk has found at a path of an attribute. place: the number of its place, 0 for all those of a scalar."""
 
-class Found(NamedTuple):
-    """What a walk has found at a path of a place. number: of the place, 0 for all places of a scalar."""
-
-    number: int
-    place: Place
+    place: int
     path: Path
     slots: Slots
 
@@ -75,58 +67,59 @@ class Attribute:
     def __init__(self, plan: AttributePlan) -> None:
         self.plan, self._is_required = plan, plan.missing == "reject"
         self._places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
+        self._codes, self._labels = ({getattr(place, kind) for place in plan.places} for kind in ("path", "label"))
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
-        self._labels = Cache(lambda position: None if position == ABSENT else labels[position] or None)
+        self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
         self.set_style(CANONICAL)
 
     def set_style(self, style: Style) -> None:
         """Set the style in which codes are written from now on."""
         concepts = self.plan.concepts
-        self._codes = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
+        self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
     def read(self, reading: Reading, records: int) -> ReadCodes:
-        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""
-        entered, found = self._entered(reading, records), self._found(reading)
-        keys = _keys_of_elements([*entered, *found], len(self.plan.places))
-        each = np.concatenate([_NONE, *keys[: len(entered)]])
-        order = np.argsort(each, kind="stable")
-        owners = np.concatenate([_NONE, *(one.slots.places[0] for one in entered)])[order]
-        values = np.full(len(each), MISSING if self._is_required else NO_CODE)
-        numbers = [_numbers(each[order], own) for own in keys[len(entered) :]]
-        for (_, place, path, slots), own in reversed(list(zip(found, numbers, strict=True))):
-            if path == place.path:  # written backwards, so that the first code of an element counts
-                values[own[::-1]] = self._looked_up(slots.values)[::-1]
-        if (values < SUPPRESSED).any():
-            paths = [one.path for one in entered for _ in range(one.slots.places.shape[1])]
-            for element in np.flatnonzero(values < SUPPRESSED).tolist():
-                reason = _REASONS[int(values[element])]
-                reading.refuse([int(owners[element])], reason, paths[order[element]])
-        fills = [
-            Fill(slots, own, self._labels if path == place.label else self._codes)
-            for (_, place, path, slots), own in zip(found, numbers, strict=True)
-        ]
-        return ReadCodes(self.plan.is_array, values, owners, fills)
+        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused.
 
-    def _entered(self, reading: Reading, records: int) -> list[Found]:
-        """Return the elements, each of which has a code or lacks it. Records without a required list are refused."""
-        if not self.plan.is_array:
-            return [Found(0, self.plan.places[0], self.plan.path, Slots([], [], "", np.arange(records)[None]))]
-        paths = [(number, place, place.path.elements) for number, place in self._places]
-        if self._is_required:
-            lists = [slots.places[0] for _, _, path in paths for slots in reading.lists[path]]
-            without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
-            reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
-        return [Found(k, place, place.path, slots) for k, place, path in paths for slots in reading.elements[path]]
-
-    def _found(self, reading: Reading) -> list[Found]:
-        """Return the codes, labels and copies. Null is none of them, and stays null."""
-        return [
-            Found(number, place, path, Slots.joined(reading.found[path]).without_null())
+        Null is no value of an attribute, and stays null.
+        """
+        found = [
+            Part(number, path, Slots.joined(reading.found[path]).without_null())
             for number, place in self._places
             for path in place.written
             if reading.found[path]
         ]
+        entered = self._entered(reading, records)
+        keys = _keys_of_elements([*entered, *found], len(self.plan.places))
+        each = np.concatenate([_NONE, *keys[: len(entered)]])
+        order = np.argsort(each, kind="stable")
+        owners = np.concatenate([_NONE, *(part.slots.places[0] for part in entered)])[order]
+        numbers = [_numbers(each[order], own) for own in keys[len(entered) :]]
+        values = np.full(len(each), MISSING if self._is_required else NO_CODE)
+        for part, own in reversed(list(zip(found, numbers, strict=True))):
+            if part.path in self._codes:  # written backwards, so that the first code of an element counts
+                values[own[::-1]] = self._looked_up(part.slots.values)[::-1]
+        if (values < SUPPRESSED).any():
+            paths = [part.path for part in entered for _ in range(part.slots.places.shape[1])]
+            for element in np.flatnonzero(values < SUPPRESSED).tolist():
+                reason = _REASONS[int(values[element]) - MISSING]
+                reading.refuse([int(owners[element])], reason, paths[order[element]])
+        fills = [
+            Fill(part.slots, own, self._label_texts if part.path in self._labels else self._texts)
+            for part, own in zip(found, numbers, strict=True)
+        ]
+        return ReadCodes(self.plan.is_array, values, owners, fills)
+
+    def _entered(self, reading: Reading, records: int) -> list[Part]:
+        """Return the elements, each of which has a code or lacks it. Records without a required list are refused."""
+        if not self.plan.is_array:
+            return [Part(0, self.plan.path, Slots([], [], "", np.arange(records)[None]))]
+        paths = [(number, place.path, place.path.elements) for number, place in self._places]
+        if self._is_required:
+            lists = [slots.places[0] for _, _, elements in paths for slots in reading.lists[elements]]
+            without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
+            reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
+        return [Part(k, path, slots) for k, path, elements in paths for slots in reading.elements[elements]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -148,16 +141,16 @@ class Attribute:
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
 
 
-def _keys_of_elements(found: Sequence[Found], places: int) -> list[Int64Array]:
+def _keys_of_elements(parts: Sequence[Part], places: int) -> list[Int64Array]:
     """Return a key of the element of each value. Keys ascend by record, place, and positions in lists."""
-    keys = np.concatenate([_NONE, *(slots.places[0] * places + number for number, _, _, slots in found)])
-    for level in range(max((path.arrays for _, _, path, _ in found), default=0)):
-        columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, _, p, s in found)
+    keys = np.concatenate([_NONE, *(slots.places[0] * places + place for place, _, slots in parts)])
+    for level in range(max((path.arrays for _, path, _ in parts), default=0)):
+        columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, p, s in parts)
         positions = np.concatenate(list(columns))
         keys = keys * (positions.max(initial=0) + 1) + positions
         if level:  # products of more positions would exceed 64 bits
             keys = np.unique(keys, return_inverse=True)[1]
-    return np.split(keys, np.cumsum([one.slots.places.shape[1] for one in found]))[:-1]
+    return np.split(keys, np.cumsum([part.slots.places.shape[1] for part in parts]))[:-1]
 
 
 def _numbers(elements: Int64Array, keys: Int64Array) -> Int64Array:
@@ -196,10 +189,10 @@ class ReadCodes:
         return StyleCounts.of(self.values[self.present] & (BY_PREFIX - 1))
 
     def unknown(self, good: BoolArray) -> tuple[int, int]:
-        """Return the number of codes without a concept of their own, and how many of these are removed."""
+        """Return the number of codes without a concept of their own, and how many of these are not in the column."""
         values = self.values[good[self.records]]
-        lost = int(np.count_nonzero(values == SUPPRESSED))
-        return lost + int(np.count_nonzero(values[values >= 0] & BY_PREFIX)), lost
+        lost = np.count_nonzero(values == SUPPRESSED) + np.count_nonzero(self.values == UNKNOWN_CODE)
+        return int(lost + np.count_nonzero(values[values >= 0] & BY_PREFIX)), int(lost)
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
@@ -239,7 +232,8 @@ class Codec:
         """``record_format``: that of the records, None for JSON."""
         self._plan = plan
         self._format = record_format
-        self._open = form_of(plan, record_format)
+        form = record_form(record_format, plan.record_bytes)
+        self._open = form if plan.fhir is None else fhir_form(plan, form)
         self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
 
@@ -259,7 +253,7 @@ class Codec:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: _keys(documents, path) for path in dict.fromkeys(self._plan.keys)})
+        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in {*self._plan.keys}})
         noise_key, unit = self._plan.noise_key, self._plan.unit
         keys = [] if noise_key is None else reading.keys[noise_key]
         if noise_key is not None:
@@ -279,15 +273,14 @@ class Codec:
             units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
-        rejected_codes = self._rejected_for_unknown_codes(rejected)
-        unknown = [read.unknown(good) for read in codes]
+        unknown, lost = zip(*(read.unknown(good) for read in codes), strict=True)
         return DecodedBatch(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
             keys=list(compress(keys, good)),
             rejected=dict(sorted(rejected.items())),
-            unknown=[number + more for (number, _), more in zip(unknown, rejected_codes, strict=True)],
-            lost=[lost + more for (_, lost), more in zip(unknown, rejected_codes, strict=True)],
+            unknown=unknown,
+            lost=lost,
             styles=[read.styles() for read in codes],
             emptied=reading.emptied,
             documents=list(compress(opened, good)),
@@ -307,11 +300,6 @@ class Codec:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
 
-    def _rejected_for_unknown_codes(self, rejected: Mapping[int, Rejected]) -> list[int]:
-        """Return the number of records that are rejected because of an unknown code, by attribute."""
-        fields = Counter(field for _, reason, field in rejected.values() if reason == Reason.UNKNOWN_CODE)
-        return [sum(fields[place.path.text] for place in attribute.places) for attribute in self._plan.attributes]
-
     def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes | None]:
         """Return the values of all n records, None for those that are not masked. ``offsets``: those of the records.
 
@@ -329,14 +317,3 @@ class Codec:
         if rejected:
             raise UnwritableRecordsError(rejected)
         return values
-
-
-def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
-    """Return what opens the records of a plan."""
-    form = record_form(record_format, plan.record_bytes)
-    return form if plan.fhir is None else fhir_form(plan, form)
-
-
-def _keys(documents: Sequence[Document], path: Path) -> list[bytes]:
-    """Return the text of the key at a path of each document; an empty one for what is no key."""
-    return list(map(key_text, first_values(documents, path)))

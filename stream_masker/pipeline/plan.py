@@ -19,7 +19,6 @@ from stream_masker.pipeline.transforms import (
     DateUnit,
     FieldTransform,
     LeadingCharacters,
-    LevelAncestor,
     NumberBands,
     Pseudonym,
     Pseudonyms,
@@ -147,7 +146,7 @@ class MessagePolicy:
                 raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
 
 
-GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
+GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
 _UNKEYED: Final = Pseudonyms(b"no secret: these transforms are functions of the value alone")

@@ -11,19 +11,15 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
-import numpy as np
 import orjson
 
-from stream_masker.core.ontology import ConceptMap, Taxonomy
-from stream_masker.core.ontology.taxonomy import NO_POSITION
 from stream_masker.core.random import Secret
-from stream_masker.core.risk.risk import LEVELS
 from stream_masker.pipeline.paths import JsonValue, Path
 
 PSEUDONYM_DIGITS: Final = 32
@@ -262,20 +258,18 @@ def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
-    """The month, year or decade of a date or time: ``1980-03``, ``1980`` or ``1980-1989`` for ``1980-03-14``.
+    """The month or year of a date or time: ``1980-03`` or ``1980`` for ``1980-03-14``.
 
     formats: the patterns of dates that are not in ISO 8601, as in ``strptime``. A year has no month, so it stays one.
     """
 
-    unit: Literal["month", "year", "decade"]
+    unit: Literal["month", "year"]
     formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         found = find_date(value, self.formats)
         if found is None:
             return DROPPED
-        if self.unit == "decade":
-            return NumberBands(10).transform(found.date.year, pseudonyms, key)
         return found.date.isoformat()[: 4 if self.unit == "year" or not found.has_month else 7]
 
 
@@ -320,30 +314,3 @@ class LeadingCharacters(FieldTransform):
 def _text(value: JsonValue) -> str | None:
     """Return a text, or a whole number as one; None for another value."""
     return value if isinstance(value, str) else str(value) if type(value) is int else None
-
-
-NAMED_LEVELS: Final = {**LEVELS, "category": 4}
-"""The named levels of an ontology: the depth of their concepts. The names are those of ICD."""
-
-
-@dataclass(frozen=True, slots=True)
-class LevelAncestor(FieldTransform):
-    """The id of a code's ancestor at a level; a code above it becomes its own id, and one without a concept is dropped.
-
-    ontology: its name; depth: of the level, at least 1, which is the root; load: returns the concepts, always the same.
-    """
-
-    ontology: str
-    depth: int
-    load: Callable[[], ConceptMap] = field(compare=False)
-
-    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        concepts, text = self.load(), _text(value)
-        position = NO_POSITION if text is None else concepts.find(text).position
-        return DROPPED if position < 0 else _ancestor(concepts.taxonomy, position, self.depth)
-
-
-@lru_cache(maxsize=1 << 16)
-def _ancestor(taxonomy: Taxonomy, position: int, depth: int) -> str:
-    """Return the id of the ancestor at a depth; in a graph, of several, the first one."""
-    return taxonomy.decode(taxonomy.ancestors_at(np.array([position]), depth)[1][:1])[0]

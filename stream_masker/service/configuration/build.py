@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
@@ -18,17 +18,15 @@ from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
 from stream_masker.pipeline.transforms import (
-    NAMED_LEVELS,
     Constant,
     DateShift,
     DateUnit,
     FieldTransform,
     LeadingCharacters,
-    LevelAncestor,
     NumberBands,
     Pseudonym,
 )
-from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection, LevelSection
+from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import ConfiguredPaths, field_path
 
@@ -59,12 +57,6 @@ def _source(configuration: Configuration, name: str) -> str:
 
 
 _loaded = cache(Ontology.load)
-
-
-@cache
-def _codes(source: str) -> ConceptMap:
-    """Return the map of codes to the concepts of a whole ontology."""
-    return ConceptMap(_loaded(source), unknown="suppress")
 
 
 @contextmanager
@@ -125,7 +117,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
     fields = configuration.fields
     rules: dict[str, Mapping[str, FieldTransform]] = {
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {text: _generalization(rule, configuration) for text, rule in fields.generalize.items()},
+        "generalize": {text: _generalization(rule) for text, rule in fields.generalize.items()},
         "shift": {
             text: DateShift(
                 rule.days,
@@ -149,10 +141,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
     )
 
 
-def _generalization(rule: GeneralizeSection, configuration: Configuration) -> FieldTransform:
-    if isinstance(rule, LevelSection):
-        depth = NAMED_LEVELS[rule.level] if isinstance(rule.level, str) else rule.level
-        return LevelAncestor(rule.ontology, depth, partial(_codes, _source(configuration, rule.ontology)))
+def _generalization(rule: GeneralizeSection) -> FieldTransform:
     if isinstance(rule, BandSection):
         return NumberBands(rule.width, rule.top)
     if isinstance(rule, DateUnitSection):

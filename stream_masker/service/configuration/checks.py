@@ -7,8 +7,7 @@ from itertools import chain
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.pipeline.transforms import date_pattern_problem
-from stream_masker.service.configuration.errors import Location, Problem, did_you_mean, join_options
-from stream_masker.service.configuration.masking import LevelSection
+from stream_masker.service.configuration.errors import Problem, did_you_mean, join_options
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 
@@ -57,14 +56,12 @@ def _topic_problems(configuration: Configuration) -> Iterator[Problem]:
 
 
 def _ontology_problems(configuration: Configuration) -> Iterator[Problem]:
-    """The ontology of each attribute, and of each generalized field that has one, is defined in ``ontologies``."""
-    known, generalize = list(configuration.ontologies), configuration.fields.generalize
-    used: dict[Location, str] = {("attributes", name): each.ontology for name, each in configuration.attributes.items()}
-    used |= {("fields", "generalize", p): s.ontology for p, s in generalize.items() if isinstance(s, LevelSection)}
-    for place, name in used.items():
-        if name not in known:
+    """The ontology of each attribute is defined in ``ontologies``."""
+    known = list(configuration.ontologies)
+    for attribute, section in configuration.attributes.items():
+        if (name := section.ontology) not in known:
             advice = f"use {join_options(known)}{did_you_mean(name, known)}"
-            yield (*place, "ontology"), f"{name!r} is not in ontologies: {advice}"
+            yield ("attributes", attribute, "ontology"), f"{name!r} is not in ontologies: {advice}"
 
 
 def _mechanism_problems(configuration: Configuration) -> Iterator[Problem]:

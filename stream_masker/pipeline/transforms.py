@@ -246,9 +246,9 @@ def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
     partial: whether the day, or the month and the day, may be left out.
     """
     directives = re.findall("%(.)", pattern)
-    year, month, day = (sum(directive in kind for directive in directives) for kind in ("Yy", "m", "d"))
-    whole = (month, day) == (1, 1) or (partial and (month, day) in {(1, 0), (0, 0)})
-    if year == 1 and whole and len(set(directives)) == len(directives) and set(directives) <= _DIRECTIVES:
+    allowed = ("Ymd", "ymd", *(("Ym", "ym", "Y", "y") if partial else ()))
+    is_once = len(set(directives)) == len(directives) and {*directives} <= _DIRECTIVES
+    if is_once and any({*directives} & {*"Yymd"} == {*dates} for dates in allowed):
         return None
     return (
         f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "

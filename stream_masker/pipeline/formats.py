@@ -115,15 +115,11 @@ def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
     """Return why a text is not read as JSON."""
     if "depth" in error.msg:
         return Reason.TOO_DEEP
-    return Reason.NOT_JSON if _is_utf8(text) else Reason.NOT_UTF8
-
-
-def _is_utf8(value: bytes) -> bool:
     try:
-        value.decode()
+        text.decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        return Reason.NOT_UTF8
+    return Reason.NOT_JSON
 
 
 def _check(value: Any, depth: int) -> None:
@@ -177,6 +173,4 @@ class FormattedKeys:
     def _treated(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {name: self._treated(member) for name, member in value.items()}
-        if isinstance(value, list):
-            return list(map(self._treated, value))
-        return self._pseudonyms.of_value(value)
+        return list(map(self._treated, value)) if isinstance(value, list) else self._pseudonyms.of_value(value)

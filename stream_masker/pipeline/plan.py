@@ -120,13 +120,6 @@ class FieldPolicy:
         others = {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
         return dict.fromkeys(self.pseudonymize, Pseudonym()) | others
 
-    def __post_init__(self) -> None:
-        for (key, these), (other, those) in combinations(self.lists().items(), 2):
-            for path in set(these) & set(those):
-                raise ConfigurationError(
-                    f"fields: path {path.text!r} is in {key} and in {other}; allowed is one of them"
-                )
-
     def lists(self) -> dict[str, tuple[Path, ...]]:
         """Return the paths by the key of their treatment in the configuration."""
         transformed = {key: tuple(paths) for key, paths in self.transforms.items()}
@@ -277,8 +270,12 @@ class Plan:
                 raise ConfigurationError(f"attributes: the paths {both} can select the same value")
 
     def _check_fields(self) -> None:
-        written = {path.steps for _, path in self.written}
+        keys, written = dict[Path, str](), {path.steps for _, path in self.written}
         for key, path in ((key, path) for key, paths in self.fields.lists().items() for path in paths):
+            if (other := keys.setdefault(path, key)) != key:
+                raise ConfigurationError(
+                    f"fields: path {path.text!r} is in {other} and in {key}; allowed is one of them"
+                )
             ends = range(1, len(path.steps) + (key != "keep"))
             if any(path.steps[:end] in written for end in ends):
                 raise ConfigurationError(

@@ -27,15 +27,7 @@ from stream_masker.pipeline.formats import (
 )
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import (
-    GROUP_HEADER,
-    Header,
-    InputRecord,
-    Inputs,
-    Rejected,
-    Result,
-    stamp,
-)
+from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -191,10 +183,8 @@ class RecordMasker:
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
-        kept, own = (
-            frozenset(self._plan.message.headers),
-            stamp(version, self._mechanism.name, self._plan.configuration),
-        )
+        kept = frozenset(self._plan.message.headers)
+        own = stamp(version, self._mechanism.name, self._plan.configuration)
         if self.needs_group and len(records):
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
         if not kept:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, Path, Step, first_values, selects
+from stream_masker.pipeline.paths import FilterStep, IndexStep, NameStep, Path, Step, first_values, selects
 from stream_masker.pipeline.plan import Action, policy
 from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, key_text
 from tests.pipeline.conftest import SECRET
@@ -67,7 +67,7 @@ class Twin:
         for k, place in enumerate(attribute.places):
             of = k if attribute.is_array else 0
             entered = place.path.elements.steps
-            elements |= {(of, *positions(entered, at)): [] for at in self.places(entered)}
+            elements = {(of, *positions(entered, at)): [] for at in self.places(entered)} | elements
             lists += sum(value_at(self.document, at) is not None for at in self.places(entered[:-1]))
             for path in place.written:
                 found = [((of, *positions(path.steps, at)), at) for at in self.places(path.steps)]
@@ -157,7 +157,12 @@ def without_dropped(elements: list[Any], *, counted: bool) -> list[Any]:
 
 
 def positions(steps: tuple[Step, ...], at: At) -> At:
-    return tuple(key for step, key in zip(steps, at, strict=True) if isinstance(step, EachStep))
+    return tuple(key for step, key in zip(steps, at, strict=True) if has_own_codes(step))
+
+
+def has_own_codes(step: Step) -> bool:
+    """Whether each element that a step selects has a code of its own: ``[*]`` and ``[*?field=value]``."""
+    return getattr(step, "every", not isinstance(step, NameStep | IndexStep))
 
 
 def keys_of(value: Any) -> Any:

@@ -11,7 +11,6 @@ mask, or null.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -19,11 +18,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import Form, RecordFormat, UnwritableRecordsError, Write, record_form
+from stream_masker.pipeline.formats import RecordFormat, UnwritableRecordsError, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -32,27 +32,22 @@ from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Style, StyleCoun
 from stream_masker.pipeline.transforms import Cache, Pseudonyms, key_text
 from stream_masker.pipeline.walk import Reading, Slots, Tree
 
-DOCUMENTS: Final = 500
-"""The number of records that are read, masked and written together: their documents stay in the processor's cache."""
+DOCUMENTS: Final = 1_000
+"""The number of records that are read, masked and written together. Of more, the documents leave the processor's cache;
+of fewer, each record has a larger share in what is done once a batch."""
 
-NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING, SKIPPED = range(-1, -8, -1)
+_NONE: Int64Array = np.empty(0, np.int64)
+
+NO_CODE, SUPPRESSED, NOT_A_CODE, EMPTY, UNKNOWN_CODE, MISSING = range(-1, -7, -1)
+_REASONS: Final = (Reason.MISSING, Reason.UNKNOWN_CODE, Reason.EMPTY, Reason.NOT_A_CODE)
 SHIFT: Final = STYLE_BITS + 1
 BY_PREFIX: Final = 1 << STYLE_BITS
 """The value of a code is ``position << SHIFT | BY_PREFIX | styles``: BY_PREFIX if only a prefix of it is known,
 ``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
 
-_REASONS: Final = {
-    NOT_A_CODE: Reason.NOT_A_CODE,
-    EMPTY: Reason.EMPTY,
-    UNKNOWN_CODE: Reason.UNKNOWN_CODE,
-    MISSING: Reason.MISSING,
-}
 
-_NONE: Int64Array = np.empty(0, np.int64)
-
-
-class Found(NamedTuple):
-    """What a walk has found at a path of an attribute. place: the number of the place that the path is of."""
+class Part(NamedTuple):
+    """What a walk has found at a path of an attribute. place: the number of its place, 0 for all those of a scalar."""
 
     place: int
     path: Path
@@ -60,10 +55,10 @@ class Found(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """Values to write: where, the number of the element of each, and the texts of positions."""
+    """Values to write: where, the number of the element of each (-1 for none), and the texts of positions."""
 
     slots: Slots
-    numbers: Int64Array
+    elements: Int64Array
     texts: Cache
 
 
@@ -71,82 +66,100 @@ class Attribute:
     """The codes of an attribute."""
 
     def __init__(self, plan: AttributePlan) -> None:
-        self.plan, self._is_optional = plan, plan.missing == "keep"
-        self._entered = [place.path.elements for place in plan.places]
+        self.plan, self._is_required = plan, plan.missing == "reject"
+        self._places = [(number if plan.is_array else 0, place) for number, place in enumerate(plan.places)]
+        self._codes, self._labels = ({getattr(place, kind) for place in plan.places} for kind in ("path", "label"))
         self._values = Cache(self._value)
         labels = plan.concepts.taxonomy.labels
-        self._labels = Cache(lambda position: None if position == ABSENT else labels[position] or None)
+        self._label_texts = Cache(lambda position: None if position == ABSENT else labels[position] or None)
         self.set_style(CANONICAL)
 
     def set_style(self, style: Style) -> None:
         """Set the style in which codes are written from now on."""
         concepts = self.plan.concepts
-        self._codes = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
+        self._texts = Cache(lambda position: None if position == ABSENT else written_code(concepts, style, position))
 
     def read(self, reading: Reading, records: int) -> ReadCodes:
-        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused."""
-        places, is_array, is_required = self.plan.places, self.plan.is_array, not self._is_optional
-        written = [(k, path) for k, place in enumerate(places) for path in place.written]
-        entered = [Found(k, places[k].path, s) for k, path in enumerate(self._entered) for s in reading.elements[path]]
-        codes = [Found(k, place.path, s) for k, place in enumerate(places) for s in reading.masked(place.path)]
-        holes = [Found(k, path, s.without_null()) for k, path in written for s in reading.masked(path)]
-        found = [*entered, *codes, *holes]
-        numbers = self._numbered(found)
-        size = max((part.max(initial=-1) for part in numbers), default=-1) + 1
-        owners, of_place, values = np.empty(size, np.int64), np.empty(size, np.int64), np.full(size, NO_CODE)
-        for part, (place, _, slots) in zip(numbers, found, strict=True):
-            owners[part], of_place[part] = slots.places[0], place if is_array else 0
-        for part in numbers[: len(entered)] if is_required else ():
-            values[part] = MISSING
-        self._look_up(codes, numbers[len(entered) :], values)
-        for element in np.flatnonzero(values < SUPPRESSED).tolist():
-            path = places[of_place[element]].path
-            reading.refuse([int(owners[element])], _REASONS[int(values[element])], path)
-        if is_array and is_required:
-            lists = (slots.places[0] for path in self._entered for slots in reading.lists[path])
+        """Return the codes of a batch. The records that lack one, or have an unknown one, are refused.
+
+        Null is no value of an attribute, and stays null.
+        """
+        found = [
+            Part(number, path, Slots.joined(reading.found[path]).without_null())
+            for number, place in self._places
+            for path in place.written
+            if reading.found[path]
+        ]
+        entered = self._entered(reading, records)
+        keys = _keys_of_elements([*entered, *found], len(self.plan.places))
+        each = np.concatenate([_NONE, *keys[: len(entered)]])
+        order = np.argsort(each, kind="stable")
+        owners = np.concatenate([_NONE, *(part.slots.places[0] for part in entered)])[order]
+        numbers = [_numbers(each[order], own) for own in keys[len(entered) :]]
+        values = np.full(len(each), MISSING if self._is_required else NO_CODE)
+        for part, own in reversed(list(zip(found, numbers, strict=True))):
+            if part.path in self._codes:  # written backwards, so that the first code of an element counts
+                values[own[::-1]] = self._looked_up(part.slots.values)[::-1]
+        if (values < SUPPRESSED).any():
+            paths = [part.path for part in entered for _ in range(part.slots.places.shape[1])]
+            for element in np.flatnonzero(values < SUPPRESSED).tolist():
+                reason = _REASONS[int(values[element]) - MISSING]
+                reading.refuse([int(owners[element])], reason, paths[order[element]])
+        fills = [
+            Fill(part.slots, own, self._label_texts if part.path in self._labels else self._texts)
+            for part, own in zip(found, numbers, strict=True)
+        ]
+        return ReadCodes(self.plan.is_array, values, owners, fills)
+
+    def _entered(self, reading: Reading, records: int) -> list[Part]:
+        """Return the elements, each of which has a code or lacks it. Records without a required list are refused."""
+        if not self.plan.is_array:
+            return [Part(0, self.plan.path, Slots([], [], "", np.arange(records)[None]))]
+        paths = [(number, place.path, place.path.elements) for number, place in self._places]
+        if self._is_required:
+            lists = [slots.places[0] for _, _, elements in paths for slots in reading.lists[elements]]
             without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
             reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
-        fills = [
-            Fill(slots, part, self._labels if path == places[place].label else self._codes)
-            for (place, path, slots), part in zip(holes, numbers[len(entered) + len(codes) :], strict=True)
-        ]
-        return ReadCodes(is_array, values, owners, fills)
+        return [Part(k, path, slots) for k, path, elements in paths for slots in reading.elements[elements]]
 
-    def _numbered(self, found: Sequence[Found]) -> list[Int64Array]:
-        """Return the numbers of the elements of values: ascending by record, place, and positions in lists. All places
-        of a scalar are in one element, the record."""
-        factor = len(self.plan.places) if self.plan.is_array else 1
-        numbers = np.concatenate([_NONE, *(slots.places[0] * factor + place % factor for place, _, slots in found)])
-        for level in range(max(place.path.arrays for place in self.plan.places)):
-            columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, p, s in found)
-            positions = np.concatenate([_NONE, *columns])
-            numbers = np.unique(numbers * (positions.max(initial=0) + 1) + positions, return_inverse=True)[1]
-        ends = np.cumsum([len(each.slots.values) for each in found])
-        return np.split(numbers, ends)[:-1]
-
-    def _look_up(self, codes: Sequence[Found], numbers: Sequence[Int64Array], values: Int64Array) -> None:
-        """Set the values of elements, by the numbers of the elements of codes; the first code of each counts."""
-        for (_, _, slots), elements in reversed(list(zip(codes, numbers, strict=False))):
-            texts = slots.values
-            if not {dict, list}.isdisjoint(map(type, texts)):  # they cannot be keys
-                texts = [0 if isinstance(text, dict | list) else text for text in texts]
-            looked_up = np.fromiter(map(self._values.__getitem__, texts), np.int64, len(texts))
-            is_code = looked_up != SKIPPED
-            values[elements[is_code][::-1]] = looked_up[is_code][::-1]
+    def _looked_up(self, texts: list[Any]) -> Int64Array:
+        """Return the values of codes, or of what stands in their places."""
+        try:
+            return np.fromiter(map(self._values.__getitem__, texts), np.int64, len(texts))
+        except TypeError:  # objects and lists are no keys of a dictionary
+            return self._looked_up([0 if isinstance(text, dict | list) else text for text in texts])
 
     def _value(self, text: Any) -> int:
-        if text is None and (self._is_optional or (len(self.plan.places) > 1 and not self.plan.is_array)):
-            return SKIPPED
         if type(text) is not str:
             return NOT_A_CODE
         if not text or text.isspace():
-            return NO_CODE if self._is_optional else EMPTY
+            return EMPTY if self._is_required else NO_CODE
         concepts = self.plan.concepts
         match = concepts.find(text)
         if match.position == UNKNOWN:
             return SUPPRESSED if concepts.unknown == "suppress" else UNKNOWN_CODE
         styles = styles_of(concepts, text, match)
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
+
+
+def _keys_of_elements(parts: Sequence[Part], places: int) -> list[Int64Array]:
+    """Return a key of the element of each value. Keys ascend by record, place, and positions in lists."""
+    keys = np.concatenate([_NONE, *(slots.places[0] * places + place for place, _, slots in parts)])
+    for level in range(max((path.arrays for _, path, _ in parts), default=0)):
+        columns = (s.places[p.levels[level]] if level < p.arrays else 0 * s.places[0] for _, p, s in parts)
+        positions = np.concatenate(list(columns))
+        keys = keys * (positions.max(initial=0) + 1) + positions
+        if level:  # products of more positions would exceed 64 bits
+            keys = np.unique(keys, return_inverse=True)[1]
+    return np.split(keys, np.cumsum([part.slots.places.shape[1] for part in parts]))[:-1]
+
+
+def _numbers(elements: Int64Array, keys: Int64Array) -> Int64Array:
+    """Return the places of keys in the ascending keys of elements; -1 for those that are not among them."""
+    if not len(elements):
+        return np.full(len(keys), -1)
+    numbers = np.searchsorted(elements, keys)
+    return np.where(elements[np.minimum(numbers, len(elements) - 1)] == keys, numbers, -1)
 
 
 @dataclass(slots=True)
@@ -167,7 +180,7 @@ class ReadCodes:
         self.present = np.flatnonzero((self.values >= 0) & good[self.records])
         positions, records = (self.values[self.present] >> SHIFT).astype(np.int32), self.records[self.present]
         if self.is_array:
-            return Column(positions, np.concatenate(([0], np.cumsum(np.bincount(records, minlength=len(good))[good]))))
+            return Column(positions, offsets_from_lengths(np.bincount(records, minlength=len(good))[good]))
         column = np.full(len(good), ABSENT, np.int32)
         column[records] = positions
         return Column(column[good])
@@ -177,17 +190,17 @@ class ReadCodes:
         return StyleCounts.of(self.values[self.present] & (BY_PREFIX - 1))
 
     def unknown(self, good: BoolArray) -> tuple[int, int]:
-        """Return the number of codes without a concept of their own, and how many of these are removed."""
+        """Return the number of codes without a concept of their own, and how many of these are not in the column."""
         values = self.values[good[self.records]]
-        lost = int(np.count_nonzero(values == SUPPRESSED))
-        return lost + int(np.count_nonzero(values[values >= 0] & BY_PREFIX)), lost
+        lost = np.count_nonzero(values == SUPPRESSED) + np.count_nonzero(self.values == UNKNOWN_CODE)
+        return int(lost + np.count_nonzero(values[values >= 0] & BY_PREFIX)), int(lost)
 
     def write(self, masked: Column) -> None:
         """Write the masked codes, their labels and copies."""
-        positions = np.full(len(self.values), ABSENT)
+        positions = np.full(len(self.values) + 1, ABSENT)  # the last one is that of no element
         positions[self.present] = masked.codes[masked.codes >= 0]
-        for slots, numbers, texts in self.fills:
-            slots.fill(map(texts.__getitem__, positions[numbers].tolist()))
+        for slots, elements, texts in self.fills:
+            slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +233,8 @@ class Codec:
         """``record_format``: that of the records, None for JSON."""
         self._plan = plan
         self._format = record_format
-        self._open = form_of(plan, record_format)
+        form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
+        self._open = form if plan.fhir is None else fhir_form(plan, form)
         self._tree = Tree(plan, pseudonyms)
         self._attributes = [Attribute(attribute) for attribute in plan.attributes]
 
@@ -232,14 +246,15 @@ class Codec:
     def read(self, records: Inputs, known: Mapping[int, Rejected] | None = None) -> DecodedBatch:
         """Read records. An error in a record rejects that record only.
 
-        known: the rejections of records that must not be read, by index. Raises FormatUnavailableError.
+        known: the rejections of records that must not be read, by offset. Raises FormatUnavailableError.
         """
-        rejected = dict(known or {})
+        offsets = records.offsets
+        rejected = {k: known[offset] for k, offset in enumerate(offsets) if offset in known} if known else {}
         if self._format is not None:
             self._format.prepare(value for value in records.values if value is not None)
         indices, opened = self._opened(records, rejected)
         documents = [document for document, _ in opened]
-        reading = Reading({path: _keys(documents, path) for path in dict.fromkeys(self._plan.keys)})
+        reading = Reading({path: list(map(key_text, first_values(documents, path))) for path in {*self._plan.keys}})
         noise_key, unit = self._plan.noise_key, self._plan.unit
         keys = [] if noise_key is None else reading.keys[noise_key]
         if noise_key is not None:
@@ -251,7 +266,7 @@ class Codec:
         good = np.ones(len(documents), np.bool_)
         good[list(reading.refused)] = False
         for number, (reason, path) in reading.refused.items():
-            rejected[indices[number]] = Rejected(records.offsets[indices[number]], reason.value, path)
+            rejected[indices[number]] = Rejected(offsets[indices[number]], reason.value, path)
         units = None if unit is None else np.array(reading.keys[unit], object)[good]
         batch = Batch(
             int(np.count_nonzero(good)),
@@ -259,15 +274,14 @@ class Codec:
             units=None if units is None else np.unique(units, return_inverse=True)[1],
             context=None if contexts is None else contexts[good],
         )
-        rejected_codes = self._rejected_for_unknown_codes(rejected)
-        unknown = [read.unknown(good) for read in codes]
+        unknown, lost = zip(*(read.unknown(good) for read in codes), strict=True)
         return DecodedBatch(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
             keys=list(compress(keys, good)),
             rejected=dict(sorted(rejected.items())),
-            unknown=[number + more for (number, _), more in zip(unknown, rejected_codes, strict=True)],
-            lost=[lost + more for (_, lost), more in zip(unknown, rejected_codes, strict=True)],
+            unknown=unknown,
+            lost=lost,
             styles=[read.styles() for read in codes],
             emptied=reading.emptied,
             documents=list(compress(opened, good)),
@@ -287,11 +301,6 @@ class Codec:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
 
-    def _rejected_for_unknown_codes(self, rejected: Mapping[int, Rejected]) -> list[int]:
-        """Return the number of records that are rejected because of an unknown code, by attribute."""
-        fields = Counter(field for _, reason, field in rejected.values() if reason == Reason.UNKNOWN_CODE)
-        return [sum(fields[place.path.text] for place in attribute.places) for attribute in self._plan.attributes]
-
     def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes | None]:
         """Return the values of all n records, None for those that are not masked. ``offsets``: those of the records.
 
@@ -300,23 +309,12 @@ class Codec:
         for codes, column in zip(decoded.codes, masked.columns, strict=True):
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)
-        rejected = {}
+        rejected = []
         for index, (document, write) in zip(decoded.indices.tolist(), decoded.documents, strict=True):
             try:
                 values[index] = write(document)
             except RecordRejectedError as error:
-                rejected[index] = Rejected(offsets[index], error.reason.value, error.field)
+                rejected.append(Rejected(offsets[index], error.reason.value, error.field))
         if rejected:
             raise UnwritableRecordsError(rejected)
         return values
-
-
-def form_of(plan: Plan, record_format: RecordFormat | None) -> Form:
-    """Return what opens the records of a plan."""
-    form = record_form(record_format and record_format.reading(plan.paths), plan.record_bytes)
-    return form if plan.fhir is None else fhir_form(plan, form)
-
-
-def _keys(documents: Sequence[Document], path: Path) -> list[bytes]:
-    """Return the text of the key at a path of each document; an empty one for what is no key."""
-    return list(map(key_text, first_values(documents, path)))

@@ -53,18 +53,23 @@ R4_TYPES: Final = frozenset(_NAMES.split())
 
 UUID_PREFIX: Final = "urn:uuid:"
 OID_PREFIX: Final = "urn:oid:"
-CONTAINED_PREFIX: Final = "#"
-_URN_OR_FRAGMENT: Final = (UUID_PREFIX, OID_PREFIX, CONTAINED_PREFIX)
-_UUID_OID: Final = "2.25."
+UUID_OID: Final = "2.25."
 """The arc of object identifiers that are made from UUIDs (ITU-T X.667)."""
 
-_TYPED: Final = re.compile(r"(?:https?://[^?#]*/)?([A-Za-z]+)/([A-Za-z0-9.-]{1,64})(?:/_history/[A-Za-z0-9.-]{1,64})?")
-_CONDITIONAL: Final = re.compile(r"([A-Za-z]+)\?(.+)", re.DOTALL)
+_REFERENCE: Final = re.compile(
+    r"""(?P<prefix>urn:uuid:|urn:oid:|\#) (?P<own>.*)
+    | (?:https?://[^?#]*/)? (?P<type>[A-Za-z]+)/ (?P<id>[A-Za-z0-9.-]{1,64}) (?:/_history/[A-Za-z0-9.-]{1,64})?
+    | (?P<searched>[A-Za-z]+)\? (?P<condition>.+)""",
+    re.DOTALL | re.VERBOSE,
+)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z_-]*(?::[A-Za-z]+)?")
+_SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
 
 
 class Reference(NamedTuple):
-    """A reference: what stays of it (``Patient/``, ``urn:uuid:``, ``urn:oid:``, ``#`` or nothing), and the id."""
+    """A reference: what stays of it (``Patient/``, ``Patient?``, ``urn:uuid:``, ``urn:oid:``, ``#`` or nothing), and
+    the id, or behind ``?`` the condition."""
 
     prefix: str
     id: str
@@ -74,15 +79,15 @@ class Reference(NamedTuple):
 def parse_reference(text: str) -> Reference:
     """Return the parts of a reference. A server's address and a version are not among them.
 
-    The id of a conditional reference (``Practitioner?identifier=…``) is its condition. A text that is not a reference
-    to a type of FHIR R4 is an id as a whole.
+    A text that is not a reference to a type of FHIR R4 is an id as a whole.
     """
-    for prefix in _URN_OR_FRAGMENT:
-        if text.startswith(prefix):
-            return Reference(prefix, text[len(prefix) :])
-    match = _TYPED.fullmatch(text) or _CONDITIONAL.fullmatch(text)
-    if match is not None and match[1] in R4_TYPES:
-        return Reference(f"{match[1]}/", match[2])
+    match = _REFERENCE.fullmatch(text)
+    if match is not None and match["prefix"]:
+        return Reference(match["prefix"], match["own"])
+    if match is not None and match["type"] in R4_TYPES:
+        return Reference(f"{match['type']}/", match["id"])
+    if match is not None and match["searched"] in R4_TYPES:
+        return Reference(f"{match['searched']}?", match["condition"])
     return Reference("", text)
 
 
@@ -95,20 +100,15 @@ def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
     """
     if text in R4_TYPES:
         return text
-    match = _CONDITIONAL.fullmatch(text)
-    if match is not None and match[1] in R4_TYPES:
-        return f"{match[1]}?{'&'.join(_masked_parameter(part, pseudonym) for part in match[2].split('&'))}"
     prefix, own_id = parse_reference(text)
+    if prefix.endswith("?"):
+        return prefix + "&".join(_masked_parameter(part, pseudonym) for part in own_id.split("&"))
     digits = pseudonym(own_id.encode())
     if prefix == OID_PREFIX:
-        return f"{prefix}{_UUID_OID}{int(digits, 16)}"
+        return f"{prefix}{UUID_OID}{int(digits, 16)}"
     if prefix == UUID_PREFIX or _UUID.fullmatch(own_id):
         digits = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
     return prefix + digits
-
-
-_PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z_-]*(?::[A-Za-z]+)?")
-_SYSTEM: Final = re.compile(r"(?:https?://|urn:)[A-Za-z0-9./:_-]*")
 
 
 def _masked_parameter(part: str, pseudonym: Callable[[bytes], str]) -> str:
@@ -141,7 +141,7 @@ PATIENT_KEY: Final = "patient"
 
 TYPE_PATH: Final = Path("Bundle.resourceType", (NameStep("resourceType"),))
 _SUBJECTS: Final = ("subject", "patient", "beneficiary")
-_PATIENT_PREFIXES: Final = ("Patient/", UUID_PREFIX, OID_PREFIX)
+_PATIENT_PREFIXES: Final = ("Patient/", "Patient?", UUID_PREFIX, OID_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +194,16 @@ def fhir_form(plan: Plan, form: Form) -> Form:
 
     def open_record(value: bytes) -> tuple[Document, Write]:
         document, write = form(value)
-        bundle = _as_bundle(document, types)
-        patients = patients_of(bundle) if reads_patient else set()
+        patients = patients_of(_as_bundle(document, types)) if reads_patient else set()
         if one_patient and len(patients) > 1:
             raise RecordRejectedError(Reason.SEVERAL_PATIENTS)
-        _admit(bundle, types)
+        bundle = bundle_of(document, types)
         if len(patients) == 1:
             (bundle[PATIENT_KEY],) = patients
         if bundle is not document:
-            return bundle, lambda treated: write(treated["entry"][0]["resource"])
-        return bundle, lambda treated: write(
-            {k: v for k, v in treated.items() if k != PATIENT_KEY and (v or k != "entry")}
+            return bundle, lambda masked: write(masked["entry"][0]["resource"])
+        return bundle, lambda masked: write(
+            {name: m for name, m in masked.items() if name != PATIENT_KEY and (m or name != "entry")}
         )
 
     return open_record
@@ -213,7 +212,8 @@ def fhir_form(plan: Plan, form: Form) -> Form:
 def bundle_of(document: Document, types: FhirTypes) -> Document:
     """Return a message as a Bundle with the resources to mask. Raises RecordRejectedError like ``fhir_form``."""
     bundle = _as_bundle(document, types)
-    _admit(bundle, types)
+    if "entry" in bundle:
+        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or types.admit(e["resource"])]
     return bundle
 
 
@@ -224,12 +224,6 @@ def _as_bundle(document: Document, types: FhirTypes) -> Document:
     if not (_type_of(document) in R4_TYPES and types.admit(document)):
         raise RecordRejectedError(Reason.UNLISTED_TYPE)
     return {"resourceType": BUNDLE, "entry": [{"resource": document}]}
-
-
-def _admit(bundle: Document, types: FhirTypes) -> None:
-    """Leave out the entries with resources that are not kept."""
-    if "entry" in bundle:
-        bundle["entry"] = [e for e in _entries(bundle) if "resource" not in e or types.admit(e["resource"])]
 
 
 def _entries(bundle: Document) -> list[Document]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -64,9 +64,9 @@ class FormatUnavailableError(StreamMaskerError):
 
 
 class UnwritableRecordsError(StreamMaskerError):
-    """Masked records do not fit the schema that they are written with. rejected: their rejections, by index."""
+    """Masked records do not fit the schema that they are written with. rejected: their rejections."""
 
-    def __init__(self, rejected: Mapping[int, Rejected]) -> None:
+    def __init__(self, rejected: Sequence[Rejected]) -> None:
         super().__init__(f"{len(rejected)} masked records do not fit their schema")
         self.rejected = rejected
 
@@ -75,7 +75,8 @@ _LONG: Final = 19
 """The fewest digits of an integer that does not fit into 64 bits."""
 
 _MANY_DIGITS: Final = b"0" * _LONG
-_AS_ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_MARKS: Final = bytes.maketrans(b"123456789{", b"0" * 9 + b"[")
+"""Makes all digits equal, and all beginnings of objects and lists."""
 
 
 def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
@@ -85,40 +86,45 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
     are rejected; all other numbers are 64-bit floats.
     """
 
+    def open_json(value: bytes) -> tuple[Document, Write]:
+        if len(value) > most_bytes:
+            raise RecordRejectedError(Reason.TOO_LARGE)
+        try:
+            document = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise RecordRejectedError(_reason(error, value)) from None
+        if type(document) is not dict:
+            raise RecordRejectedError(Reason.NOT_AN_OBJECT)
+        marks = value.translate(_MARKS)
+        if marks.count(b"[") > MAX_DEPTH:
+            _check(document)
+        if _MANY_DIGITS in marks:
+            json.loads(value, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
+        return document, orjson.dumps
+
     def open_record(value: bytes) -> tuple[Document, Write]:
         if len(value) > most_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
-        content, write = (value, orjson.dumps) if record_format is None else record_format.decode(value)
-        document = _parsed(content) if isinstance(content, bytes) else content
+        document, write = record_format.decode(value)  # type: ignore[union-attr] # there is a format
+        if isinstance(document, bytes):
+            return open_json(document)[0], write
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        if not isinstance(content, bytes):
-            _check(document)
-            return document, write
-        if content.count(b"{") + content.count(b"[") > MAX_DEPTH:
-            _check(document)
-        if _MANY_DIGITS in content.translate(_AS_ZEROS):
-            json.loads(content, parse_int=lambda digits: _check_number(int(digits[: 2 * _LONG])))
+        _check(document)
         return document, write
 
-    return open_record
+    return open_json if record_format is None else open_record
 
 
-def _parsed(text: bytes) -> Any:
+def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
+    """Return why a text is not read as JSON."""
+    if "depth" in error.msg:
+        return Reason.TOO_DEEP
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        if "depth" in error.msg:
-            raise RecordRejectedError(Reason.TOO_DEEP) from None
-        raise RecordRejectedError(Reason.NOT_JSON if _is_utf8(text) else Reason.NOT_UTF8) from None
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
+        text.decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        return Reason.NOT_UTF8
+    return Reason.NOT_JSON
 
 
 def _check(document: Document) -> None:
@@ -179,6 +185,4 @@ class FormattedKeys:
     def _treated(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {name: self._treated(member) for name, member in value.items()}
-        if isinstance(value, list):
-            return list(map(self._treated, value))
-        return self._pseudonyms.of_value(value)
+        return list(map(self._treated, value)) if isinstance(value, list) else self._pseudonyms.of_value(value)

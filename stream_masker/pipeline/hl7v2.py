@@ -146,12 +146,8 @@ class Delimiters:
 
 def _numbered(separator: str, texts: Iterable[tuple[str, str]]) -> str:
     """Return texts with ascending numbers from 1 on, up to the last one that is not empty, as one text."""
-    parts: list[str] = []
-    for number, text in texts:
-        if text:
-            parts += [""] * (int(number) - 1 - len(parts))
-            parts.append(text)
-    return separator.join(parts)
+    filled = {int(number): text for number, text in texts if text}
+    return separator.join(filled.get(number, "") for number in range(1, max(filled, default=0) + 1))
 
 
 @lru_cache(maxsize=64)
@@ -215,8 +211,7 @@ def _decoded(value: bytes) -> tuple[str, str]:
     fields = value.split(b"\r", 1)[0].split(b"\n", 1)[0].split(value[3:4] or b"|")
     named = fields[_CHARSET_FIELD - 1] if len(fields) >= _CHARSET_FIELD else b""
     name = named.split(value[5:6] or b"~")[0].decode("ascii", errors="replace").strip().upper()
-    charset = _CHARACTER_SETS.get(name, "utf-8")
-    for each in (charset,) if charset != "utf-8" else ("utf-8", "cp1252"):
+    for each in (_CHARACTER_SETS[name],) if name in _CHARACTER_SETS else ("utf-8", "cp1252"):
         try:
             return value.decode(each), each
         except UnicodeDecodeError:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Int64Array, UInt64Matrix
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
@@ -27,16 +27,7 @@ from stream_masker.pipeline.formats import (
 )
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import (
-    GROUP_HEADER,
-    Header,
-    InputRecord,
-    Inputs,
-    Rejected,
-    Result,
-    rejected_part,
-    stamp,
-)
+from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -55,12 +46,12 @@ class GroupTooSmallError(StreamMaskerError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Unmasked:
-    """The records of a call, with masked keys. digests: of their positions, if noise is by position; rejected: those
-    that are known to be, by index, to which masking adds; hold: whether a group that is too small is held."""
+class _Call:
+    """What all records of a call share. rejected: those that are known to be, by offset, to which masking adds; hold:
+    whether a group that is too small is held."""
 
-    records: Inputs
-    digests: UInt64Matrix | None
+    topic: str
+    partition: int
     rejected: dict[int, Rejected]
     hold: bool
 
@@ -136,16 +127,17 @@ class RecordMasker:
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
         inputs = Inputs.of(records)
-        unmasked, size = self._unmasked(topic, partition, inputs, hold=hold), len(inputs)
+        keys, rejected = self._masked_keys(inputs)
+        call, size = _Call(topic, partition, rejected, hold), len(inputs)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         starts = range(0, max(size, 1), at_once)
-        parts = [one for start in starts for one in self._mask_part(unmasked, start, start + at_once)]
+        parts = [one for start in starts for one in self._mask_part(inputs.part(start, start + at_once), call)]
         decoded = [part.decoded for part in parts]
         unknown, lost = (np.sum(sums, axis=0) for sums in ([d.unknown for d in decoded], [d.lost for d in decoded]))
         return Result(
             offsets=inputs.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
-            keys=unmasked.records.keys,
+            keys=keys,
             headers=self._headers(inputs, statistics_version),
             timestamps=inputs.timestamps,
             rejected=rejections(parts),
@@ -174,81 +166,72 @@ class RecordMasker:
         causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
-    def _unmasked(self, topic: str, partition: int, records: Inputs, *, hold: bool) -> _Unmasked:
-        """Return the records of a partition, with masked keys."""
-        rejected, digests = dict[int, Rejected](), None
-        if self._formatted_keys is None:
-            keys = self._masked_keys(records.keys)
-        else:
-            keys, refused = self._formatted_keys.masked(records.keys)
-            rejected = {k: Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()}
-        if self._plan.noise_key is None:
-            digests = PositionKeys(self._secret, topic, partition, np.array(records.offsets, np.int64)).digests
-        return _Unmasked(replace(records, keys=keys), digests, rejected, hold)
+    def _masked_keys(self, records: Inputs) -> tuple[Sequence[bytes | None], dict[int, Rejected]]:
+        """Return the messages' masked keys, and the rejections of records because of their keys, by offset.
 
-    def _masked_keys(self, keys: Sequence[bytes | None]) -> Sequence[bytes | None]:
-        """Return the messages' masked keys. An id has the same pseudonym in a key and in a field. None stays None."""
-        if self._plan.message.key == "keep":
-            return keys
-        if self._plan.message.key == "drop":
-            return [None] * len(keys)
-        masked = iter(self._pseudonyms.of_texts([key for key in keys if key is not None]))
-        return [None if key is None else next(masked).encode() for key in keys]
+        An id has the same pseudonym in a key and in a field. None stays None.
+        """
+        keys = records.keys
+        if self._formatted_keys is not None:
+            masked, refused = self._formatted_keys.masked(keys)
+            rejected = [Rejected(records.offsets[k], reason.value, KEY_FIELD) for k, reason in refused.items()]
+            return masked, {one.offset: one for one in rejected}
+        if self._plan.message.key != "pseudonymize":
+            return keys if self._plan.message.key == "keep" else [None] * len(keys), {}
+        pseudonyms = iter(self._pseudonyms.of_texts([key for key in keys if key is not None]))
+        return [None if key is None else next(pseudonyms).encode() for key in keys], {}
 
     def _headers(self, records: Inputs, version: int) -> list[list[Header]]:
         """Return the headers that the policy names, in their order, and those that state how a record was masked."""
-        kept, own = (
-            frozenset(self._plan.message.headers),
-            stamp(version, self._mechanism.name, self._plan.configuration),
-        )
+        kept = frozenset(self._plan.message.headers)
+        own = stamp(version, self._mechanism.name, self._plan.configuration)
         if self.needs_group and len(records):
             own.append((GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()))
         if not kept:
             return [own] * len(records)
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
-    def _mask_part(self, unmasked: _Unmasked, start: int, end: int) -> list[MaskedPart]:
-        """Mask the records ``start`` to ``end`` (exclusive, or to the last one). If that fails, mask each half of them,
-        and reject a single record.
+    def _mask_part(self, records: Inputs, call: _Call) -> list[MaskedPart]:
+        """Mask consecutive records. If that fails, mask each half of them, and reject a single record.
 
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
-        records, decoded = unmasked.records.part(start, end), None
-        size, offsets = len(records), records.offsets
+        decoded, size, offsets = None, len(records), records.offsets
         try:
-            decoded = self._codec.read(records, rejected_part(unmasked.rejected, start, end))
-            masked = self._mask_batch(decoded, None if unmasked.digests is None else unmasked.digests[start:end])
+            decoded = self._codec.read(records, call.rejected)
+            masked = self._mask_batch(decoded, records, call)
             return [MaskedPart(decoded, masked, self._codec.write(decoded, masked, offsets))]
         except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
             rejected = error.rejected
         except GroupTooSmallError:
-            if unmasked.hold:
+            if call.hold:
                 raise
             rejected = _all_rejected(records, decoded, Reason.GROUP_TOO_SMALL)
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self.needs_group:
-                middle = start + size // 2
-                return [*self._mask_part(unmasked, start, middle), *self._mask_part(unmasked, middle, end)]
+                middle = size // 2
+                halves = records.part(0, middle), records.part(middle, size)
+                return [part for half in halves for part in self._mask_part(half, call)]
             place = f"the record at offset {offsets[0]}"
             if size > 1:
                 place = f"the group at offsets {offsets[0]} to {offsets[-1]}"
             _log.error("masking %s failed (%s)", place, type(error).__name__)
             rejected = _all_rejected(records, decoded, Reason.INTERNAL_ERROR)
-        unmasked.rejected.update((start + index, one) for index, one in rejected.items())
-        return self._mask_part(unmasked, start, end)
+        call.rejected.update((one.offset, one) for one in rejected)
+        return self._mask_part(records, call)
 
-    def _mask_batch(self, decoded: DecodedBatch, digests: UInt64Matrix | None) -> MaskedBatch:
+    def _mask_batch(self, decoded: DecodedBatch, records: Inputs, call: _Call) -> MaskedBatch:
         batch = decoded.batch
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
-        keys: Keys
-        if digests is None:
-            keys = FieldKeys(self._secret, decoded.keys)
+        if self._plan.noise_key is None:
+            offsets = np.array(records.offsets, np.int64)[decoded.indices]
+            keys: Keys = PositionKeys(self._secret, call.topic, call.partition, offsets)
         else:
-            keys = Keys(self._secret, digests[decoded.indices])
+            keys = FieldKeys(self._secret, decoded.keys)
         masked = self._mask_group(batch, keys) if self.needs_group else self._mechanism.mask_batch(batch, keys)
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
@@ -276,15 +259,15 @@ def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
         yield Inputs.of([InputRecord(offset, value) for offset, value in enumerate(part)])
 
 
-def _all_rejected(records: Inputs, decoded: DecodedBatch | None, reason: Reason) -> Mapping[int, Rejected]:
-    """Return the rejections of all records but tombstones, by index; ``reason``: of those that could be masked.
+def _all_rejected(records: Inputs, decoded: DecodedBatch | None, reason: Reason) -> list[Rejected]:
+    """Return the rejections of all records but tombstones; ``reason``: of those that could be masked.
 
     decoded: what has been read of them; None if they cannot be read.
     """
     known = {} if decoded is None else decoded.rejected
     values = zip(records.offsets, records.values, strict=True)
     every = {index: Rejected(offset, reason.value) for index, (offset, value) in enumerate(values) if value is not None}
-    return {**every, **known}
+    return list({**every, **known}.values())
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:

@@ -19,8 +19,8 @@ from stream_masker.pipeline.transforms import (
     DateUnit,
     FieldTransform,
     LeadingCharacters,
-    LevelAncestor,
     NumberBands,
+    Pseudonym,
     Pseudonyms,
 )
 
@@ -61,7 +61,7 @@ class AttributePlan:
     counts, and all places get its mask.
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
-    ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
+    ``keep``: its labels and copies become null. Null counts as missing.
     """
 
     name: str
@@ -102,10 +102,10 @@ class AttributePlan:
 class FieldPolicy:
     """What happens to every value that is not an attribute. The longest path that selects the value decides.
 
-    Among paths of equal length, drop takes precedence over a transform, a transform over pseudonymize, and pseudonymize
-    over keep. Paths may have any number of ``[*]``, and a filter selects every element that matches. unlisted: for
-    values that no path selects. transforms: a transform for each path, by its key in the configuration. Codes, labels
-    and copies of attributes are always kept, because they are masked.
+    Among paths of equal length, drop takes precedence over a transform, and a transform over keep; a value that several
+    transforms select is dropped. Paths may have any number of ``[*]``, and a filter selects every element that matches.
+    unlisted: for values that no path selects. transforms: a transform for each path, by its key in the configuration.
+    Codes, labels and copies of attributes are always kept, because they are masked.
     """
 
     unlisted: Keeping
@@ -116,14 +116,9 @@ class FieldPolicy:
 
     @property
     def transformed(self) -> dict[Path, FieldTransform]:
-        return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
-
-    def __post_init__(self) -> None:
-        for (key, these), (other, those) in combinations(self.lists().items(), 2):
-            for path in set(these) & set(those):
-                raise ConfigurationError(
-                    f"fields: path {path.text!r} is in {key} and in {other}; allowed is one of them"
-                )
+        """The transform of each path, pseudonyms included."""
+        others = {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
+        return dict.fromkeys(self.pseudonymize, Pseudonym()) | others
 
     def lists(self) -> dict[str, tuple[Path, ...]]:
         """Return the paths by the key of their treatment in the configuration."""
@@ -144,7 +139,7 @@ class MessagePolicy:
                 raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
 
 
-GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
+GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
 _UNKEYED: Final = Pseudonyms(b"no secret: these transforms are functions of the value alone")
@@ -194,18 +189,17 @@ def _released(path: Path, policy: FieldPolicy, masked: Iterable[Path]) -> FieldT
         raise ConfigurationError(f"{path.text!r} is not allowed: use a path without [*], so that it selects one value")
     if any(path.may_meet(other) for other in masked):
         raise ConfigurationError(f"{path.text!r} is masked: a context is of fields that stay")
-    treated = [(other, key) for key, paths in policy.lists().items() for other in paths if path.may_meet(other)]
-    treated.append((Path("", ()), "keep" if policy.unlisted == "keep" else "unlisted"))
-    depth = max(len(other.steps) for other, _ in treated if _contains(other, path))
-    deciding = [key for other, key in treated if len(other.steps) >= depth and key != "keep"]
-    if not deciding:
+    met = [(key, other) for key, paths in policy.lists().items() for other in paths if path.may_meet(other)]
+    treatments = [key for key, _ in met if key != "keep"]
+    if not treatments and (policy.unlisted == "keep" or any(_contains(other, path) for _, other in met)):
         return None
-    transform = next((rule for other, rule in policy.transformed.items() if other.steps == path.steps), None)
-    if len(deciding) == 1 and isinstance(transform, GENERALIZING):
+    own = (rule for other, rule in policy.transformed.items() if _contains(other, path) and _contains(path, other))
+    transform = next(own, None)
+    if len(treatments) == 1 and isinstance(transform, GENERALIZING):
         return transform
     raise ConfigurationError(
-        f"{path.text!r} does not stay in the record (fields.{deciding[0]}): a context is of fields that are kept, or "
-        "generalized by nothing but their value"
+        f"{path.text!r} does not stay in the record (fields.{[*treatments, 'unlisted'][0]}): a context is of fields "
+        "that are kept, or generalized by nothing but their value, and of no part of other fields"
     )
 
 
@@ -261,8 +255,7 @@ class Plan:
         """Every path of the plan."""
         yield from (path for _, path in self.written)
         yield from chain.from_iterable(self.fields.lists().values())
-        yield from chain.from_iterable(field.path.ways for field in self.context)
-        yield from chain.from_iterable(key.ways for key in self.keys)
+        yield from chain.from_iterable(path.ways for path in (*(field.path for field in self.context), *self.keys))
 
     @property
     def keys(self) -> Iterator[Path]:
@@ -284,8 +277,12 @@ class Plan:
                 raise ConfigurationError(f"attributes: the paths {both} can select the same value")
 
     def _check_fields(self) -> None:
-        written = {path.steps for _, path in self.written}
+        keys, written = dict[Path, str](), {path.steps for _, path in self.written}
         for key, path in ((key, path) for key, paths in self.fields.lists().items() for path in paths):
+            if (other := keys.setdefault(path, key)) != key:
+                raise ConfigurationError(
+                    f"fields: path {path.text!r} is in {other} and in {key}; allowed is one of them"
+                )
             ends = range(1, len(path.steps) + (key != "keep"))
             if any(path.steps[:end] in written for end in ends):
                 raise ConfigurationError(
@@ -297,11 +294,10 @@ class Action(IntEnum):
     """What happens to a value. If paths of equal length disagree, the greatest action applies."""
 
     KEEP = 1
-    PSEUDONYMIZE = 2
-    TRANSFORM = 3
+    TRANSFORM = 2
     """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
-    DROP = 4
-    MASKED = 5
+    DROP = 3
+    MASKED = 4
     """The value is a code, label or copy of an attribute: masking replaces it."""
 
 
@@ -315,7 +311,6 @@ def policy(plan: Plan) -> list[tuple[Path, Action]]:
         *((path, Action.MASKED) for _, path in plan.written),
         *((path, Action.DROP) for path in fields.drop),
         *((path, Action.TRANSFORM) for path in fields.transformed),
-        *((path, Action.PSEUDONYMIZE) for path in fields.pseudonymize),
         *((path, Action.KEEP) for path in fields.keep),
     ]
     kept = (path.filter_fields() for path, action in actions if action is not Action.DROP)

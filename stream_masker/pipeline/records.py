@@ -29,11 +29,9 @@ GROUP_HEADER: Final = OWN_HEADERS + "group"
 
 def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[Header]:
     """Return the headers that state how a record was masked; ``configuration``: the configuration's hash."""
-    return [
-        (VERSION_HEADER, str(statistics_version).encode()),
-        (MECHANISM_HEADER, mechanism.encode()),
-        (CONFIGURATION_HEADER, configuration.encode()),
-    ]
+    values = (str(statistics_version), mechanism, configuration)
+    names = (VERSION_HEADER, MECHANISM_HEADER, CONFIGURATION_HEADER)
+    return [(name, value.encode()) for name, value in zip(names, values, strict=True)]
 
 
 COLUMNS: Final = {

@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product, zip_longest
-from operator import add
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -64,9 +62,6 @@ class StyleCounts:
 
     texts: tuple[int, ...] = ()
 
-    def __add__(self, other: StyleCounts) -> StyleCounts:
-        return StyleCounts(tuple(map(sum, zip_longest(self.texts, other.texts, fillvalue=0))))
-
     @classmethod
     def of(cls, fitting: Int64Array) -> StyleCounts:
         """Return the counts of texts, (m,) int64, each with the styles that it fits as bits."""
@@ -81,7 +76,8 @@ class StyleCounts:
 def add_styles(parts: Iterable[Sequence[StyleCounts]]) -> tuple[StyleCounts, ...]:
     """Return the counts of each attribute, added up over all parts that have counts."""
     columns = zip(*(part for part in parts if part), strict=True)
-    return tuple(reduce(add, column) for column in columns)
+    sums = (zip_longest(*(counts.texts for counts in column), fillvalue=0) for column in columns)
+    return tuple(StyleCounts(tuple(map(sum, texts))) for texts in sums)
 
 
 def learned_styles(
@@ -104,21 +100,17 @@ def styles_of(concepts: ConceptMap, text: str, match: Match) -> int:
     """
     if match.how == "label":
         return 1 << STYLES.index(Style(text="label"))
-    if match.how == "mapping":
-        return 0
-    text = text.strip()
+    text, concept = text.strip(), concepts.taxonomy.ids[match.position]
     fits = text.startswith if match.how == "ancestor" else text.__eq__
-    codes = (_likely_code(concepts, style, match.position) for style in STYLES if style.text == "code")
-    return sum(1 << number for number, code in enumerate(codes) if fits(code))
-
-
-def _likely_code(concepts: ConceptMap, style: Style, position: int) -> str:
-    """Return ``written_code``, looked up only for a code with leading zeros to remove: every new text asks for all
-    styles, and codes in another case or without their dot hardly ever are other codes."""
-    concept = concepts.taxonomy.ids[position]
-    if style.leading_zeros == "remove" and _LEADING_ZEROS.match(concept):
-        return written_code(concepts, style, position)
-    return _in_style(concept, style) if _is_code(concept, position) else concept
+    found = 0
+    for number, style in enumerate(STYLES if match.how != "mapping" else ()):
+        # Looked up only where leading zeros are removed: codes in another case or without dot hardly ever are others.
+        if style.leading_zeros == "remove" and _LEADING_ZEROS.match(concept):
+            code = written_code(concepts, style, match.position)
+        else:
+            code = _in_style(concept, style) if _is_code(concept, match.position) else concept
+        found |= (style.text == "code" and fits(code)) << number
+    return found
 
 
 def _is_code(concept: str, position: int) -> bool:

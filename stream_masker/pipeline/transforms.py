@@ -1,7 +1,8 @@
 """What replaces the values of fields: keyed pseudonyms, and generalized, shifted and constant values.
 
 A transform is a function of the value, the secret's pseudonyms and, for dates, a key of the record. A value that it
-cannot transform, such as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
+cannot transform, such as an invalid date, an object or a list, is dropped: nothing passes unchanged by accident. Null
+stays null.
 """
 
 from __future__ import annotations
@@ -10,24 +11,18 @@ import datetime
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
-import numpy as np
 import orjson
 
-from stream_masker.core.ontology import ConceptMap, Taxonomy
-from stream_masker.core.ontology.taxonomy import NO_POSITION
 from stream_masker.core.random import Secret
-from stream_masker.core.risk.risk import LEVELS
 from stream_masker.pipeline.paths import JsonValue, Path
 
 PSEUDONYM_DIGITS: Final = 32
-"""Hexadecimal digits of a pseudonym."""
-
 MOST_CACHED: Final = 100_000
 LONGEST_CACHED: Final = 256
 
@@ -49,50 +44,39 @@ class Cache(dict[Any, Any]):
 
 
 class Pseudonyms:
-    """32 hexadecimal digits for a value, derived from the keyed hash of its text in UTF-8 (``core.random``).
+    """32 hexadecimal digits for a text, derived from its keyed hash (``core.random``).
 
-    The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym. The pseudonym does not
-    depend on the value's place, so joins on a patient's id still work. Without the secret, nobody can reverse a
-    pseudonym or check it against a guess.
+    They do not depend on the text's place, so joins on a patient's id still work. Without the secret, nobody can
+    reverse a pseudonym or check it against a guess.
     """
 
     def __init__(self, secret: bytes | Secret) -> None:
         """Raises ParameterError if the secret is empty."""
         self._secret = secret if isinstance(secret, Secret) else Secret(secret)
-        self._known = Cache(lambda value: self._of([value], b"masker-pseudonym").hex())
+        self._known = Cache(lambda text: self._of([text], b"masker-pseudonym").hex())
         self._offsets = Cache(lambda key: self._of([key], b"masker-offset"))
 
-    def of_bytes(self, value: bytes) -> str:
+    def of_bytes(self, text: bytes) -> str:
         """Return the pseudonym of a text in UTF-8."""
-        pseudonym: str = self._known[value]
+        pseudonym: str = self._known[text]
         return pseudonym
-
-    def offset_hash(self, key: bytes) -> bytes:
-        """16 bytes for the key of a record's dates, independent of its pseudonym."""
-        offset: bytes = self._offsets[key]
-        return offset
 
     def of_texts(self, texts: Sequence[bytes]) -> list[str]:
         """Return the pseudonyms of texts in UTF-8; much faster than one by one."""
         digits = self._of(texts, b"masker-pseudonym").hex()
         return [digits[start : start + PSEUDONYM_DIGITS] for start in range(0, len(digits), PSEUDONYM_DIGITS)]
 
-    def of_values(self, values: Sequence[Any]) -> list[Any]:
-        """Return the pseudonyms of JSON values."""
-        if set(map(type, values)) == {str}:
-            return self.of_texts([value.encode() for value in values])
-        return list(map(self.of_value, values))
+    def of_value(self, value: JsonValue) -> str | None:
+        """Return the pseudonym of a value that is neither an object nor a list; None for null.
 
-    def of_value(self, value: Any) -> Any:
-        """Return the pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays
-        null."""
-        if value is None:
-            return None
-        if isinstance(value, dict):
-            return {self.of_value(name): self.of_value(member) for name, member in value.items()}
-        if isinstance(value, list):
-            return self.of_values(value)
-        return self.of_bytes(text_of(value))
+        The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym.
+        """
+        return None if value is None else self.of_bytes(text_of(value))
+
+    def offset_hash(self, key: bytes) -> bytes:
+        """Return 16 bytes for the key of a record's dates, independent of its pseudonym."""
+        offset: bytes = self._offsets[key]
+        return offset
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
@@ -137,6 +121,35 @@ class FieldTransform:
 
 
 @dataclass(frozen=True, slots=True)
+class Pseudonym(FieldTransform):
+    """The pseudonym of a text, number or truth value, or its first ``digits``."""
+
+    digits: int = PSEUDONYM_DIGITS
+
+    def of_values(self, values: Sequence[JsonValue], pseudonyms: Pseudonyms) -> list[Any]:
+        """Return the transformed values; texts much faster than one by one."""
+        if set(map(type, values)) != {str}:
+            return [self.of_value(value, pseudonyms) for value in values]
+        whole = pseudonyms.of_texts([value.encode() for value in values])
+        return whole if self.digits == PSEUDONYM_DIGITS else [pseudonym[: self.digits] for pseudonym in whole]
+
+    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
+        if isinstance(value, dict | list):
+            return DROPPED
+        return pseudonyms.of_bytes(text_of(value))[: self.digits]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(FieldTransform):
+    """The same value in all records, also in place of null."""
+
+    value: str | int | float | bool | None
+
+    def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
 class NumberBands(FieldTransform):
     """The band of a number as text: ``40-49`` for 47 and a width of 10; from ``top`` on ``90+``, below 0 it is dropped.
 
@@ -169,7 +182,7 @@ def _number(value: JsonValue) -> float | None:
 
 
 _ISO: Final = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?", re.ASCII | re.DOTALL)
-ISO_DATE_LENGTH: Final = len("1980-03-14")
+_DATE_LENGTH: Final = len("1980-03-14")
 _DIRECTIVES: Final = frozenset("YymdHIMSfpz")
 _ADJACENT: Final = re.compile("%.%")
 
@@ -187,7 +200,7 @@ class FoundDate(NamedTuple):
             return value + datetime.timedelta(days)
         date = self.date + datetime.timedelta(days)
         if not self.pattern:
-            return date.isoformat() + value[ISO_DATE_LENGTH:]
+            return date.isoformat() + value[_DATE_LENGTH:]
         text = date.strftime(self.pattern.replace("%Y", f"{date.year:04d}"))
         return int(text) if isinstance(value, int) else text
 
@@ -209,8 +222,7 @@ def find_date(value: JsonValue, patterns: tuple[str, ...] = ()) -> FoundDate | N
 def _parsed(text: str, patterns: tuple[str, ...]) -> FoundDate | None:
     try:
         if _ISO.fullmatch(text):
-            datetime.datetime.fromisoformat(text)
-            return FoundDate(datetime.date.fromisoformat(text[:ISO_DATE_LENGTH]))
+            return FoundDate(datetime.datetime.fromisoformat(text).date())
     except ValueError:
         return None
     for pattern in patterns:
@@ -234,9 +246,9 @@ def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
     partial: whether the day, or the month and the day, may be left out.
     """
     directives = re.findall("%(.)", pattern)
-    year, month, day = (sum(directive in kind for directive in directives) for kind in ("Yy", "m", "d"))
-    whole = (month, day) == (1, 1) or (partial and (month, day) in {(1, 0), (0, 0)})
-    if year == 1 and whole and len(set(directives)) == len(directives) and set(directives) <= _DIRECTIVES:
+    allowed = ("Ymd", "ymd", *(("Ym", "ym", "Y", "y") if partial else ()))
+    is_once = len(set(directives)) == len(directives) and {*directives} <= _DIRECTIVES
+    if is_once and any({*directives} & {*"Yymd"} == {*dates} for dates in allowed):
         return None
     return (
         f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
@@ -246,20 +258,18 @@ def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
-    """The month, year or decade of a date or time: ``1980-03``, ``1980`` or ``1980-1989`` for ``1980-03-14``.
+    """The month or year of a date or time: ``1980-03`` or ``1980`` for ``1980-03-14``.
 
     formats: the patterns of dates that are not in ISO 8601, as in ``strptime``. A year has no month, so it stays one.
     """
 
-    unit: Literal["month", "year", "decade"]
+    unit: Literal["month", "year"]
     formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
         found = find_date(value, self.formats)
         if found is None:
             return DROPPED
-        if self.unit == "decade":
-            return NumberBands(10).transform(found.date.year, pseudonyms, key)
         return found.date.isoformat()[: 4 if self.unit == "year" or not found.has_month else 7]
 
 
@@ -304,52 +314,3 @@ class LeadingCharacters(FieldTransform):
 def _text(value: JsonValue) -> str | None:
     """Return a text, or a whole number as one; None for another value."""
     return value if isinstance(value, str) else str(value) if type(value) is int else None
-
-
-@dataclass(frozen=True, slots=True)
-class Constant(FieldTransform):
-    """The same value in all records, also in place of null."""
-
-    value: str | int | float | bool | None
-
-    def of_value(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None = None) -> Any:
-        return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class ShortPseudonym(FieldTransform):
-    """The first ``digits`` of the 32 hexadecimal digits of a pseudonym, of a text, number or truth value."""
-
-    digits: int
-
-    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        if isinstance(value, dict | list):
-            return DROPPED
-        return pseudonyms.of_bytes(text_of(value))[: self.digits]
-
-
-NAMED_LEVELS: Final = {**LEVELS, "category": 4}
-"""The named levels of an ontology: the depth of their concepts. The names are those of ICD."""
-
-
-@dataclass(frozen=True, slots=True)
-class LevelAncestor(FieldTransform):
-    """The id of a code's ancestor at a level; a code above it becomes its own id, and one without a concept is dropped.
-
-    ontology: its name; depth: of the level, at least 1, which is the root; load: returns the concepts, always the same.
-    """
-
-    ontology: str
-    depth: int
-    load: Callable[[], ConceptMap] = field(compare=False)
-
-    def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        concepts, text = self.load(), _text(value)
-        position = NO_POSITION if text is None else concepts.find(text).position
-        return DROPPED if position < 0 else _ancestor(concepts.taxonomy, position, self.depth)
-
-
-@lru_cache(maxsize=1 << 16)
-def _ancestor(taxonomy: Taxonomy, position: int, depth: int) -> str:
-    """Return the id of the ancestor at a depth; in a graph, of several, the first one."""
-    return taxonomy.decode(taxonomy.ancestors_at(np.array([position]), depth)[1][:1])[0]

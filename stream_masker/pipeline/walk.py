@@ -7,17 +7,17 @@ noted by path (``Reading``), so that the codec can write masks into them.
 The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
 ``Action``. A value of another shape than the paths require (a text where a path continues by name) gets the greatest
 action of the paths that continue from there, so it is never kept by accident. If one of these paths is an attribute's,
-the record is refused. In a pseudonymized object, the names of members that no path has are replaced like their values.
-A dropped element is removed from its list; if a path counts elements (``[0]``), null takes its place. Null stays null.
+the record is refused. A dropped element is removed from its list; if a path counts elements (``[0]``), null takes its
+place. Null stays null.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress, repeat
-from typing import Any, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,39 +25,38 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.pipeline.paths import Document, EachStep, FilterStep, IndexStep, NameStep, Path, Step, members
 from stream_masker.pipeline.plan import Action, Plan, policy
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonyms
+from stream_masker.pipeline.transforms import DROPPED, Cache, FieldTransform, Pseudonym, Pseudonyms
 
 
 class Slots(NamedTuple):
     """n values in documents, ``containers[i][keys[i]]``.
 
-    keys: one name for all of them, or their positions in lists; places: the numbers of their documents, then their
-    positions in each list around them, from the outside in: arrays of (n,) int64.
+    keys: one name for all of them, or their positions in lists; places: (1 + l, n) int64, the numbers of their
+    documents, then their positions in each of l lists around them, from the outside in.
     """
 
     values: list[Any]
     containers: Sequence[Any]
     keys: str | list[int]
-    places: tuple[Int64Array, ...]
+    places: Int64Array
 
     @classmethod
     def joined(cls, parts: Sequence[Slots]) -> Slots:
         """Return the values at one path, at least one part, in the order of the documents."""
         if len(parts) == 1:
             return parts[0]
-        keys: str | list[int] = parts[0].keys
-        if not isinstance(keys, str):
-            keys = [key for part in parts for key in part.keys if isinstance(key, int)]
         values, containers = (list(chain.from_iterable(part[k] for part in parts)) for k in (0, 1))
-        places = tuple(map(np.concatenate, zip(*(part.places for part in parts), strict=True)))
-        return cls(values, containers, keys, places).take(np.lexsort(places[::-1]))
+        keys = [key for part in parts for key in part.keys if isinstance(key, int)]
+        places = np.concatenate([part.places for part in parts], axis=1)
+        joined = cls(values, containers, keys or parts[0].keys, places)
+        return joined.take(np.lexsort(places[::-1]))
 
     def take(self, indices: Int64Array) -> Slots:
         """Return the values at these indices, in their order."""
         chosen = indices.tolist()
         keys = self.keys if isinstance(self.keys, str) else [self.keys[k] for k in chosen]
         values, containers = ([column[k] for k in chosen] for column in (self.values, self.containers))
-        return Slots(values, containers, keys, tuple(numbers[indices] for numbers in self.places))
+        return Slots(values, containers, keys, self.places[:, indices])
 
     def where(self, chosen: Iterable[bool] | BoolArray) -> Slots:
         """Return some of the values."""
@@ -66,15 +65,17 @@ class Slots(NamedTuple):
 
     def without_null(self) -> Slots:
         """Return the values that are not null."""
-        return self.where(value is not None for value in self.values) if None in self.values else self
+        if type(None) not in set(map(type, self.values)):
+            return self
+        return self.where(value is not None for value in self.values)
 
     def elements(self) -> Slots:
         """Return the elements of values that are lists."""
         sizes = list(map(len, self.values))
         containers = list(chain.from_iterable(map(repeat, self.values, sizes)))
         keys, values = list(chain.from_iterable(map(range, sizes))), list(chain.from_iterable(self.values))
-        around = (np.repeat(numbers, sizes) for numbers in self.places)
-        return Slots(values, containers, keys, (*around, np.array(keys, np.int64)))
+        places = np.vstack((np.repeat(self.places, sizes, axis=1), np.array(keys, np.int64)))
+        return Slots(values, containers, keys, places)
 
     def fill(self, values: Iterable[Any]) -> None:
         """Write a value into each place."""
@@ -91,17 +92,13 @@ class Slots(NamedTuple):
             self.fill(repeat(DROPPED))
 
 
-RECORD: Final = Path("", ())
-"""``Path.elements`` of a path without a ``[*]``."""
-
-
 class Reading:
     """What a walk finds.
 
     keys: those that transforms need, by path and record; found: the places of masked values, by path; lists, elements:
-    those that the last ``[*]`` of a code's path selects in, and selects, by ``Path.elements`` (the documents, without a
-    ``[*]``); refused: the reasons why records cannot be masked, with the configured paths, by record; emptied: the
-    number of values that no transform could treat, by configured path.
+    those that the last ``[*]`` of a code's path selects in, and selects, by ``Path.elements``; refused: the reasons why
+    records cannot be masked, with the configured paths, by record; emptied: the number of values that no transform
+    could treat, by configured path.
     """
 
     def __init__(self, keys: Mapping[Path, Sequence[bytes]]) -> None:
@@ -112,39 +109,29 @@ class Reading:
         self.refused: dict[int, tuple[Reason, str | None]] = {}
         self.emptied: Counter[str] = Counter()
 
-    def masked(self, path: Path) -> list[Slots]:
-        """Return the values at a path of an attribute; an empty list if there are none."""
-        found = self.found[path]
-        return [Slots.joined(found)] if found else []
-
     def refuse(self, records: Iterable[int], reason: Reason, path: Path) -> None:
         """Refuse records; the first reason of each counts."""
         for record in records:
             self.refused.setdefault(record, (reason, path.text))
 
 
-@dataclass(eq=False, slots=True)
-class Rest:
-    """The rest of a path, from a node on.
-
-    step: the next one, None at the end of the path; after: the rest behind it; elements: ``Path.elements`` of a code,
-    where the path has selected them.
-    """
+class Rest(NamedTuple):
+    """The rest of a path, behind the first ``depth`` steps. elements: ``Path.elements`` of a code, None for others."""
 
     path: Path
     action: Action
-    step: Step | None = None
-    after: Rest | None = None
-    elements: Path | None = None
+    elements: Path | None
+    depth: int = 0
 
-    @classmethod
-    def of(cls, path: Path, action: Action, elements: Path | None) -> Rest:
-        """Return a whole path as a rest."""
-        rest, noted = None, -1 if elements is None else len(elements.steps)
-        for depth, step in reversed(list(enumerate((*path.steps, None)))):
-            rest = cls(path, action, step, rest, elements if depth == noted else None)
-        assert rest is not None
-        return rest
+    @property
+    def step(self) -> Step | None:
+        """The next step; None at the end of the path."""
+        return self.path.steps[self.depth] if self.depth < len(self.path.steps) else None
+
+    @property
+    def after(self) -> Rest:
+        """The rest behind the next step."""
+        return self._replace(depth=self.depth + 1)
 
 
 class Tree:
@@ -153,7 +140,7 @@ class Tree:
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms) -> None:
         self.transforms, self.pseudonyms = plan.fields.transformed, pseudonyms
         codes = {place.path: place.path.elements for attribute in plan.attributes for place in attribute.places}
-        rests = [Rest.of(path, action, codes.get(path)) for path, action in dict.fromkeys(policy(plan))]
+        rests = [Rest(path, action, codes.get(path)) for path, action in dict.fromkeys(policy(plan))]
         self._nodes: dict[tuple[tuple[Rest, ...], Action], Node] = {}
         self._root = self.node(rests, Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP)
 
@@ -166,9 +153,7 @@ class Tree:
 
     def walk(self, documents: list[Document], reading: Reading) -> None:
         """Treat documents in place."""
-        places = (np.arange(len(documents)),)
-        reading.elements[RECORD].append(Slots(documents, documents, "", places))
-        self._root.treat_objects(documents, places, reading)
+        self._root.treat_objects(documents, np.arange(len(documents))[None], reading)
 
 
 class Node:
@@ -176,34 +161,38 @@ class Node:
 
     def __init__(self, tree: Tree, rests: tuple[Rest, ...], inherited: Action) -> None:
         self._tree = tree
-        ends = [rest for rest in rests if rest.step is None]
+        ends, going = ([rest for rest in rests if (rest.step is None) is is_end] for is_end in (True, False))
         self._path = _masked(ends)
-        self._is_leaf = self._path is not None or len(ends) == len(rests)
-        action = max((rest.action for rest in ends), default=inherited)
+        self._is_leaf = self._path is not None or not going
+        action = max((rest.action for rest in ends if rest.action is not Action.MASKED), default=inherited)
         transformed = [rest.path for rest in ends if rest.action is Action.TRANSFORM]
-        self._transform = None
+        self._transform: tuple[str, FieldTransform] | None = None
         if action is Action.TRANSFORM and self._is_leaf and len(transformed) == 1:
             rule = tree.transforms[transformed[0]]
             self._transform = transformed[0].text, rule
             self._results = Cache(lambda value: rule.of_value(value, tree.pseudonyms))
         elif action is Action.TRANSFORM:
             action = Action.DROP
-        self._action = Action.KEEP if action is Action.MASKED else action
-        self.is_kept = self._is_leaf and self._path is None and self._action is Action.KEEP
-        self.is_dropped = self._is_leaf and self._path is None and self._action is Action.DROP
+        self._action = action
+        self.is_kept = self._is_leaf and self._path is None and action is Action.KEEP
+        self.is_dropped = self._is_leaf and self._path is None and action is Action.DROP
         if not self._is_leaf:
-            self._prepare(rests)
+            self._prepare(going)
 
     def _prepare(self, rests: Sequence[Rest]) -> None:
         """Prepare for objects and lists that longer paths continue into, and for values of another shape."""
-        going = [(rest.step, rest.after) for rest in rests if rest.after is not None]
         below = defaultdict[str, list[Rest]](list)
-        for step, after in going:
-            if isinstance(step, NameStep):
-                below[step.key].append(after)
+        for rest in rests:
+            if isinstance(rest.step, NameStep):
+                below[rest.step.key].append(rest.after)
         self._members = {name: self._tree.node(inner, self._action) for name, inner in below.items()}
         self._listed = frozenset(name for name, node in self._members.items() if not node.is_dropped)
-        self._entering = [(step, after) for step, after in going if not isinstance(step, NameStep)]
+        self._treated = [
+            (name, node)
+            for name, node in self._members.items()
+            if not (node.is_kept or (node.is_dropped and self._action is not Action.KEEP))
+        ]
+        self._entering = [(rest.step, rest.after) for rest in rests if not isinstance(rest.step, NameStep)]
         self._filters = list(dict.fromkeys(step for step, _ in self._entering if isinstance(step, FilterStep)))
         self._indices = {step.position for step, _ in self._entering if isinstance(step, IndexStep)}
         objects, lists = _masked(chain.from_iterable(below.values())), _masked(after for _, after in self._entering)
@@ -221,15 +210,15 @@ class Node:
             self._enter(slots, reading)
         elif self._transform is not None:
             self._transformed(*self._transform, slots, reading)
-        elif self._action is Action.PSEUDONYMIZE:
-            slots.fill(self._tree.pseudonyms.of_values(slots.values))
         elif self._action is Action.DROP:
             slots.drop()
 
     def _transformed(self, path: str, transform: FieldTransform, slots: Slots, reading: Reading) -> None:
         of_value, pseudonyms, results = transform.of_value, self._tree.pseudonyms, self._results
-        if transform.key is None:
-            new = [results[v] if type(v) is str else of_value(v, pseudonyms) for v in slots.values]
+        if isinstance(transform, Pseudonym):
+            new = transform.of_values(slots.values, pseudonyms)
+        elif transform.key is None:
+            new = [results[v] if type(v) is str or type(v) is int else of_value(v, pseudonyms) for v in slots.values]
         else:
             keys = map(reading.keys[transform.key].__getitem__, slots.places[0].tolist())
             new = list(map(of_value, slots.values, repeat(pseudonyms), keys))
@@ -253,32 +242,20 @@ class Node:
             else:
                 self._misshapen.treat(some, reading)
 
-    def treat_objects(self, objects: list[Document], places: tuple[Int64Array, ...], reading: Reading) -> None:
-        """Treat the members of objects at these places."""
-        if self._action is not Action.KEEP:
-            self._treat_unlisted(objects)
-        for name, node in self._members.items():
-            if node.is_kept or (node.is_dropped and self._action is not Action.KEEP):
-                continue
-            values = [value.get(name, DROPPED) for value in objects]
-            slots = Slots(values, objects, name, places)
-            if DROPPED in values:
-                slots = slots.where(value is not DROPPED for value in values)
+    def treat_objects(self, objects: list[Document], places: Int64Array, reading: Reading) -> None:
+        """Treat the members of objects at these places, (1 + l, n)."""
+        if self._action is not Action.KEEP and (unlisted := set().union(*objects) - self._listed):
+            for value in objects:
+                for name in unlisted if len(unlisted) <= len(value) else unlisted.intersection(value):
+                    value.pop(name, None)
+        for name, node in self._treated:
+            try:
+                slots = Slots(list(map(itemgetter(name), objects)), objects, name, places)
+            except KeyError:
+                slots = Slots([value.get(name) for value in objects], objects, name, places)
+                slots = slots.where(name in value for value in objects)
             if slots.values:
                 node.treat(slots, reading)
-
-    def _treat_unlisted(self, objects: list[Document]) -> None:
-        """Drop or pseudonymize the members of objects that no path has."""
-        pseudonym, listed = self._tree.pseudonyms.of_value, self._listed
-        for value in objects:
-            if self._action is not Action.PSEUDONYMIZE:
-                for name in value.keys() - listed:
-                    del value[name]
-                continue
-            for name in [name for name in value if name not in listed]:
-                member = value.pop(name)
-                if name not in self._members:
-                    value[pseudonym(name)] = pseudonym(member)
 
     def _treat_lists(self, slots: Slots, reading: Reading) -> None:
         """Treat the elements of lists; those that the same paths select are treated together."""
@@ -286,10 +263,10 @@ class Node:
         if self._refusing_elements and set(map(type, elements.values)) - {dict, type(None)}:
             wrong = elements.where(value is not None and type(value) is not dict for value in elements.values)
             reading.refuse(wrong.places[0].tolist(), Reason.WRONG_SHAPE, self._refusing_elements)
-        for path in _noted(after for _, after in self._entering):
+        for path in _selected_elements(after for _, after in self._entering):
             reading.lists[path].append(slots)
         for some, rests in self._cases(elements):
-            for path in _noted(rests):
+            for path in _selected_elements(rests):
                 reading.elements[path].append(some)
             node = self._tree.node(rests, self._action)
             if not node.is_kept:
@@ -300,6 +277,9 @@ class Node:
 
     def _cases(self, elements: Slots) -> Iterator[tuple[Slots, list[Rest]]]:
         """Yield the elements of lists by the paths that select them, with the rests of these."""
+        if not self._filters and not self._indices:
+            yield elements, [after for _, after in self._entering]
+            return
         fields = {step.field: members(elements.values, step.field) for step in self._filters}
         columns: list[list[Any]] = [step.matching(fields[step.field]) for step in self._filters]
         columns.append([position if position in self._indices else -1 for position in elements.keys])
@@ -317,9 +297,10 @@ def _masked(rests: Iterable[Rest]) -> Path | None:
     return next((rest.path for rest in rests if rest.action is Action.MASKED), None)
 
 
-def _noted(rests: Iterable[Rest]) -> set[Path]:
+def _selected_elements(rests: Iterable[Rest]) -> set[Path]:
     """Return the paths of elements that rests have just selected."""
-    return {rest.elements for rest in rests if rest.elements is not None}
+    pairs = ((rest.elements, rest.depth) for rest in rests)
+    return {path for path, depth in pairs if path is not None and len(path.steps) == depth}
 
 
 def _remove_dropped(value: list[Any], *, counted: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
 import pytest
 
 from stream_masker.pipeline.transforms import Pseudonyms
@@ -87,7 +86,6 @@ LIST = {"list": [{"t": "x", "v": 1}, {"t": "y", "v": 2}, {"t": "x", "v": 3}]}
 PARTS = {"list": [{"a": 1, "b": 2}, {"b": 3}, {"a": None, "c": 4}]}
 IDS = {"ids": [{"type": {"v": "mrn"}, "value": 1}, {"type": {"v": "ssn"}, "value": 2}]}
 LETTERS = {"l": ["a", "b", "c"]}
-RELATIVES = {"relatives": {"Ada Smith": "mother", "count": 2, "": {"Bo": [{"deep": None}]}}}
 INSIDE = {"drop": ["patient.name", "list[*].ssn"], "pseudonymize": ["patient.id"]}
 
 POLICIES = [
@@ -102,17 +100,13 @@ POLICIES = [
         {"drop": ["patient"], "keep": ["patient.age"], "pseudonymize": ["patient.id"]},
         {"patient": {"id": p(7), "age": 50}},
     ),
+    # of a pseudonymized object, what no longer path keeps is dropped
     (
         PATIENT,
         {"pseudonymize": ["patient"], "keep": ["patient.age"], "drop": ["patient.name.last"]},
-        {"patient": {p("id"): p(7), "name": {p("first"): p("A")}, "age": 50}},
+        {"patient": {"name": {}, "age": 50}},
     ),
-    # names in a pseudonymized object are pseudonyms, unless a path has them
-    (
-        RELATIVES,
-        {"pseudonymize": ["relatives"], "keep": ["relatives.count"]},
-        {"relatives": {p("Ada Smith"): p("mother"), "count": 2, p(""): {p("Bo"): [{p("deep"): None}]}}},
-    ),
+    (PATIENT, {"unlisted": "keep", "pseudonymize": ["patient"]}, {}),
     # lists: every element, positions, filters
     (PARTS, {"keep": ["list[*].a"]}, {"list": [{"a": 1}, {}, {"a": None}]}),
     (PARTS, {"unlisted": "keep", "drop": ["list[*].b"]}, {"list": [{"a": 1}, {}, {"a": None, "c": 4}]}),
@@ -143,7 +137,7 @@ POLICIES = [
     ),
     *(({"list": value}, {"unlisted": "keep", **INSIDE}, {}) for value in ("077", {"ssn": "077"})),
     *(({"list": value}, {"unlisted": "keep", **INSIDE}, {"list": []}) for value in (["077"], [["077"]])),
-    ({"patient": "Jane"}, {"unlisted": "keep", "pseudonymize": ["patient.id"]}, {"patient": p("Jane")}),
+    ({"patient": "Jane"}, {"unlisted": "keep", "pseudonymize": ["patient.id"]}, {}),
     ({"patient": "Jane"}, {"keep": ["patient.age"]}, {}),
     ({"patient": "Jane"}, {"unlisted": "keep", "keep": ["patient.age"]}, {"patient": "Jane"}),
     ({"patient": None}, {"pseudonymize": ["patient.id"]}, {"patient": None}),
@@ -168,8 +162,7 @@ def test_fields(bench, document, policy, treated):
 def test_attributes_are_masked_inside_dropped_or_pseudonymized_objects(bench, policy):
     unlisted, fields = policy.pop("unlisted", "drop"), dict(policy)
     masked = bench(CODE, unlisted=unlisted, fields=fields).mask_one({"d": {"code": "I10", "text": "t", "x": 1}})
-    rest = {p("x"): p(1)} if "pseudonymize" in policy else {}
-    assert masked == {"d": {"code": "E11.9", "text": "Type 2 diabetes", **rest}}
+    assert masked == {"d": {"code": "E11.9", "text": "Type 2 diabetes"}}
 
 
 def test_the_order_of_names_is_kept(bench):
@@ -183,15 +176,13 @@ def test_pseudonyms_are_keyed_hashes_of_the_text_alone():
     assert re.fullmatch("[0-9a-f]{32}", p("12"))
     assert p("12") == p(12) == PSEUDONYMS.of_bytes(b"12")
     assert (p("ä"), p(1.5), p(True), p(None)) == (PSEUDONYMS.of_bytes("ä".encode()), p("1.5"), p("true"), None)
-    assert p({"a": [1, {"b": None}], "c": "x"}) == {p("a"): [p(1), {p("b"): None}], p("c"): p("x")}
     assert len({p("a"), p("b"), p(""), Pseudonyms(b"other").of_value("a")}) == 4
-    assert orjson.loads(orjson.dumps(p([1]))) == [p(1)]
 
 
 REJECTIONS = [
     ({"a": {"path": "d.code"}}, {"d": {}}, ("missing", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": None}, ("missing", "d.code")),
-    ({"a": {"path": "d.code"}}, {"d": {"code": None}}, ("not_a_code", "d.code")),
+    ({"a": {"path": "d.code"}}, {"d": {"code": None}}, ("missing", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": {"code": 7}}, ("not_a_code", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": {"code": ["I10"]}}, ("not_a_code", "d.code")),
     ({"a": {"path": "d.code"}}, {"d": {"code": " "}}, ("empty", "d.code")),

@@ -142,7 +142,7 @@ def test_without_texts_the_earlier_style_stays():
     assert learned_styles("ab", (), earlier) == {"a": DOTLESS, "b": CANONICAL}
     assert learned_styles("ab", [nothing, nothing], earlier) == {"a": DOTLESS, "b": CANONICAL}
     assert learned_styles("ab", [canonical, canonical], earlier) == {"a": CANONICAL, "b": CANONICAL}
-    assert nothing + canonical + canonical == StyleCounts((2,))
+    assert add_styles([[nothing], [canonical], [canonical]]) == (StyleCounts((2,)),)
 
 
 def test_blocks_and_samples_count_the_styles_of_original_codes(bench):

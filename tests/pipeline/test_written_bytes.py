@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,6 @@ from stream_masker.pipeline.style import CANONICAL, Style
 CODES = st.sampled_from(
     ["I10", "i10", " I10", "E11.9", "e11.9", "E119", "e119", "I110", "I11.0", "E1165", "E03", "E11.99", "i109", "htn"]
 ) | st.sampled_from(["Diabetes", "DIABETES", "type 2 diabetes", "Essential hypertension"])
-ICD9_CODES = st.sampled_from(
-    ["038", "38", "038.9", "0389", "38.9", "008.45", "8.45", "00845", "250", "250.01", "25001", "V01.1", "v011"]
-)
 LABELS = st.one_of(
     st.sampled_from(["Diabetes", "DIABETES", "état", "ÉTAT", "", " ", "I10", 'say "x"', "x" * 300, "\U0001f642"]),
     st.text(max_size=5),
@@ -40,10 +37,6 @@ def coding(system: str, code: Any, display: Any) -> dict[str, Any]:
     return {"system": system, "code": code, "display": display}
 
 
-def icd9(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
-    return {"code": draw(ICD9_CODES), "copy": draw(ICD9_CODES), "others": [draw(ICD9_CODES) for _ in range(sizes[0])]}
-
-
 def nested(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
     secondary = [{"code": draw(CODES), "display": draw(LABELS), "rank": rank} for rank in range(sizes[0])]
     principal = {"code": draw(CODES), "display": draw(LABELS), "billed": [draw(COPIES), draw(COPIES)]}
@@ -58,7 +51,6 @@ def fhir(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
 
 
 SHAPES: dict[str, tuple[Any, dict[str, dict[str, Any]]]] = {
-    "icd9": (icd9, {"first": {"path": "code", "copies": ["copy"]}, "other": {"path": "others[*]"}}),
     "nested": (
         nested,
         {
@@ -99,7 +91,7 @@ def twins(draw: st.DrawFn, shape: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return make(draw, sizes), make(draw, sizes)
 
 
-STYLES = [CANONICAL, Style(dot="remove", case="lower"), Style(leading_zeros="remove"), Style(text="label")]
+STYLES = [CANONICAL, Style(dot="remove", case="lower"), Style(text="label")]
 
 
 class PlacedMechanism:
@@ -123,17 +115,12 @@ class PlacedMechanism:
 @pytest.fixture(scope="module")
 def maskers(bench: Any) -> dict[str, tuple[PlacedMechanism, RecordMasker]]:
     """For each shape a mechanism and its masker."""
-    ontologies = {"icd9": {"edges": bench.icd9, "labels": {}, "tables": {"first": {}, "other": {}}}}
-    return {shape: placed(bench, made, **ontologies.get(shape, {})) for shape, (_, made) in SHAPES.items()}
-
-
-def placed(
-    bench: Any, attributes: Mapping[str, Mapping[str, Any]], **ontology: Any
-) -> tuple[PlacedMechanism, RecordMasker]:
-    read = {**READ, "mapping": {}} if ontology else READ
-    plan = bench({name: {**read, **given} for name, given in attributes.items()}, **ontology).plan
-    mechanism = PlacedMechanism(tuple(attributes))
-    return mechanism, RecordMasker(plan, mechanism, b"a secret")
+    made = {}
+    for shape, (_, attributes) in SHAPES.items():
+        plan = bench({name: {**READ, **given} for name, given in attributes.items()}).plan
+        mechanism = PlacedMechanism(tuple(attributes))
+        made[shape] = mechanism, RecordMasker(plan, mechanism, b"a secret")
+    return made
 
 
 def written(masker: RecordMasker, document: dict[str, Any], *, ascii_only: bool) -> bytes | None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, Path, Step, first_values, selects
+from stream_masker.pipeline.paths import FilterStep, IndexStep, NameStep, Path, Step, first_values, selects
 from stream_masker.pipeline.plan import Action, policy
 from stream_masker.pipeline.transforms import DROPPED, Pseudonyms, key_text
 from tests.pipeline.conftest import SECRET
@@ -67,7 +67,7 @@ class Twin:
         for k, place in enumerate(attribute.places):
             of = k if attribute.is_array else 0
             entered = place.path.elements.steps
-            elements |= {(of, *positions(entered, at)): [] for at in self.places(entered)}
+            elements = {(of, *positions(entered, at)): [] for at in self.places(entered)} | elements
             lists += sum(value_at(self.document, at) is not None for at in self.places(entered[:-1]))
             for path in place.written:
                 found = [((of, *positions(path.steps, at)), at) for at in self.places(path.steps)]
@@ -86,8 +86,7 @@ class Twin:
 
     def mask_of(self, number: int, attribute: Any, path: Path, values: list[Any]) -> tuple[Any, Any]:
         """The masked code and label of an element with these codes, of which the first one counts."""
-        if attribute.missing == "keep" or (len(attribute.places) > 1 and not attribute.is_array):
-            values = [value for value in values if value is not None]
+        values = [value for value in values if value is not None]
         if not values:
             self.reject_missing(attribute, path)
             return None, None
@@ -140,9 +139,7 @@ class Twin:
         parts = {}
         for key in keys_of(value):
             below = [(steps[1:], *rest) for steps, *rest in rests if steps and leads_to(steps[0], key, value[key])]
-            renamed = isinstance(key, str) and not below and action is Action.PSEUDONYMIZE
-            part = self.treated(value[key], (*at, key), below, action)
-            parts[self.pseudonyms.of_value(key) if renamed else key] = part
+            parts[key] = self.treated(value[key], (*at, key), below, action)
         if isinstance(value, dict):
             return {name: part for name, part in parts.items() if part is not DROPPED}
         return without_dropped(list(parts.values()), counted=any(isinstance(step, IndexStep) for step in further))
@@ -150,8 +147,6 @@ class Twin:
     def leaf(self, value: Any, action: Action, transformed: list[Path]) -> Any:
         if action is Action.TRANSFORM and len(transformed) == 1:
             return self.plan.fields.transformed[transformed[0]].of_value(value, self.pseudonyms)
-        if action is Action.PSEUDONYMIZE:
-            return self.pseudonyms.of_value(value)
         return value if action is Action.KEEP else DROPPED
 
 
@@ -162,7 +157,12 @@ def without_dropped(elements: list[Any], *, counted: bool) -> list[Any]:
 
 
 def positions(steps: tuple[Step, ...], at: At) -> At:
-    return tuple(key for step, key in zip(steps, at, strict=True) if isinstance(step, EachStep))
+    return tuple(key for step, key in zip(steps, at, strict=True) if has_own_codes(step))
+
+
+def has_own_codes(step: Step) -> bool:
+    """Whether each element that a step selects has a code of its own: ``[*]`` and ``[*?field=value]``."""
+    return getattr(step, "every", not isinstance(step, NameStep | IndexStep))
 
 
 def keys_of(value: Any) -> Any:

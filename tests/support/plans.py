@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.documents import one_in
 
 from stream_masker.pipeline.paths import FilterStep, IndexStep, NameStep, Path, Step, compile_path
-from stream_masker.pipeline.transforms import Constant, LeadingCharacters, NumberBands, ShortPseudonym
+from stream_masker.pipeline.transforms import Constant, LeadingCharacters, NumberBands, Pseudonym
 
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.sampled_from([".a", ".b", ".c", "[0]", "[1]", "[?a=1]", "[?b=x]", "[?a='1']", "[?a.b=1]"])
@@ -17,7 +17,7 @@ VALUES = st.sampled_from(
     [None, True, 1, "1", "x", "I10", "e119", "E11.9", 1.5, "I110", [], {}, {"a": 1}, [1, "x"], {"b": "x", "c": 1}]
 )
 
-TRANSFORMS = st.sampled_from([NumberBands(5), LeadingCharacters(2), ShortPseudonym(8), Constant("c"), Constant(None)])
+TRANSFORMS = st.sampled_from([NumberBands(5), LeadingCharacters(2), Pseudonym(8), Constant("c"), Constant(None)])
 
 
 @st.composite

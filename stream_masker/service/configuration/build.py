@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.context import Context
@@ -18,17 +18,15 @@ from stream_masker.pipeline.fhir import ReferencePseudonym
 from stream_masker.pipeline.hl7v2 import CONTROL_ID
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, MessagePolicy, Place, Plan, context_field
 from stream_masker.pipeline.transforms import (
-    NAMED_LEVELS,
     Constant,
     DateShift,
     DateUnit,
     FieldTransform,
     LeadingCharacters,
-    LevelAncestor,
     NumberBands,
-    ShortPseudonym,
+    Pseudonym,
 )
-from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection, LevelSection
+from stream_masker.service.configuration.masking import BandSection, DateUnitSection, GeneralizeSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import ConfiguredPaths, field_path
 
@@ -49,12 +47,6 @@ def _ontology(configuration: Configuration, name: str) -> Ontology:
     source = configuration.ontologies[name].source
     with errors_at(f"ontologies.{name}.source"):
         return _loaded(source if source in NAMED else str(configuration.resolve(source).absolute()))
-
-
-@cache
-def _codes(ontology: Ontology) -> ConceptMap:
-    """Return the map of codes to the concepts of a whole ontology."""
-    return ConceptMap(ontology, unknown="suppress")
 
 
 @contextmanager
@@ -115,7 +107,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
     fields = configuration.fields
     rules: dict[str, Mapping[str, FieldTransform]] = {
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {text: _generalization(rule, configuration) for text, rule in fields.generalize.items()},
+        "generalize": {text: _generalization(rule) for text, rule in fields.generalize.items()},
         "shift": {
             text: DateShift(
                 rule.days,
@@ -129,7 +121,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
     transforms = {key: {paths.fields[key][text]: rule for text, rule in own.items()} for key, own in rules.items()}
     named = (text for key in ("keep", "pseudonymize", "constant") for text in paths.fields[key])
     if configuration.records == "hl7v2" and not any(text.replace("[*]", "").startswith(CONTROL_ID) for text in named):
-        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): ShortPseudonym(CONTROL_ID_DIGITS)}
+        transforms["pseudonyms"] = {field_path("hl7v2", CONTROL_ID): Pseudonym(CONTROL_ID_DIGITS)}
     return FieldPolicy(
         unlisted=fields.unlisted,
         keep=(*paths.always_kept, *paths.fields["keep"].values()),
@@ -139,10 +131,7 @@ def _field_policy(configuration: Configuration, paths: ConfiguredPaths) -> Field
     )
 
 
-def _generalization(rule: GeneralizeSection, configuration: Configuration) -> FieldTransform:
-    if isinstance(rule, LevelSection):
-        depth = NAMED_LEVELS[rule.level] if isinstance(rule.level, str) else rule.level
-        return LevelAncestor(rule.ontology, depth, partial(_codes, _ontology(configuration, rule.ontology)))
+def _generalization(rule: GeneralizeSection) -> FieldTransform:
     if isinstance(rule, BandSection):
         return NumberBands(rule.width, rule.top)
     if isinstance(rule, DateUnitSection):

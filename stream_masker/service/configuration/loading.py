@@ -25,7 +25,6 @@ from stream_masker.service.configuration.errors import (
     model_problems,
     problem_report,
 )
-from stream_masker.service.configuration.masking import LevelSection
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 
@@ -183,14 +182,10 @@ def _service_problems(configuration: Configuration) -> Iterator[Problem]:
 def _masking_problems(configuration: Configuration) -> Iterator[Problem]:
     """Ontologies that are not defined, and keys that do not fit the mechanism or the records."""
     mechanism, known = configuration.mechanism, list(configuration.ontologies)
-    attributes, generalize = configuration.attributes, configuration.fields.generalize
-    used: dict[Location, str] = {("attributes", name): each.ontology for name, each in attributes.items()}
-    used |= {("fields", "generalize", p): s.ontology for p, s in generalize.items() if isinstance(s, LevelSection)}
-    for place, name in used.items():
-        if name not in known:
-            advice = f"use {join_options(known)}{did_you_mean(name, known)}"
-            yield (*place, "ontology"), f"{name!r} is not in ontologies: {advice}"
-    for name, attribute in attributes.items():
+    for name, attribute in configuration.attributes.items():
+        if attribute.ontology not in known:
+            advice = f"use {join_options(known)}{did_you_mean(attribute.ontology, known)}"
+            yield ("attributes", name, "ontology"), f"{attribute.ontology!r} is not in ontologies: {advice}"
         if attribute.alpha is not None and not mechanism.takes_alpha:
             yield ("attributes", name, "alpha"), f"{mechanism.name} has no noise level: remove it"
     if configuration.groups.unit is not None and not mechanism.kind.counts_units:

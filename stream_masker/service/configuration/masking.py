@@ -68,10 +68,10 @@ class BandSection(Section):
 
 
 class DateUnitSection(Section):
-    """Dates and times become months, years or decades; a value that is not a date is removed."""
+    """Dates and times become months or years; a value that is not a date is removed."""
 
-    date: Literal["month", "year", "decade"]
-    """What is left of a date: `1980-03`, `1980` or `1980-1989`."""
+    date: Literal["month", "year"]
+    """What is left of a date: `1980-03` or `1980`."""
     formats: DateFormats = None
     """The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y"]`; of months and years, such as `%m/%Y`. With
     them, whole numbers are dates too, such as 20240131 for `%Y%m%d`."""
@@ -84,20 +84,9 @@ class CharactersSection(Section):
     """The number of characters that are left; at least 1."""
 
 
-class LevelSection(Section):
-    """Codes become their ancestors at a level of an ontology, such as chapters; a value that is not a code of the
-    ontology is removed."""
-
-    ontology: NameText
-    """The ontology of the codes: one of the names in `ontologies`."""
-    level: Literal["chapter", "block", "category"] | PositiveInt
-    """The level: `chapter`, `block` or `category` of ICD, or its depth; 1 is that of the root. A code above the level
-    stays."""
-
-
 def _generalized(given: Any) -> str:
     """Return the section that is meant by its keys, so that errors are those of this one: bands without another key."""
-    keys = {"date": "DateUnitSection", "characters": "CharactersSection", "ontology": "LevelSection"}
+    keys = {"date": "DateUnitSection", "characters": "CharactersSection"}
     names = type(given).model_fields if isinstance(given, Section) else given if isinstance(given, dict) else ()
     return next((section for key, section in keys.items() if key in names), "BandSection")
 
@@ -105,8 +94,7 @@ def _generalized(given: Any) -> str:
 GeneralizeSection: TypeAlias = Annotated[
     Annotated[BandSection, Tag("BandSection")]
     | Annotated[DateUnitSection, Tag("DateUnitSection")]
-    | Annotated[CharactersSection, Tag("CharactersSection")]
-    | Annotated[LevelSection, Tag("LevelSection")],
+    | Annotated[CharactersSection, Tag("CharactersSection")],
     Discriminator(_generalized),
 ]
 

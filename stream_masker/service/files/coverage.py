@@ -46,6 +46,8 @@ _WORDS: Final = {
 }
 """What each list of ``fields`` does."""
 
+_DROPS_CONTAINERS: Final = {_WORDS[key] for key in ("pseudonymize", "generalize", "shift")}
+
 
 class Rule(NamedTuple):
     """What happens to the values that a path selects.
@@ -82,6 +84,8 @@ def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tupl
     """
     own = next(rule for rule in reversed(rules) if not rule.steps)
     yield path, value, own
+    if own.words in _DROPS_CONTAINERS:
+        own = own._replace(words=f"{DROPPED}: an object or a list is not {own.words}")
     if isinstance(value, dict):
         if path == RESOURCE and isinstance(kind := value.get("resourceType"), str):
             path, value = kind, {name: member for name, member in value.items() if name != "resourceType"}

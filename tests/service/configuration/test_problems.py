@@ -40,7 +40,7 @@ def nested(path, value):
         ("worker.batch_records", 5.5, f"5.5 {USE} a whole number"),
         ("calibration.keep_versions", 0, f"0 {USE} a number of at least 1"),
         ("fields.keep", "age", f"'age' {USE} a list"),
-        ("fields.generalize.age.date", "week", f"'week' {USE} month, year or decade"),
+        ("fields.generalize.age.date", "week", f"'week' {USE} month or year"),
         (
             "fields.shift.born",
             {"days": 30},

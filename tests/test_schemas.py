@@ -25,17 +25,16 @@ from stream_masker.core.statistics.drift import drift_between
 from stream_masker.core.statistics.utility import utility
 from stream_masker.pipeline.messages import (
     BlockRange,
-    DriftReport,
     StatisticsMessage,
     encode_block,
-    encode_drift,
     encode_rejection,
     encode_statistics,
-    fingerprints,
 )
+from stream_masker.pipeline.publication import Shown
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected, stamp
 from stream_masker.pipeline.style import Style, StyleCounts
+from stream_masker.pipeline.versions import Publish
 from stream_masker.service.configuration import configuration_schema
 
 ROOT = Path(__file__).parents[1]
@@ -147,12 +146,10 @@ def version(blocks, source, styles=None, model=None) -> bytes:
     return encode_statistics(
         StatisticsMessage(
             version=2,
-            mechanism="semantic_noise",
             configuration=HASH,
             published=1,
             source=source,
             blocks=blocks,
-            taxonomies=fingerprints(TAXONOMIES),
             baseline=1,
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2).with_model(model or {})),
             styles=styles or {},
@@ -162,12 +159,14 @@ def version(blocks, source, styles=None, model=None) -> bytes:
 
 def differences():
     before, after = statistics(1), statistics(2)
-    drift = drift_between(before, after, DISTANCES, counts(2)).to_dict()
-    return drift, drift, utility(before, after, DISTORTIONS, 0.3, DISTANCES).to_dict()
+    drift = drift_between(before, after, DISTANCES, counts(2))
+    return drift, drift, utility(before, after, DISTORTIONS, 0.3, DISTANCES)
 
 
 def report(previous, baseline, gained) -> bytes:
-    return encode_drift(DriftReport(2, 1, previous, baseline, gained, {"records": 20, "blocks": 1}))
+    message = StatisticsMessage(2, HASH, 1, "blocks", BlockRange(0, 7, 3), 1, {})
+    shown = {"original": Shown(statistics(2), {})}
+    return orjson.dumps(Publish(message, shown, previous, baseline, (), utility=gained).report)
 
 
 MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]

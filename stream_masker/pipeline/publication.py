@@ -13,7 +13,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.risk import Disclosure, Risk
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import AttributeDrift, Drift, drift_between
+from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 
 COMPARISONS: Final = 3
@@ -42,22 +42,15 @@ class Publication:
     min_records: int = 20
 
     def shown(self, exact: Statistics) -> Shown:
-        """Return statistics without counts of single concepts. Shares of too few unknown or novel values are 0."""
-        if self.min_records == 1:
-            return Shown(exact, self._means(exact))
-        rows = {name: sum(exact.values[name].values()) for name in exact.attributes}
-        unknown = {name: self._share(exact.unknown[name], n) for name, n in rows.items()}
-        novel = {name: self._share(exact.novel[name], n) for name, n in rows.items()}
-        return Shown(replace(exact, unknown=unknown, novel=novel, values={}), self._means(exact))
-
-    def _means(self, exact: Statistics) -> dict[str, LabelledConcept]:
-        shown = {}
+        """Return statistics without counts of single concepts or unknown values; shares of too few novel ones are 0."""
+        means = {}
         for name, mean in exact.mean.items():
             tau = self.taxonomies[name]
             below = (count for code, count in exact.values[name].items() if mean in tau.ancestors_of(code))
             if sum(below) >= self.min_records:
-                shown[name] = LabelledConcept(mean, tau.label(mean))
-        return shown
+                means[name] = LabelledConcept(mean, tau.label(mean))
+        novel = {name: self._novel(exact.novel[name], exact, name) for name in exact.attributes}
+        return Shown(replace(exact, unknown={}, novel=novel, values={}), means)
 
     def drift(self, before: Statistics, now: Statistics, distances: Sequence[Distance], counts: Counts | None) -> Drift:
         """Return the drift between statistics, one of the comparisons of a version. ``counts``: of the newer window.
@@ -65,14 +58,11 @@ class Publication:
         Blocks and codes with too few values are counted together, and not named.
         """
         drift = drift_between(before, now, distances, counts, comparisons=COMPARISONS, shown=self.min_records)
-        return replace(
-            drift, attributes={name: self._novel(each, now, name) for name, each in drift.attributes.items()}
-        )
-
-    def _novel(self, drift: AttributeDrift, now: Statistics, name: str) -> AttributeDrift:
-        novel = drift.figures["novel"]
-        shown = replace(novel, value=self._share(novel.value, sum(now.values[name].values())))
-        return replace(drift, figures={**drift.figures, "novel": shown})
+        attributes = {}
+        for name, each in drift.attributes.items():
+            novel = replace(each.figures["novel"], value=self._novel(each.figures["novel"].value, now, name))
+            attributes[name] = replace(each, figures={**each.figures, "novel": novel})
+        return replace(drift, attributes=attributes)
 
     def risk(self, exact: Risk, records: int) -> Risk:
         """Return the risk of a window of this number of records, without rare sensitive groups."""
@@ -80,8 +70,9 @@ class Publication:
         of_record = None if record is None else _without_rare(record, least)
         return replace(exact, value=_without_rare(exact.value, least), record=of_record)
 
-    def _share(self, share: float, values: int) -> float:
-        """Return a share of values; 0 if it is about too few of them."""
+    def _novel(self, share: float, window: Statistics, name: str) -> float:
+        """Return a share of the values of an attribute in a window; 0 if it is about too few of them."""
+        values = sum(window.values[name].values())
         return share if round(share * values, 6) >= self.min_records else 0.0
 
 

@@ -36,7 +36,6 @@ def window(*rare: str, size: int = 2_000) -> list[str]:
 def test_figures_of_a_whole_window_are_exact_and_concepts_are_not_counted() -> None:
     exact = statistics(window())
     shown = SHOWN.shown(exact).statistics
-    assert EXACT.shown(exact).statistics is exact
     assert (shown.mean, shown.variance, shown.records) == (exact.mean, exact.variance, exact.records)
     assert np.array_equal(shown.covariance, exact.covariance)
     assert shown.values == {}
@@ -47,7 +46,7 @@ def test_shares_of_few_values_are_not_shown(count: int, is_shown: bool) -> None:
     exact = statistics(window())
     shares = dict.fromkeys(NAMES, count / exact.records + 1e-12)
     shown = SHOWN.shown(replace(exact, unknown=shares, novel=shares)).statistics
-    assert shown.unknown == shown.novel == (shares if is_shown else dict.fromkeys(NAMES, 0.0))
+    assert (shown.unknown, shown.novel) == ({}, shares if is_shown else dict.fromkeys(NAMES, 0.0))
 
 
 def test_the_drift_neither_names_nor_tells_rare_codes() -> None:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.kafka.reader import READ_MESSAGES, Versions, is_partition_end
 from stream_masker.service.masking import Masking
@@ -147,11 +147,6 @@ class ActiveStatistics:
             self.version, self._because = 0, HoldReason.OTHER_SECRET
             given, own = message.secret_id, self._secret_id
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
-        if message.mechanism != (name := self.masking.mechanism.name):
-            raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
-        theirs, ours = message.taxonomies, fingerprints(self.masking.taxonomies)
-        if names := sorted(n for n in theirs.keys() | ours.keys() if theirs.get(n) != ours.get(n)):
-            raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
 
     def _tell(self, message: StatisticsMessage) -> None:
         """Log a version that comes into force; what is known of its masks only once."""

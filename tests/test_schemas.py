@@ -30,11 +30,10 @@ from stream_masker.pipeline.messages import (
     encode_rejection,
     encode_statistics,
 )
-from stream_masker.pipeline.publication import Shown
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected, stamp
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.pipeline.versions import Publish
+from stream_masker.pipeline.versions import Publish, Shown
 from stream_masker.service.configuration import configuration_schema
 
 ROOT = Path(__file__).parents[1]

@@ -6,22 +6,52 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift
+from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility, utility
 from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
-from stream_masker.pipeline.publication import COMPARISONS, Publication, Shown
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
+
+COMPARISONS: Final = 3
+"""The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
+
+
+class LabelledConcept(NamedTuple):
+    """A concept's id and label."""
+
+    concept: str
+    label: str
+
+
+class Shown(NamedTuple):
+    """Statistics that people may see; means: sMean of the attributes of which enough values are sMean or below it."""
+
+    statistics: Statistics
+    means: Mapping[str, LabelledConcept]
+
+
+def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Shown:
+    """Return the figures of a window without counts of single concepts, and without shares of few values.
+
+    ``least``: the number of values of which people may know. Figures of a whole window, such as sVar, are exact.
+    """
+    means, novel = {}, {}
+    for name, values in exact.values.items():
+        tau, mean, count = taxonomies[name], exact.mean[name], sum(values.values())
+        if sum(rows for code, rows in values.items() if mean in tau.ancestors_of(code)) >= least:
+            means[name] = LabelledConcept(mean, tau.label(mean))
+        novel[name] = exact.novel[name] if round(exact.novel[name] * count, 6) >= least else 0.0
+    return Shown(replace(exact, unknown={}, novel=novel, values={}), means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +59,8 @@ class Subject:
     """What is calibrated, and how its versions are published.
 
     mechanism: a new one, which stays without statistics; alpha: each attribute's noise level; configuration: the hash
-    in published versions; secret_id: of the masking secret that workers must have, None if the calibrator does not know
-    it; keep_versions: the number of versions on the topic besides the baseline; min_records: see ``Publication``;
+    in published versions; secret_id: of the masking secret that workers must have; keep_versions: the number of
+    versions on the topic besides the baseline; min_records: the least number of values of which people may know;
     limits: of the risk.
     """
 
@@ -140,8 +170,6 @@ class VersionPlanner:
     def __init__(self, subject: Subject, history: History) -> None:
         self.subject = subject
         self.history = history
-        self.publication = Publication(subject.taxonomies, subject.min_records)
-        self._worker_secret_id: str | None = None
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
         self._mechanism = copy.copy(subject.mechanism)
         if history.baseline is not None and not self._restore(history.baseline):
@@ -166,10 +194,10 @@ class VersionPlanner:
         """
         total = window.total
         original, masked = self._compute(total.original), self._masked(total.masked)
-        shown: dict[DataKind, Shown] = {"original": self.publication.shown(original)}
+        figures: dict[DataKind, Shown] = {"original": self.shown(original)}
         kept = None
         if masked is not None:
-            shown["masked"] = self.publication.shown(masked)
+            figures["masked"] = self.shown(masked)
             kept = utility(
                 original,
                 masked,
@@ -183,7 +211,7 @@ class VersionPlanner:
         masking, styles = dict(zip(self._mechanism.attributes, total.distortions, strict=True)), total.styles
         return replace(
             self._publish(original, now, "blocks", total.original, styles=self._learned(styles), blocks=window.range),
-            shown=shown,
+            shown=figures,
             utility=kept,
             unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
             unchanged_records=total.unchanged / max(window.records, 1),
@@ -212,20 +240,10 @@ class VersionPlanner:
         return self._publish(statistics, now, latest.source, styles=latest.styles, blocks=latest.blocks)
 
     @property
-    def secret_id(self) -> str | None:
-        """The id of the masking secret that workers must have: of the subject, the version in force, or a worker."""
-        latest = self.history.latest
-        return self.subject.secret_id or (latest and latest.secret_id) or self._worker_secret_id
-
-    def on_worker(self, secret_id: str | None) -> None:
-        """Note the id of the secret with which a worker masks; the first one counts if no other is known."""
-        self._worker_secret_id = self._worker_secret_id or secret_id
-
-    @property
     def secret_differs(self) -> bool:
         """Whether the latest version does not have the id of the secret that workers must have."""
         latest = self.history.latest
-        return latest is not None and latest.secret_id != self.secret_id
+        return latest is not None and latest.secret_id != self.subject.secret_id
 
     def assess(self, publish: Publish) -> VersionRisk | None:
         """Return the risk of a version; None if the counts of its window are not known.
@@ -235,11 +253,14 @@ class VersionPlanner:
         statistics, counts = publish.message.statistics, publish.counts
         if counts is None:
             return None
-        assessed = assess_version(self._mechanism, statistics, counts, self.subject.limits)
-        shown = replace(assessed, risk=self.publication.risk(assessed.risk, statistics.records))
-        known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
-        self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
-        return shown
+        version = assess_version(self._mechanism, statistics, counts, self.subject.limits)
+        known = self._guessed or guess_chances(self._mechanism, counts, version.risk, quick=True)[0]
+        self._guessed = {**known, self._mechanism.name: best_guess(version.risk)}
+        return version
+
+    def shown(self, exact: Statistics) -> Shown:
+        """Return statistics as people may see them."""
+        return shown(exact, self.subject.taxonomies, self.subject.min_records)
 
     def published(self, publish: Publish) -> None:
         """Add a version that has been published to the history, and remove those that have expired with it.
@@ -300,16 +321,16 @@ class VersionPlanner:
             baseline=statistics.version if history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
-            secret_id=self.secret_id,
+            secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )
-        shown: dict[DataKind, Shown] = {"original": self.publication.shown(statistics)}
         expired = history.expired(self.subject.keep_versions - 1)
-        return Publish(message, shown, previous, baseline, expired, counts)
+        return Publish(message, {"original": self.shown(statistics)}, previous, baseline, expired, counts)
 
     def _drift(
         self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None = None
     ) -> Drift | None:
         if other is None:
             return None
-        return self.publication.drift(other.statistics, statistics, self._mechanism.distances, counts)
+        distances, least = self._mechanism.distances, self.subject.min_records
+        return drift_between(other.statistics, statistics, distances, counts, comparisons=COMPARISONS, shown=least)

@@ -20,8 +20,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.formats import RecordFormat, document_of
-from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
-from stream_masker.pipeline.publication import Publication
+from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_rejection, decode_statistics
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import (
     CONFIGURATION_HEADER,
@@ -31,6 +30,7 @@ from stream_masker.pipeline.records import (
     RecordOutcome,
     Rejected,
 )
+from stream_masker.pipeline.versions import shown
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.formats.wire_format import wire_format
@@ -47,7 +47,7 @@ from stream_masker.service.worker.groups import headers_of, to_inputs
 MARKERS = 20
 """Offsets that are read for each record that is shown: those of transactions' markers hold no record."""
 
-Shown: TypeAlias = dict[str, Any]
+Entry: TypeAlias = dict[str, Any]
 """A masked record: partition, offset, the version and mechanism that its headers name, and as value its JSON or text,
 None for a tombstone. Or a statistics version: version, source, records; mean, the label of sMean by attribute, None of
 too few records; variance by attribute; and the matrix of correlation."""
@@ -187,7 +187,7 @@ def _text(header: bytes | None) -> str:
     return (header or b"").decode("ascii", "replace")
 
 
-def latest_records(configuration: Configuration, records: int) -> tuple[list[Shown], dict[int, Shown]]:
+def latest_records(configuration: Configuration, records: int) -> tuple[list[Entry], dict[int, Entry]]:
     """Return the latest masked records, oldest first, and the versions that they name, if they still exist.
 
     Raises ServiceError, ConfigurationError, KafkaException.
@@ -200,12 +200,12 @@ def latest_records(configuration: Configuration, records: int) -> tuple[list[Sho
         versions = read_versions(consumer, configuration)
     newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
     latest = [_record(message, record_format) for message in newest]
-    publication = Publication(build_taxonomies(configuration), configuration.publication.min_records)
     named = sorted({record["version"] for record in latest} & versions.keys())
-    return latest, {number: _figures(decode_statistics(versions[number]), publication) for number in named}
+    taxonomies, least = build_taxonomies(configuration), configuration.publication.min_records
+    return latest, {number: _figures(decode_statistics(versions[number]), taxonomies, least) for number in named}
 
 
-def latest_lines(records: Sequence[Shown], versions: Mapping[int, Shown]) -> Iterator[str]:
+def latest_lines(records: Sequence[Entry], versions: Mapping[int, Entry]) -> Iterator[str]:
     """Yield the lines for people: the records of each version, below sMean, sVar and sdCor of its statistics."""
     for number in dict.fromkeys(record["version"] for record in records):
         unknown = f"statistics version {number}: no longer on the topic" if number else "no statistics: tombstones"
@@ -218,7 +218,7 @@ def latest_lines(records: Sequence[Shown], versions: Mapping[int, Shown]) -> Ite
                 yield from (f"  {line}" for line in text.splitlines())
 
 
-def _version_lines(figures: Shown) -> Iterator[str]:
+def _version_lines(figures: Entry) -> Iterator[str]:
     yield f"statistics version {figures['version']} ({figures['source']}, {figures['records']:,} records)"
     for name, mean in figures["mean"].items():
         yield f"  {name}: sMean {mean or 'of too few records to be shown'}, sVar {figures['variance'][name]:.4f}"
@@ -235,24 +235,24 @@ def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[
     return deque(read_to_end(consumer, topic, partition=partition, start=start), maxlen=records)
 
 
-def _record(message: Message, record_format: RecordFormat | None) -> Shown:
+def _record(message: Message, record_format: RecordFormat | None) -> Entry:
     headers, value = dict(message.headers() or ()), message.value()
     try:
-        shown = None if value is None else document_of(record_format, value)
+        content = None if value is None else document_of(record_format, value)
     except (orjson.JSONDecodeError, RecordRejectedError):
-        shown = value.decode(errors="replace")
+        content = value.decode(errors="replace")
     return {
         "partition": message.partition(),
         "offset": message.offset(),
         "version": _number(headers.get(VERSION_HEADER)),
         "mechanism": _text(headers.get(MECHANISM_HEADER)),
-        "value": shown,
+        "value": content,
     }
 
 
-def _figures(message: StatisticsMessage, publication: Publication) -> Shown:
+def _figures(message: StatisticsMessage, taxonomies: Taxonomies, least: int) -> Entry:
     """Return a version as it may be published."""
-    statistics, means = publication.shown(message.statistics)
+    statistics, means = shown(message.statistics, taxonomies, least)
     labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
     return {
         "version": message.version,

@@ -44,7 +44,7 @@ def with_original(one: Block, **changed: Any) -> Block:
 KEYED = tuple(replace(c, key_bits=np.full(c.keys.size, 2**63 + 5, np.uint64)) for c in block(0).original.values)
 CONTEXTUAL = with_original(block(0), contexts={1: block(0).original})
 KINDS: dict[str, tuple[Block, dict[str, Any]]] = {
-    "scalars": (replace(block(30), secret_id="ab", unchanged=2, rejected={"missing": 1}), {}),
+    "scalars": (replace(block(30), unchanged=2, rejected={"missing": 1}), {}),
     "arrays": (array_block(5, [0, 3, 1, 0, 7]), {}),
     "styles": (replace(block(0), styles=(StyleCounts((3,)), StyleCounts())), {}),
     "noise keys": (with_original(block(0), values=KEYED), {}),

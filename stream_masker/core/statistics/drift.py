@@ -295,7 +295,8 @@ class Windows:
     def shares(self, novel: BoolArray, level: float, least: int) -> dict[str, Figure]:
         """Return the figures of shares.
 
-        * ``novel``: (k,) which concepts had not occurred. ``level``: that of the limits. ``least``: of ``merged``.
+        * ``novel``: (k,) which concepts had not occurred. ``level``: that of the limits. ``least``: of ``merged``, and
+          below which novel values count as none.
         """
         figures = {}
         for kind, labels in (("blocks", self.blocks), ("codes", self.positions)):
@@ -308,7 +309,7 @@ class Windows:
         energy = float(energy_distance(self.counts[None], distances)[0])
         figures["energy"] = Figure.of(energy, band(energy_distance(self.draws, distances), level))
         drawn_novel = (shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)).sum(axis=1)
-        share = float(shares_of(self.counts)[1] @ novel)
+        share = float(shares_of(self.counts)[1] @ novel) if self.counts[1] @ novel >= least else 0.0
         figures["novel"] = Figure.of(share, band(drawn_novel, level), ACT["novel"])
         return figures
 

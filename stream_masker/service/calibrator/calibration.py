@@ -106,7 +106,7 @@ class Calibration:
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         if latest is not None:
-            set_window_metrics(self._metrics, {"original": self._planner.publication.shown(latest.statistics)})
+            set_window_metrics(self._metrics, {"original": self._planner.shown(latest.statistics)})
         version = "none" if latest is None else latest.version
         records = 0 if window is None else window.records
         log.info("resumed with a window of %d records; statistics version: %s", records, version)
@@ -129,7 +129,6 @@ class Calibration:
             opened = self._components.blocks.open(key, value)
             block = decode_block(opened, subject.taxonomies, subject.mechanism.context)
             self._window.add(offset, timestamp, block)
-            self._planner.on_worker(block.secret_id)
         except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
             log.warning("refused a message on %s: %s", self._components.blocks.topic, describe(error))
             self._metrics.add("blocks_read_total", outcome="refused")

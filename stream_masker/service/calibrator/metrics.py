@@ -8,10 +8,9 @@ from typing import Final
 
 from stream_masker.core.statistics.drift import VERDICTS, Drift, Figure, Verdict
 from stream_masker.core.statistics.utility import Utility
-from stream_masker.pipeline.publication import Shown
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause
-from stream_masker.pipeline.versions import DataKind, Publish
+from stream_masker.pipeline.versions import DataKind, Publish, Shown
 from stream_masker.service.observability.metrics import Metrics
 
 OF_A_VERSION: Final = (

@@ -80,8 +80,8 @@ class Configuration(Section):
     """The source of the secret from which noise and pseudonyms are derived. Required for masking."""
     secret_id: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
     """The id of `secret`, as `stream-masker config check` prints it. A process with another secret does not start. A
-    calibrator without `secret` needs it to tell workers which secret to use. Default: that of the calibrator's
-    `secret`; without one, that of the first worker."""
+    calibrator tells workers which secret to use: without the secret itself, it needs this id. Default: that of
+    `secret`."""
     internal_topics: InternalTopicsSection = InternalTopicsSection()
     publication: PublicationSection = PublicationSection()
     risk: RiskSection = RiskSection()

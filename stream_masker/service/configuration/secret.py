@@ -72,14 +72,16 @@ def own_secret_id(configuration: Configuration) -> str:
     return identity
 
 
-def required_secret_id(configuration: Configuration) -> str | None:
-    """Return the id of the masking secret that workers must have; None if a process without it does not know the id.
+def required_secret_id(configuration: Configuration) -> str:
+    """Return the id of the masking secret that workers must have; ``secret_id`` in a process without this secret.
 
-    Raises ConfigurationError if this process has a secret that ``secret_id`` does not name.
+    Raises ConfigurationError if this process has a secret that ``secret_id`` does not name, or neither of them.
     """
     try:
         read_secret(configuration)
-    except ConfigurationError:
+    except ConfigurationError as error:
+        if configuration.secret_id is None:
+            raise ConfigurationError(f"{error}; or set secret_id, which `stream-masker config check` prints") from None
         return configuration.secret_id
     return own_secret_id(configuration)
 

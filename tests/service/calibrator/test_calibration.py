@@ -151,38 +151,18 @@ def test_a_window_that_is_due_goes_before_the_risk_of_the_version_before_it(benc
     assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
 
 
-@pytest.fixture
-def unaware(new_bench: NewBench, monkeypatch: pytest.MonkeyPatch) -> CalibrationBench:
-    """A calibrator that has the secret of the topics, but not the masking secret."""
-    monkeypatch.setenv("OF_TOPICS", "the secret of all processes")
-    return new_bench(secret=None, internal_topics={"secret": {"env": "OF_TOPICS"}})
-
-
-def test_the_secret_of_workers_becomes_part_of_the_next_version(unaware: CalibrationBench) -> None:
-    bench = unaware
-    bench.deliver(0, replace(block(0), secret_id="ab" * 8))
-    bench.advance(0.0)
-    assert [m.secret_id for m in bench.messages] == ["ab" * 8]
-
-
-def test_a_version_with_another_secret_is_published_again(unaware: CalibrationBench) -> None:
-    bench = unaware
+def test_a_version_for_another_secret_is_published_again_without_figures_of_masks(bench: CalibrationBench) -> None:
     bench.deliver(0, block(0))
     bench.advance(0.0)
-    bench.deliver(1, replace(block(10), secret_id="ab" * 8))
+    given, *_ = bench.messages
+    [subject] = [bench.components.subject]
+    bench.planner.subject = replace(subject, secret_id="ab" * 8)
     assert bench.advance(1.0) == 1
-    assert [(m.version, m.secret_id) for m in bench.messages] == [(1, None), (2, "ab" * 8)]
-    assert bench.messages[0].statistics.variance == bench.messages[1].statistics.variance
-
-
-def test_a_version_without_masks_forgets_the_verdict_on_earlier_masks(unaware: CalibrationBench) -> None:
-    bench = unaware
-    bench.deliver(0, block(0))
-    bench.advance(0.0)
-    bench.metrics.set("drift_verdict", 2, against="expected")
-    bench.deliver(1, replace(block(10), secret_id="ab" * 8))
-    bench.advance(1.0)
-    assert bench.messages[-1].version == 2
+    again = bench.messages[1]
+    assert (given.secret_id, again.secret_id, again.version) == (subject.secret_id, "ab" * 8, 2)
+    assert given.statistics.variance == again.statistics.variance
+    assert bench.metric("svar", attribute="one", data="original") is not None
+    assert bench.metric("svar", attribute="one", data="masked") is None
     assert bench.metric("drift_verdict", against="expected") is None
     assert bench.metric("drift_verdict", against="previous") is not None
 

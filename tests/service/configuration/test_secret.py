@@ -48,7 +48,8 @@ def test_a_process_with_another_secret_than_its_configuration_names_does_not_sta
 
 
 def test_a_process_without_the_secret_requires_the_configured_id(parse):
-    assert required_secret_id(parse()) is None
+    with pytest.raises(ConfigurationError, match="or set secret_id, which `stream-masker config check` prints"):
+        required_secret_id(parse())
     assert required_secret_id(parse(secret={"file": "nowhere"}, secret_id="a" * 16)) == "a" * 16
 
 

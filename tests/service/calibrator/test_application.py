@@ -12,10 +12,9 @@ from calibration_bench import CalibrationBench
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.calibrator import driver
-from stream_masker.service.calibrator.driver import STANDBY, Driver
+from stream_masker.service.calibrator import process
 from stream_masker.service.calibrator.metrics import initialise_counters
-from stream_masker.service.calibrator.process import build_app
+from stream_masker.service.calibrator.process import STANDBY, Driver, build_app
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
@@ -70,7 +69,7 @@ class DriverBench:
 @pytest.fixture
 def made(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverBench]:
     one = DriverBench(bench, position=4)
-    monkeypatch.setattr(driver.Calibration, "open", one.open)
+    monkeypatch.setattr(process.Calibration, "open", one.open)
     return one
 
 
@@ -116,7 +115,7 @@ def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
     made: DriverBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(process.time, "monotonic", lambda: clock[0])
     made.driver.assigned(active=True)
     made.error = ServiceError("the publisher cannot be initialised")
     made.tick()

@@ -101,7 +101,8 @@ class BlockGroup:
                 run = last[partition] = []
                 runs.append(run)
             run.append(block)
-        self.blocks, self.complete = [merge_blocks(run) for run in runs], True
+        self.complete = True
+        self.blocks = [merge_blocks(run) for run in runs]
 
     def drop(self, block: Block) -> None:
         """Remove the blocks that overlap a later one."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -147,21 +146,6 @@ def test_the_shares_that_masking_leaves_unchanged_are_those_of_the_whole_window(
     kept = tuple(replace(one, unchanged=2) for one in blocks[1].distortions)
     done = calibration().on_window(window(blocks[0], replace(blocks[1], distortions=kept)), NOW)
     assert (done.unchanged, done.unchanged_records) == ({"one": 0.2, "two": 0.2}, 3 / 8)
-
-
-def test_no_version_from_a_window_without_values_of_an_attribute() -> None:
-    absent = Column(np.full(4, -1, dtype=np.int32))
-    empty = count_batch(Batch(4, (absent, absent)), (len(TAU), len(TAU)))
-    made = calibration()
-    with pytest.raises(StatisticsError):
-        made.on_window(window(entry(3, empty)), NOW)
-    assert made.on_window(window(entry(3, MORNING)), NOW).message.version == 1
-
-
-def test_rejects_a_snapshot_of_another_mechanism() -> None:
-    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
-    with pytest.raises(StatisticsError):
-        calibration().on_snapshot(replace(usable, snapshot={**usable.snapshot, "mechanism": "rank_swapping"}), NOW)
 
 
 def test_a_history_that_is_read_back_continues_like_the_original() -> None:

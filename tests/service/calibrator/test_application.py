@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -138,15 +137,6 @@ def test_a_failed_publication_restores_the_calibration(made: DriverBench) -> Non
     made.opened[0].tasks = [fenced]
     made.tick()
     assert made.health.reasons == ("fenced out",)
-
-
-def test_all_that_is_due_is_computed_in_another_thread(made: DriverBench) -> None:
-    threads: list[str] = []
-    made.driver.assigned(active=True)
-    made.tick()
-    made.opened[0].tasks = [lambda: threads.append(threading.current_thread().name)] * 2
-    made.tick()
-    assert threads == ["computing"] * 2
 
 
 def test_the_application_acknowledges_nothing_and_serves_nothing(bench: CalibrationBench, made: DriverBench) -> None:

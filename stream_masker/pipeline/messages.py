@@ -61,12 +61,9 @@ def _counts(counts: Counts) -> JsonObject:
     """Return the fields of counts, with the keys of mappings as texts."""
     message = _fields(counts) | {"contexts": {str(number): _counts(part) for number, part in counts.contexts.items()}}
     for name in KEYED:
-        message[name] = {",".join(map(str, _positions(key))): each for key, each in message[name].items()}
+        keys = (key if isinstance(key, tuple) else (key,) for key in message[name])
+        message[name] = {",".join(map(str, key)): each for key, each in zip(keys, message[name].values(), strict=True)}
     return message
-
-
-def _positions(key: int | tuple[int, ...]) -> tuple[int, ...]:
-    return key if isinstance(key, tuple) else (key,)
 
 
 def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> Block:

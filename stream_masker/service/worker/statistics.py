@@ -126,7 +126,7 @@ class ActiveStatistics:
             self._because = HoldReason.VERSION_REFUSED
             try:
                 message = decode_statistics(value)
-                self._check(version, message)
+                self._check_secret(message)
                 self.masking.restore(message)
             except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
                 self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
@@ -139,10 +139,8 @@ class ActiveStatistics:
                 self._published, self.refused = message.published, None
                 return
 
-    def _check(self, version: int, message: StatisticsMessage) -> None:
-        """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""
-        if version != message.version or message.statistics.version != message.version:
-            raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
+    def _check_secret(self, message: StatisticsMessage) -> None:
+        """Raise StatisticsError for a version for another masking secret, which ends the one in force."""
         if None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id:
             self.version, self._because = 0, HoldReason.OTHER_SECRET
             given, own = message.secret_id, self._secret_id

@@ -162,7 +162,6 @@ def test_what_is_known_of_the_masks_is_logged_once(active: ActiveStatistics, cap
 BAD = {
     "not JSON": b"E11.9",
     "another format": encode_statistics(message(9)).replace(b'"format":1', b'"format":2'),
-    "a version that differs from its key": encode_statistics(message(8)),
     "a snapshot of another version": encode_statistics(message(9, snapshot={"statistics": statistics(8).to_dict()})),
     "a snapshot that the mechanism refuses": encode_statistics(
         message(9, snapshot={"statistics": statistics(9).to_dict(), "mechanism": "rank_swapping"})

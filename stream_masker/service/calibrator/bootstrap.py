@@ -79,7 +79,7 @@ class StatisticsPublisher:
     late one could commit a part of the next transaction.
     """
 
-    def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self._topics = configuration.topics
         self._seal = topic_seal(configuration, configuration.topics.statistics)
         self._properties = {
@@ -90,7 +90,6 @@ class StatisticsPublisher:
             "transaction.timeout.ms": TRANSACTION_MS,
             "message.max.bytes": MAX_VERSION_BYTES,
         }
-        self._clock = clock
         self._producer: Producer | None = None
 
     def open(self) -> None:
@@ -141,10 +140,10 @@ class StatisticsPublisher:
         producer.produce(self._topics.drift, orjson.dumps(publish.report), publish.message.key, SINGLE_PARTITION)
         for version in publish.expired:
             producer.produce(statistics, None, b"%d" % version, SINGLE_PARTITION)
-        start = self._clock()
+        start = time.monotonic()
         with fatal_errors(producer):
             producer.commit_transaction(POLL_TIMEOUT_SECONDS)
-        if self._clock() - start >= retry_delay(self._properties):
+        if time.monotonic() - start >= retry_delay(self._properties):
             self._producer = None
 
 

@@ -97,27 +97,19 @@ class History:
     refused: int = 0
     unauthentic: Counter[str] = field(default_factory=Counter)
 
-    def add(self, message: StatisticsMessage) -> None:
-        """Add the next version. A version that is not newer than all others changes nothing."""
-        if message.version <= self.newest:
+    def add(self, version: int, message: StatisticsMessage | None) -> None:
+        """Add the next version, None for one that cannot be read. One that is not newer than all others is ignored."""
+        if version <= self.newest:
             return
-        if not message.fits(self.subject.mechanism):
-            self.refuse(message.version)
+        self.newest = version
+        self.versions.add(version)
+        if message is None or not message.fits(self.subject.mechanism):
+            self.refused += 1
             return
-        self._reserve(message.version)
         self.latest = message
         self.windowed = message.blocks or self.windowed
         if message.source != "bootstrap" and (self.baseline is None or message.baseline == message.version):
             self.baseline = message
-
-    def refuse(self, version: int) -> None:
-        """Add the number of a version that cannot be used."""
-        self.refused += 1
-        self._reserve(version)
-
-    def _reserve(self, version: int) -> None:
-        self.versions.add(version)
-        self.newest = max(self.newest, version)
 
     def expired(self, keep: int) -> tuple[int, ...]:
         """Return the versions that are older than the newest ``keep``, except for the baseline and the latest that
@@ -267,7 +259,7 @@ class VersionPlanner:
 
         The concepts observed before stay observed.
         """
-        self.history.add(publish.message)
+        self.history.add(publish.message.version, publish.message)
         self.history.forget(publish.expired)
         self._mechanism.restore(publish.message.snapshot)
 

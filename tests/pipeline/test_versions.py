@@ -121,7 +121,7 @@ def test_the_baseline_is_the_first_version_from_blocks_and_renewed_only_by_a_ver
     assert [v.message.baseline for v in versions] == [1, 2, 2, 2, 5, 5]
     again = History(SUBJECT)
     for version in versions:
-        again.add(version.message)
+        again.add(version.message.version, version.message)
     assert again.baseline == versions[4].message
 
 
@@ -151,7 +151,7 @@ def test_the_shares_that_masking_leaves_unchanged_are_those_of_the_whole_window(
 def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     made, history = calibration(), History(SUBJECT)
     for version in (publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))):
-        history.add(decode_statistics(encode_statistics(version.message)))
+        history.add(version.message.version, decode_statistics(encode_statistics(version.message)))
     resumed, never_stopped = (c.on_window(window(entry(9, MORNING)), NOW) for c in (calibration(history), made))
     assert encode_statistics(resumed.message) == encode_statistics(never_stopped.message)
     assert resumed.report == never_stopped.report
@@ -190,9 +190,11 @@ def test_expired_versions_are_removed_except_the_baseline() -> None:
 def test_numbers_of_unusable_versions_are_not_used_again() -> None:
     history = History(SUBJECT)
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
-    history.add(usable)
-    history.add(replace(usable, version=2, snapshot={**usable.snapshot, "taxonomies": {"one": "of", "two": "another"}}))
-    history.refuse(3)
+    history.add(1, usable)
+    history.add(
+        2, replace(usable, version=2, snapshot={**usable.snapshot, "taxonomies": {"one": "of", "two": "another"}})
+    )
+    history.add(3, None)
     assert (history.newest, history.latest, history.refused) == (3, usable, 2)
     assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
 
@@ -202,7 +204,7 @@ def test_a_latest_version_that_cannot_be_used_counts_as_absent(defect: dict[str,
     """Nothing of it is left: the next version is the one without it, apart from the number."""
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history = History(SUBJECT)
-    history.add(replace(usable, version=2, snapshot={**usable.snapshot, **defect}))
+    history.add(2, replace(usable, version=2, snapshot={**usable.snapshot, **defect}))
     made = calibration(history)
     assert (history.latest, history.refused) == (None, 1)
     found, alone = (each.on_sample(NOON, NOW) for each in (made, calibration(History(SUBJECT, newest=2))))

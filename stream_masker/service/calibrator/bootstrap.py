@@ -231,11 +231,11 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
             if value is None:
                 history.forget({int(key)})
             else:
-                history.add(decode_statistics(components.versions.open(key, value)))
+                history.add(int(key), decode_statistics(components.versions.open(key, value)))
         except SealError as error:
             history.unauthentic[error.cause] += 1
         except StatisticsError as error:
-            history.refuse(int(key))
+            history.add(int(key), None)
             log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
     return history
 

@@ -52,13 +52,10 @@ def _verify(configuration: Configuration, locations: tuple[str, ...]) -> None:
 
 
 def _show(configuration: Configuration, records: int) -> None:
-    from stream_masker.service.latest import latest_lines, latest_records
+    from stream_masker.service.audit import latest_lines, latest_records
 
     latest, versions = latest_records(configuration, records)
-    figures = {
-        "records": [asdict(record) for record in latest],
-        "statistics": list(versions.values()),
-    }
-    output("\n".join(latest_lines(latest, versions)), figures)
+    shown = {"records": latest, "statistics": list(versions.values())}
+    output("\n".join(latest_lines(latest, versions)), shown)
     if not latest:
         tell(f"{configuration.topics.output} has no records yet: see `stream-masker worker`")

@@ -1,29 +1,27 @@
-"""The messages of the service: calibration blocks, statistics versions, drift reports and rejections, all JSON.
+"""The messages of the service: calibration blocks, statistics versions and rejections, all JSON.
 
 A block names concepts by their positions in the taxonomies, whose fingerprints it carries: a reader with another build
-of an ontology refuses it. Messages are authentic (``seal``), so only what a reader relies on is checked. Errors never
-contain a field's value.
+of an ontology refuses it. Blocks and versions are authentic (``seal``), so a reader checks whether they fit its own
+configuration, and no more. Errors never contain a field's value.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, fields
-from itertools import combinations
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 import orjson
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.context import NO_CONTEXT, Context
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import STYLES, Style, StyleCounts
 
@@ -32,9 +30,6 @@ JsonObject: TypeAlias = dict[str, Any]
 
 MESSAGE_FORMAT: Final = 1
 """The format of all JSON messages of stream-masker. Readers refuse any other."""
-
-MAX_COUNT: Final = 1 << 40
-"""The greatest number in a block. The sum over a window of millions of blocks fits into 64 bits."""
 
 KEYED: Final = ("pairs", "lengths", "events", "lacking")
 """The fields of ``Counts`` that map positions of attributes to counts; as texts, positions are separated by commas."""
@@ -66,85 +61,42 @@ def _counts(counts: Counts) -> JsonObject:
     """Return the fields of counts, with the keys of mappings as texts."""
     message = _fields(counts) | {"contexts": {str(number): _counts(part) for number, part in counts.contexts.items()}}
     for name in KEYED:
-        message[name] = {",".join(map(str, _positions(key))): each for key, each in message[name].items()}
+        keys = (key if isinstance(key, tuple) else (key,) for key in message[name])
+        message[name] = {",".join(map(str, key)): each for key, each in zip(keys, message[name].values(), strict=True)}
     return message
 
 
-def _positions(key: int | tuple[int, ...]) -> tuple[int, ...]:
-    return key if isinstance(key, tuple) else (key,)
-
-
 def decode_block(raw: bytes, taxonomies: Taxonomies, context: Context = NO_CONTEXT) -> Block:
-    """Decode what ``encode_block`` returns.
-
-    Raises StatisticsError unless the message is a block over these taxonomies and this context, with
-    counts in their bounds.
-    """
-    sizes = [len(taxonomy) for taxonomy in taxonomies.values()]
+    """Decode what ``encode_block`` returns. Raises StatisticsError if it has other taxonomies or another context."""
     with _decoding("block"):
         data = _object(raw)
         _require(data.pop("taxonomies") == fingerprints(taxonomies), "taxonomies")
         _require(data.pop("context") == context.fingerprint, "context")
-        records = data["last_offset"] - data["first_offset"] + 1
-        _require(0 <= data["first_offset"] <= data["last_offset"] and 0 <= data["unchanged"] <= records, "last_offset")
-        for side in ("original", "masked"):
-            data[side] = _read_counts(data[side], sizes, records)
-        _require(set(data["original"].contexts) <= set(range(context.size if context else 0)), "contexts")
+        data["original"], data["masked"] = _read_counts(data["original"]), _read_counts(data["masked"])
         data["distortions"] = tuple(Distortion(**each) for each in data["distortions"])
         data["styles"] = tuple(StyleCounts(tuple(each["texts"])) for each in data["styles"])
-        block = Block(**data)
-        _require(len(block.distortions) == len(sizes) and len(block.styles) in (0, len(sizes)), "distortions")
-        distortions = (number for each in block.distortions for number in astuple(each))
-        _require_counts(block.partition, *block.rejected.values(), *distortions)
-    return block
+        return Block(**data)
 
 
-def _read_counts(data: JsonObject, sizes: Sequence[int], records: int) -> Counts:
-    """Return counts of at most ``records`` records. ``sizes``: of the taxonomies."""
-    p = len(sizes)
-    singles, pairs = [(j,) for j in range(p)], list(combinations(range(p), 2))
-    cells = {key: math.prod(sizes[j] for j in key) for key in (*singles, *pairs)}
-    bounds: dict[str, Callable[[int], int]] = {
-        "lengths": lambda _: MAX_COUNTED_ELEMENTS + 1,
-        "lacking": lambda size: size << p,
-    }
-    found = {name: {tuple(map(int, key.split(","))): each for key, each in data[name].items()} for name in KEYED}
-    found["values"] = dict(zip(singles, data["values"], strict=True))
-    read = {
-        name: {key: _read_sparse(each, bounds.get(name, int)(cells[key])) for key, each in part.items()}
-        for name, part in found.items()
-    }
-    _require(list(read["pairs"]) == pairs, "pairs")
-    _require(0 <= data["records"] <= records, "records")
-    _require(len(data["given"]) == len(data["unknown"]) == p, "given")
-    _require_counts(*data["given"], *data["unknown"])
+def _read_counts(data: JsonObject) -> Counts:
+    for name in KEYED:
+        data[name] = {tuple(map(int, key.split(","))): _read_sparse(each) for key, each in data[name].items()}
     return Counts(
         records=data["records"],
-        values=tuple(read["values"].values()),
-        pairs=cast(Any, read["pairs"]),
+        values=tuple(map(_read_sparse, data["values"])),
+        pairs=data["pairs"],
         given=tuple(data["given"]),
         unknown=tuple(data["unknown"]),
-        lengths={j: each for (j,), each in read["lengths"].items()},
-        events=read["events"],
-        lacking=read["lacking"],
-        contexts={int(number): _read_counts(part, sizes, records) for number, part in data["contexts"].items()},
+        lengths={j: each for (j,), each in data["lengths"].items()},
+        events=data["events"],
+        lacking=data["lacking"],
+        contexts={int(number): _read_counts(part) for number, part in data["contexts"].items()},
     )
 
 
-def _read_sparse(data: JsonObject, size: int) -> SparseCounts:
-    """Return counts of keys below ``size``, which ascend."""
-    _require(not set(map(type, (*data["keys"], *data["counts"]))) - {int}, "counts")
-    keys, counts = np.array(data["keys"], np.int64), np.array(data["counts"], np.int64)
+def _read_sparse(data: JsonObject) -> SparseCounts:
     bits = None if data["key_bits"] is None else np.array(data["key_bits"], np.uint64)
-    is_ascending = bool((keys[1:] > keys[:-1]).all()) and (not keys.size or 0 <= keys[0] <= keys[-1] < size)
-    _require(is_ascending and len(counts) == len(keys), "keys")
-    _require(not counts.size or (counts.min() >= 1 and counts.max() <= MAX_COUNT), "counts")
-    _require(bits is None or len(bits) == len(keys), "key_bits")
-    return SparseCounts(keys, counts, bits)
-
-
-def _require_counts(*numbers: float) -> None:
-    _require(all(0 <= number <= MAX_COUNT for number in numbers), "count")
+    return SparseCounts(np.array(data["keys"], np.int64), np.array(data["counts"], np.int64), bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +112,19 @@ class BlockRange:
 class StatisticsMessage:
     """A published statistics version.
 
-    published: milliseconds since the epoch; blocks: the blocks that it was computed from, None for a bootstrap sample
-    or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
-    of the mechanism, for ``Mechanism.restore``; styles: the learned styles of attributes, from which a reader's
-    configured ones may differ; secret_id: of the masking secret that workers must have, None if it is not known;
-    guessed: the chance of the best guess of a code, by mechanism (``guess_chances``), None if it is not known yet.
+    configuration: the hash of the one that it was computed under; published: milliseconds since the epoch; blocks: the
+    blocks that it was computed from, None for a bootstrap sample or a file; baseline: the version that drift is
+    measured against; snapshot: of the mechanism, for ``Mechanism.restore``; styles: the learned styles of attributes,
+    from which a reader's configured ones may differ; secret_id: of the masking secret that workers must have, None if
+    it is not known; guessed: the chance of the best guess of a code, by mechanism (``guess_chances``), None if it is
+    not known yet.
     """
 
     version: int
-    mechanism: str
     configuration: str
     published: int
     source: StatisticsSource
     blocks: BlockRange | None
-    taxonomies: Mapping[str, str]
     baseline: int
     snapshot: Mapping[str, Any]
     styles: Mapping[str, Style] = field(default_factory=dict)
@@ -193,9 +144,11 @@ class StatisticsMessage:
             raise StatisticsError("statistics: the snapshot is of another version than its message")
         return statistics
 
-    def fits(self, mechanism: str, taxonomies: Taxonomies) -> bool:
-        """Return whether a mechanism of this name can use the statistics with these taxonomies."""
-        return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
+    def fits(self, mechanism: Mechanism) -> bool:
+        """Return whether the statistics are of this mechanism and over its taxonomies."""
+        taxonomies = (distance.taxonomy.fingerprint for distance in mechanism.distances)
+        own = {"mechanism": mechanism.name, "taxonomies": dict(zip(mechanism.attributes, taxonomies, strict=True))}
+        return all(self.snapshot.get(key) == value for key, value in own.items())
 
 
 def encode_statistics(message: StatisticsMessage) -> bytes:
@@ -207,43 +160,11 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
     """Decode what ``encode_statistics`` returns. Raises StatisticsError for anything else."""
     with _decoding("statistics"):
         data = _object(raw)
-        data["blocks"] = blocks = None if data["blocks"] is None else BlockRange(**data["blocks"])
+        _require(isinstance(data["version"], int) and isinstance(data["snapshot"], dict), "version or snapshot")
+        data["blocks"] = None if data["blocks"] is None else BlockRange(**data["blocks"])
         data["styles"] = styles = {name: Style(**style) for name, style in data["styles"].items()}
         _require(set(styles.values()) <= set(STYLES), "styles")
-        _require(blocks is None or 0 <= blocks.first <= blocks.last, "blocks")
-        _require(data["version"] >= 1 and data["baseline"] >= 1 and data["published"] >= 0, "version")
-        _require(data["source"] in get_args(StatisticsSource), "source")
-        _require(isinstance(data["snapshot"], dict), "snapshot")
         return StatisticsMessage(**data)
-
-
-@dataclass(frozen=True, slots=True)
-class DriftReport:
-    """The drift of a statistics version since the previous version and since the baseline; None if there is none.
-
-    utility: the measures of 2017, section 5, for the masked side of the window; None for a window without masked
-    records (a bootstrap sample or a file). window: the number of its ``records`` and ``blocks``.
-    """
-
-    version: int
-    published: int
-    previous: Mapping[str, Any] | None
-    baseline: Mapping[str, Any] | None
-    utility: Mapping[str, Any] | None
-    window: Mapping[str, int]
-
-
-def encode_drift(report: DriftReport) -> bytes:
-    """Return a drift report as JSON."""
-    return _dumps(report)
-
-
-def decode_drift(raw: bytes) -> DriftReport:
-    """Decode what ``encode_drift`` returns. Raises StatisticsError for anything else."""
-    with _decoding("drift report"):
-        data = _object(raw)
-        _require(data["version"] >= 1 and data["published"] >= 0, "version")
-        return DriftReport(**data)
 
 
 def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:

@@ -114,7 +114,7 @@ class Block:
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
     original codes of each attribute, empty if they were not counted; unchanged: the number of counted records that
-    have a value, none of which masking changed; secret_id: of the masking secret.
+    have a value, none of which masking changed.
     """
 
     topic: str
@@ -129,7 +129,6 @@ class Block:
     rejected: Mapping[str, int]
     styles: tuple[StyleCounts, ...] = ()
     unchanged: int = 0
-    secret_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

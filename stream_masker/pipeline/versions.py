@@ -6,29 +6,52 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.law import expected_masks
 from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.drift import Drift
+from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.utility import Utility, utility
-from stream_masker.pipeline.messages import (
-    BlockRange,
-    DriftReport,
-    StatisticsMessage,
-    StatisticsSource,
-    Taxonomies,
-    fingerprints,
-)
-from stream_masker.pipeline.publication import COMPARISONS, Publication, Shown
+from stream_masker.pipeline.messages import MESSAGE_FORMAT, BlockRange, StatisticsMessage, StatisticsSource, Taxonomies
 from stream_masker.pipeline.risk import RiskLimits, VersionRisk, assess_version, best_guess, check_floor, guess_chances
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.window import Window
 
 DataKind: TypeAlias = Literal["original", "masked"]
+
+COMPARISONS: Final = 3
+"""The verdicts of a version: on its drift from the previous one and from the baseline, and on its masks."""
+
+
+class LabelledConcept(NamedTuple):
+    """A concept's id and label."""
+
+    concept: str
+    label: str
+
+
+class Shown(NamedTuple):
+    """Statistics that people may see; means: sMean of the attributes of which enough values are sMean or below it."""
+
+    statistics: Statistics
+    means: Mapping[str, LabelledConcept]
+
+
+def shown(exact: Statistics, taxonomies: Taxonomies, least: int) -> Shown:
+    """Return the figures of a window without counts of single concepts, and without shares of few values.
+
+    ``least``: the number of values of which people may know. Figures of a whole window, such as sVar, are exact.
+    """
+    means, novel = {}, {}
+    for name, values in exact.values.items():
+        tau, mean, count = taxonomies[name], exact.mean[name], sum(values.values())
+        if sum(rows for code, rows in values.items() if mean in tau.ancestors_of(code)) >= least:
+            means[name] = LabelledConcept(mean, tau.label(mean))
+        novel[name] = exact.novel[name] if round(exact.novel[name] * count, 6) >= least else 0.0
+    return Shown(replace(exact, unknown={}, novel=novel, values={}), means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +59,9 @@ class Subject:
     """What is calibrated, and how its versions are published.
 
     mechanism: a new one, which stays without statistics; alpha: each attribute's noise level; configuration: the hash
-    in published versions; secret_id: of the masking secret that workers must have, None if the calibrator does not know
-    it; keep_versions: the number of versions on the topic besides the baseline; min_records: see ``Publication``;
-    limits: of the risk, None computes no risk.
+    in published versions; secret_id: of the masking secret that workers must have; keep_versions: the number of
+    versions on the topic besides the baseline; min_records: the least number of values of which people may know;
+    limits: of the risk.
     """
 
     mechanism: Mechanism
@@ -47,7 +70,7 @@ class Subject:
     secret_id: str | None = None
     keep_versions: int = 1_000
     min_records: int = 1
-    limits: RiskLimits | None = None
+    limits: RiskLimits = field(default_factory=RiskLimits)
 
     @property
     def taxonomies(self) -> Taxonomies:
@@ -74,27 +97,19 @@ class History:
     refused: int = 0
     unauthentic: Counter[str] = field(default_factory=Counter)
 
-    def add(self, message: StatisticsMessage) -> None:
-        """Add the next version. A version that is not newer than all others changes nothing."""
-        if message.version <= self.newest:
+    def add(self, version: int, message: StatisticsMessage | None) -> None:
+        """Add the next version, None for one that cannot be read. One that is not newer than all others is ignored."""
+        if version <= self.newest:
             return
-        if not message.fits(self.subject.mechanism.name, self.subject.taxonomies):
-            self.refuse(message.version)
+        self.newest = version
+        self.versions.add(version)
+        if message is None or not message.fits(self.subject.mechanism):
+            self.refused += 1
             return
-        self._reserve(message.version)
         self.latest = message
         self.windowed = message.blocks or self.windowed
         if message.source != "bootstrap" and (self.baseline is None or message.baseline == message.version):
             self.baseline = message
-
-    def refuse(self, version: int) -> None:
-        """Add the number of a version that cannot be used."""
-        self.refused += 1
-        self._reserve(version)
-
-    def _reserve(self, version: int) -> None:
-        self.versions.add(version)
-        self.newest = max(self.newest, version)
 
     def expired(self, keep: int) -> tuple[int, ...]:
         """Return the versions that are older than the newest ``keep``, except for the baseline and the latest that
@@ -112,9 +127,9 @@ class Publish:
     """The next version, to be published together with its report.
 
     shown: the statistics of the original window, and of the masked one if it has masked values, as people may see them;
-    previous, baseline: the drift from these versions; unchanged, unchanged_records: the shares of each attribute's
-    values and of records that masking did not change, None for a version that is not from a window; expired: versions
-    to remove at the same time.
+    previous, baseline: the drift from these versions; expired: versions to remove at the same time; counts: of the
+    original window, None if they are not known; utility: of the masked window; unchanged, unchanged_records: the shares
+    of each attribute's values and of records that masking did not change. These are None if they are not of a window.
     """
 
     message: StatisticsMessage
@@ -122,57 +137,47 @@ class Publish:
     previous: Drift | None
     baseline: Drift | None
     expired: tuple[int, ...]
+    counts: Counts | None = None
     utility: Utility | None = None
     unchanged: Mapping[str, float] | None = None
     unchanged_records: float | None = None
 
     @property
-    def report(self) -> DriftReport:
-        """The message on the drift topic."""
-        records, blocks = self.shown["original"].statistics.records, self.message.blocks
-        return DriftReport(
-            version=self.message.version,
-            published=self.message.published,
-            previous=None if self.previous is None else self.previous.to_dict(),
-            baseline=None if self.baseline is None else self.baseline.to_dict(),
-            utility=None if self.utility is None else self.utility.to_dict(),
-            window={"records": records, "blocks": 0 if blocks is None else blocks.count},
-        )
+    def report(self) -> dict[str, Any]:
+        """The message on the drift topic, JSON-serialisable: drift and utility are None where there is none."""
+        blocks, found = self.message.blocks, {"previous": self.previous, "baseline": self.baseline}
+        figures = {name: one and one.to_dict() for name, one in {**found, "utility": self.utility}.items()}
+        window = {"records": self.shown["original"].statistics.records, "blocks": blocks.count if blocks else 0}
+        version, published = self.message.version, self.message.published
+        return {"format": MESSAGE_FORMAT, "version": version, "published": published, **figures, "window": window}
 
 
 class VersionPlanner:
     """Computes the next version from a window, a sample or a snapshot. Call ``published`` once it is published.
 
-    The result depends only on the arguments and the versions in ``history``. A version that the mechanism or the drift
-    cannot use, for instance one of another release, is discarded, so that it does not end every calibrator.
+    The result depends only on the arguments and the versions in ``history``. The latest version and the
+    baseline are discarded if they cannot be used, so that a defective one does not end every calibrator.
     """
 
     def __init__(self, subject: Subject, history: History) -> None:
         self.subject = subject
         self.history = history
-        self.publication = Publication(subject.taxonomies, subject.min_records)
-        self._mechanism = copy.copy(subject.mechanism)
-        self._computed: tuple[Statistics, Counts] | None = None
-        self._worker_secret_id: str | None = None
         self._guessed: Mapping[str, float] | None = None if history.latest is None else history.latest.guessed
-        if self._restored(history.baseline) is None:
+        self._mechanism = copy.copy(subject.mechanism)
+        if history.baseline is not None and not self._restore(history.baseline):
             history.baseline = None
-        restored = self._restored(history.latest)
-        if history.latest is not None and restored is None:
+        self._mechanism = copy.copy(subject.mechanism)
+        if history.latest is not None and not self._restore(history.latest):
             history.latest, history.refused = None, history.refused + 1
-        self._mechanism = restored or self._mechanism
 
-    def _restored(self, message: StatisticsMessage | None) -> Mechanism | None:
-        """Return a mechanism with the statistics of a version; None if they cannot be used."""
-        if message is None:
-            return None
-        mechanism = copy.copy(self.subject.mechanism)
+    def _restore(self, message: StatisticsMessage) -> bool:
+        """Put the statistics of a version in force; return whether masking and the drift can use them."""
         try:
-            mechanism.restore(message.snapshot)
             self._drift(message.statistics, message)
+            self._mechanism.restore(message.snapshot)
         except Exception:  # noqa: BLE001 - of any defect
-            return None
-        return mechanism
+            return False
+        return True
 
     def on_window(self, window: Window, now: int) -> Publish:
         """Return the next version, from a window of blocks. now: milliseconds since the epoch.
@@ -181,27 +186,28 @@ class VersionPlanner:
         """
         total = window.total
         original, masked = self._compute(total.original), self._masked(total.masked)
-        styles = self._learned(total.styles)
-        publish = self._publish(original, now, "blocks", total.original, styles=styles, blocks=window.range)
-        masking = dict(zip(self._mechanism.attributes, total.distortions, strict=True))
-        publish = replace(
-            publish,
+        figures: dict[DataKind, Shown] = {"original": self.shown(original)}
+        kept = None
+        if masked is not None:
+            figures["masked"] = self.shown(masked)
+            kept = utility(
+                original,
+                masked,
+                total.distortions,
+                self.subject.alpha,
+                self._mechanism.distances,
+                expected=self._expected(original, total.original),
+                counts=total.masked,
+                comparisons=COMPARISONS,
+            )
+        masking, styles = dict(zip(self._mechanism.attributes, total.distortions, strict=True)), total.styles
+        return replace(
+            self._publish(original, now, "blocks", total.original, styles=self._learned(styles), blocks=window.range),
+            shown=figures,
+            utility=kept,
             unchanged={name: each.share(each.unchanged) for name, each in masking.items()},
             unchanged_records=total.unchanged / max(window.records, 1),
         )
-        if masked is None:
-            return publish
-        kept = utility(
-            original,
-            masked,
-            total.distortions,
-            self.subject.alpha,
-            self._mechanism.distances,
-            expected=self._expected(original, total.original),
-            counts=total.masked,
-            comparisons=COMPARISONS,
-        )
-        return replace(publish, utility=kept, shown={**publish.shown, "masked": self.publication.shown(masked)})
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
@@ -214,9 +220,8 @@ class VersionPlanner:
         """
         self._mechanism.restore(snapshot.snapshot)
         self._guessed = snapshot.guessed
-        publish = self._publish(
-            self._mechanism.statistics.with_version(self._next), now, "file", styles=snapshot.styles
-        )
+        statistics = self._mechanism.statistics.with_version(self._next)
+        publish = self._publish(statistics, now, "file", styles=snapshot.styles)
         return replace(publish, message=replace(publish.message, baseline=self._next)) if baseline else publish
 
     def on_secret(self, now: int) -> Publish:
@@ -227,46 +232,34 @@ class VersionPlanner:
         return self._publish(statistics, now, latest.source, styles=latest.styles, blocks=latest.blocks)
 
     @property
-    def secret_id(self) -> str | None:
-        """The id of the masking secret that workers must have: of the subject, the version in force, or a worker."""
-        latest = self.history.latest
-        return self.subject.secret_id or (latest and latest.secret_id) or self._worker_secret_id
-
-    def on_worker(self, secret_id: str | None) -> None:
-        """Note the id of the secret with which a worker masks; the first one counts if no other is known."""
-        self._worker_secret_id = self._worker_secret_id or secret_id
-
-    @property
     def secret_differs(self) -> bool:
         """Whether the latest version does not have the id of the secret that workers must have."""
         latest = self.history.latest
-        return latest is not None and latest.secret_id != self.secret_id
+        return latest is not None and latest.secret_id != self.subject.secret_id
 
-    def assess(self) -> VersionRisk | None:
-        """Return the risk of the last version that was computed; None without limits or without its counts.
+    def assess(self, publish: Publish) -> VersionRisk | None:
+        """Return the risk of a version; None if the counts of its window are not known.
 
         It takes several times as long as the statistics do.
         """
-        if self.subject.limits is None or self._computed is None:
+        statistics, counts = publish.message.statistics, publish.counts
+        if counts is None:
             return None
-        statistics, counts = self._computed
-        assessed = assess_version(self._mechanism, statistics, counts, self.subject.limits)
-        shown = replace(assessed, risk=self.publication.risk(assessed.risk, statistics.records))
-        known = self._guessed or guess_chances(self._mechanism, counts, shown.risk, quick=True)[0]
-        self._guessed = {**known, self._mechanism.name: best_guess(shown.risk)}
-        return shown
+        version = assess_version(self._mechanism, statistics, counts, self.subject.limits)
+        known = self._guessed or guess_chances(self._mechanism, counts, version.risk, quick=True)[0]
+        self._guessed = {**known, self._mechanism.name: best_guess(version.risk)}
+        return version
 
-    @property
-    def withholds(self) -> bool:
-        """Whether a version that crosses a limit of the risk must not be published."""
-        return self.subject.limits is not None and self.subject.limits.hold
+    def shown(self, exact: Statistics) -> Shown:
+        """Return statistics as people may see them."""
+        return shown(exact, self.subject.taxonomies, self.subject.min_records)
 
     def published(self, publish: Publish) -> None:
         """Add a version that has been published to the history, and remove those that have expired with it.
 
         The concepts observed before stay observed.
         """
-        self.history.add(publish.message)
+        self.history.add(publish.message.version, publish.message)
         self.history.forget(publish.expired)
         self._mechanism.restore(publish.message.snapshot)
 
@@ -276,11 +269,8 @@ class VersionPlanner:
 
     def _compute(self, counts: Counts) -> Statistics:
         """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
-        statistics = self._mechanism.compute(counts, version=self._next)
-        if self.subject.limits is not None:
-            baseline = self.history.baseline
-            check_floor(statistics, None if baseline is None else baseline.statistics)
-        self._computed = statistics, counts
+        statistics, baseline = self._mechanism.compute(counts, version=self._next), self.history.baseline
+        check_floor(statistics, None if baseline is None else baseline.statistics)
         return statistics
 
     def _masked(self, counts: Counts) -> Statistics | None:
@@ -316,29 +306,23 @@ class VersionPlanner:
             baseline = self._drift(statistics, history.baseline, counts)
         message = StatisticsMessage(
             version=statistics.version,
-            mechanism=self.subject.mechanism.name,
             configuration=self.subject.configuration,
             published=now,
             source=source,
             blocks=blocks,
-            taxonomies=fingerprints(self.subject.taxonomies),
             baseline=statistics.version if history.baseline is None else history.baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             styles=styles,
-            secret_id=self.secret_id,
+            secret_id=self.subject.secret_id,
             guessed=self._guessed,
         )
-        return Publish(
-            message=message,
-            shown={"original": self.publication.shown(statistics)},
-            previous=previous,
-            baseline=baseline,
-            expired=history.expired(self.subject.keep_versions - 1),
-        )
+        expired = history.expired(self.subject.keep_versions - 1)
+        return Publish(message, {"original": self.shown(statistics)}, previous, baseline, expired, counts)
 
     def _drift(
         self, statistics: Statistics, other: StatisticsMessage | None, counts: Counts | None = None
     ) -> Drift | None:
         if other is None:
             return None
-        return self.publication.drift(other.statistics, statistics, self._mechanism.distances, counts)
+        distances, least = self._mechanism.distances, self.subject.min_records
+        return drift_between(other.statistics, statistics, distances, counts, comparisons=COMPARISONS, shown=least)

@@ -6,6 +6,7 @@ calibrator that restarts from the first block of the last published version reac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,9 +15,6 @@ from typing import Final, TypeAlias
 from stream_masker.pipeline.blocks import merge_blocks
 from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block
-
-NO_TIME: Final = -1
-"""The time of a block whose records have no timestamps. It never becomes too old; only newer records displace it."""
 
 GROUP_SHARE: Final = 0.01
 """A group of blocks is complete with this share of the window's records, or of its age."""
@@ -72,25 +70,22 @@ class BlockGroup:
     While the group grows, each block stands by itself; in a complete one, the blocks of a partition are merged, except
     for its latest one, so that a window needs memory for at most some hundred groups.
 
-    merged: the number of blocks that are in ``blocks``. earliest, latest: times in milliseconds, ``NO_TIME`` if none is
-    known.
+    merged: the number of blocks that are in ``blocks``. earliest, latest: times of blocks in milliseconds.
     """
 
     offset: int
     blocks: list[Block] = field(default_factory=list)
     merged: int = 0
     records: int = 0
-    earliest: int = NO_TIME
-    latest: int = NO_TIME
+    earliest: float = math.inf
+    latest: float = -math.inf
     complete: bool = False
 
     def add(self, block: Block, time: int) -> None:
         self.blocks.append(block)
         self.merged += 1
         self.records += block.original.records
-        self.latest = max(self.latest, time)
-        if time != NO_TIME:
-            self.earliest = time if self.earliest == NO_TIME else min(self.earliest, time)
+        self.earliest, self.latest = min(self.earliest, time), max(self.latest, time)
 
     def close(self, latest: Mapping[Partition, Block]) -> None:
         """Merge the blocks of each partition, as far as their offsets ascend, except for its latest block.
@@ -102,12 +97,12 @@ class BlockGroup:
         for block in self.blocks:
             partition = _partition(block)
             run = last.get(partition)
-            if run is not None and run[-1].last_offset < block.first_offset and latest.get(partition) is not block:
-                run.append(block)
-            else:
-                last[partition] = [block]
-                runs.append(last[partition])
-        self.blocks, self.complete = [merge_blocks(run) for run in runs], True
+            if run is None or run[-1].last_offset >= block.first_offset or latest.get(partition) is block:
+                run = last[partition] = []
+                runs.append(run)
+            run.append(block)
+        self.complete = True
+        self.blocks = [merge_blocks(run) for run in runs]
 
     def drop(self, block: Block) -> None:
         """Remove the blocks that overlap a later one."""
@@ -149,10 +144,10 @@ class WindowLog:
         self._last_due: float | None = None
 
     def add(self, offset: int, written: int, block: Block) -> None:
-        """Add a block; written: when the block was written, in milliseconds since the epoch, below 0 if unknown.
+        """Add a block; written: when the block was written, in milliseconds since the epoch.
 
         An offset that is not greater than the last one changes nothing. The time of the records is at most ``written``,
-        so that a wrong clock cannot age other blocks.
+        so that a wrong clock cannot age other blocks; it is ``written`` if they have no timestamps.
         """
         if offset <= self.position:
             return
@@ -160,8 +155,7 @@ class WindowLog:
         self._replace(block)
         if not self._groups or self._groups[-1].complete:
             self._groups.append(BlockGroup(offset))
-        time = block.timestamp if written < 0 else min(block.timestamp, written)
-        self._groups[-1].add(block, max(time, NO_TIME))
+        self._groups[-1].add(block, written if block.timestamp < 0 else min(block.timestamp, written))
         self._close_group()
         self._drop_oldest()
         if offset > self._published:
@@ -182,19 +176,15 @@ class WindowLog:
 
     def window(self) -> Window | None:
         """Return the current window; None while there is no block."""
-        groups = [group for group in self._groups if not self._is_old(group, self._latest_time)]
+        groups = [group for group in self._groups if not self._is_old(group)]
         blocks = tuple(block for group in groups for block in group.blocks)
         if not blocks:
             return None
         merged = sum(group.merged for group in groups)
         return Window(blocks, BlockRange(self._groups[0].offset, self.position, merged))
 
-    @property
-    def _latest_time(self) -> int:
-        return max((group.latest for group in self._groups), default=NO_TIME)
-
-    def _is_old(self, group: BlockGroup, latest: int) -> bool:
-        return group.latest != NO_TIME and group.latest < latest - 1000 * self.settings.window_age
+    def _is_old(self, group: BlockGroup) -> bool:
+        return group.latest < max(each.latest for each in self._groups) - 1000 * self.settings.window_age
 
     def _replace(self, block: Block) -> None:
         """Remove earlier blocks of the same records. Nothing overlaps a block after all others of its partition."""
@@ -217,10 +207,10 @@ class WindowLog:
 
     def _drop_oldest(self) -> None:
         """Remove the groups that no window needs any more."""
-        groups, latest = self._groups, self._latest_time
+        groups = self._groups
         records = sum(group.records for group in groups)
         while len(groups) > 1 and (
-            self._is_old(groups[0], latest)
+            self._is_old(groups[0])
             or not groups[0].blocks
             or len(groups) > MAX_GROUPS
             or records - groups[0].records >= self.settings.window_records

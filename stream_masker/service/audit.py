@@ -1,23 +1,38 @@
-"""Audit of masked records: derive a record's mask again and compare it with the written record.
+"""Audit of the masked records: verify what was written for an input record, and show the latest ones.
 
-The mask is derived from the input record, the secret and the published statistics. Only the headers of the masked
-record are used: they name the statistics version and the configuration. No value is ever shown.
+To verify a record, its mask is derived again from the input record, the secret and the published statistics, and
+compared with the written record, of which only the headers are used: they name the statistics version and the
+configuration. No value of it is shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import takewhile
+from itertools import combinations, takewhile
+from typing import Any, TypeAlias
 
+import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
-from stream_masker.pipeline.messages import decode_rejection, decode_statistics
-from stream_masker.pipeline.records import CONFIGURATION_HEADER, GROUP_HEADER, VERSION_HEADER, RecordOutcome, Rejected
+from stream_masker.pipeline.formats import RecordFormat, document_of
+from stream_masker.pipeline.messages import StatisticsMessage, Taxonomies, decode_rejection, decode_statistics
+from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.records import (
+    CONFIGURATION_HEADER,
+    GROUP_HEADER,
+    MECHANISM_HEADER,
+    VERSION_HEADER,
+    RecordOutcome,
+    Rejected,
+)
+from stream_masker.pipeline.versions import shown
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
@@ -28,6 +43,14 @@ from stream_masker.service.kafka.reader import (
 )
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.groups import headers_of, to_inputs
+
+MARKERS = 20
+"""Offsets that are read for each record that is shown: those of transactions' markers hold no record."""
+
+Entry: TypeAlias = dict[str, Any]
+"""A masked record: partition, offset, the version and mechanism that its headers name, and as value its JSON or text,
+None for a tombstone. Or a statistics version: version, source, records; mean, the label of sMean by attribute, None of
+too few records; variance by attribute; and the matrix of correlation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +74,7 @@ class RecordLocation:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of an audit: whether the record's outcome is the derived one, and a description."""
+    """Whether the outcome of an input record is the derived one, and a description."""
 
     location: RecordLocation
     matches: bool
@@ -88,12 +111,11 @@ class _Auditor:
             raise ServiceError(f"{self._topics.input} has no record at {location}: not yet written, or already deleted")
         if (rejection := self._rejection(location)) is not None:
             return self._judge_rejection(location, record, rejection)
-        matches, description = False, "neither masked nor rejected; it may not have been processed yet"
+        found = False, "neither masked nor rejected; it may not have been processed yet"
         for message in self._masked(location, record.timestamp()[1]):
-            matches, description = self._judge_masked(location, record, message)
-            if matches:
+            if (found := self._judge_masked(location, record, message))[0]:
                 break
-        return matches, description
+        return found
 
     def _rejection(self, location: RecordLocation) -> Rejected | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
@@ -120,15 +142,16 @@ class _Auditor:
 
     def _judge_masked(self, location: RecordLocation, record: Message, message: Message) -> tuple[bool, str]:
         headers = dict(message.headers() or ())
-        version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
+        version, configuration = _number(headers.get(VERSION_HEADER)), _text(headers.get(CONFIGURATION_HEADER))
         what = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
         try:
             derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
         except (ConfigurationError, StatisticsError) as error:
             return False, f"{what}, which cannot be derived: {error}"
-        if (given := self._configuration.hash) != (under := configuration.decode("ascii", "replace")):
-            return False, f"{what} and configuration {under}, but the given configuration is {given}"
-        matches = _same(derived, message)
+        if (given := self._configuration.hash) != configuration:
+            return False, f"{what} and configuration {configuration}, but the given configuration is {given}"
+        written = message.value(), message.key(), list(headers_of(message))
+        matches = not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == written
         wrong = "" if matches else ", but the secret and the statistics give another mask"
         return matches, f"{what}{wrong}"
 
@@ -156,11 +179,86 @@ class _Auditor:
         raise StatisticsError("the group that its headers name does not contain it")
 
 
-def _number(text: bytes | None) -> int:
-    return int(text) if text is not None and text.isdigit() else 0
+def _number(header: bytes | None) -> int:
+    return int(header) if header is not None and header.isdigit() else 0
 
 
-def _same(derived: RecordOutcome, message: Message) -> bool:
-    """Return whether a masked record equals the derived one in value, key and headers."""
-    written = (message.value(), message.key(), list(headers_of(message)))
-    return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == written
+def _text(header: bytes | None) -> str:
+    return (header or b"").decode("ascii", "replace")
+
+
+def latest_records(configuration: Configuration, records: int) -> tuple[list[Entry], dict[int, Entry]]:
+    """Return the latest masked records, oldest first, and the versions that they name, if they still exist.
+
+    Raises ServiceError, ConfigurationError, KafkaException.
+    """
+    topics = configuration.topics
+    partitions = require_topics(configuration, [topics.output, topics.statistics])[topics.output]
+    record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
+    with closing(connect_reader(configuration)) as consumer:
+        ends = [message for n in range(partitions) for message in _end(consumer, topics.output, n, records)]
+        versions = read_versions(consumer, configuration)
+    newest = sorted(ends, key=lambda message: message.timestamp()[1])[-records:]
+    latest = [_record(message, record_format) for message in newest]
+    named = sorted({record["version"] for record in latest} & versions.keys())
+    taxonomies, least = build_taxonomies(configuration), configuration.publication.min_records
+    return latest, {number: _figures(decode_statistics(versions[number]), taxonomies, least) for number in named}
+
+
+def latest_lines(records: Sequence[Entry], versions: Mapping[int, Entry]) -> Iterator[str]:
+    """Yield the lines for people: the records of each version, below sMean, sVar and sdCor of its statistics."""
+    for number in dict.fromkeys(record["version"] for record in records):
+        unknown = f"statistics version {number}: no longer on the topic" if number else "no statistics: tombstones"
+        yield from _version_lines(versions[number]) if number in versions else [unknown]
+        for record in records:
+            if record["version"] == number:
+                place, value = f"partition {record['partition']}, offset {record['offset']}", record["value"]
+                yield f"{place}, {record['mechanism'] or 'not masked'}:"
+                text = value if isinstance(value, str) else orjson.dumps(value).decode()
+                yield from (f"  {line}" for line in text.splitlines())
+
+
+def _version_lines(figures: Entry) -> Iterator[str]:
+    yield f"statistics version {figures['version']} ({figures['source']}, {figures['records']:,} records)"
+    for name, mean in figures["mean"].items():
+        yield f"  {name}: sMean {mean or 'of too few records to be shown'}, sVar {figures['variance'][name]:.4f}"
+    for (i, first), (j, second) in combinations(enumerate(figures["mean"]), 2):
+        yield f"  sdCor({first}, {second}): {figures['correlation'][i][j]:.4f}"
+
+
+def _end(consumer: Consumer, topic: str, partition: int, records: int) -> deque[Message]:
+    """Return the last records of a partition, at most ``records``; fewer if most of its end are markers."""
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=POLL_TIMEOUT_SECONDS)
+    if low >= high:
+        return deque()
+    start = max(low, high - MARKERS * records)
+    return deque(read_to_end(consumer, topic, partition=partition, start=start), maxlen=records)
+
+
+def _record(message: Message, record_format: RecordFormat | None) -> Entry:
+    headers, value = dict(message.headers() or ()), message.value()
+    try:
+        content = None if value is None else document_of(record_format, value)
+    except (orjson.JSONDecodeError, RecordRejectedError):
+        content = value.decode(errors="replace")
+    return {
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "version": _number(headers.get(VERSION_HEADER)),
+        "mechanism": _text(headers.get(MECHANISM_HEADER)),
+        "value": content,
+    }
+
+
+def _figures(message: StatisticsMessage, taxonomies: Taxonomies, least: int) -> Entry:
+    """Return a version as it may be published."""
+    statistics, means = shown(message.statistics, taxonomies, least)
+    labels = {name: f"{mean.concept} {mean.label}".strip() for name, mean in means.items()}
+    return {
+        "version": message.version,
+        "source": message.source,
+        "records": statistics.records,
+        "mean": {name: labels.get(name) for name in statistics.attributes},
+        "variance": dict(statistics.variance),
+        "correlation": statistics.correlation.tolist(),
+    }

@@ -159,3 +159,5 @@ def test_an_idle_calibrator_shows_what_another_process_has_published(stream: Ser
         stream.command("calibrate", str(sample), "--publish", "--baseline", "--quiet")
         calibrator.wait(lambda: calibrator.metric("statistics_version") == 2, "the published version")
         calibrator.wait(lambda: calibrator.metric("window_records") == 300, "its figures")
+        assert calibrator.metric("statistics_published_total") == 0
+    assert versions(stream) == [1, 2], "the idle calibrator has published nothing"

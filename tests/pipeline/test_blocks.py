@@ -16,7 +16,6 @@ from stream_masker.pipeline.blocks import (
     MAX_COUNTED_ELEMENTS,
     BlockCounter,
     MaskedPart,
-    SampleCounts,
     limited,
     merge_blocks,
 )
@@ -108,11 +107,3 @@ def test_one_record_counts_a_bounded_number_of_elements() -> None:
     assert limited(column).lengths.tolist() == [2, MAX_COUNTED_ELEMENTS, 0, 3]
     assert limited(column).codes[-3:].tolist() == [1002, 1003, 1004]
     assert limited(Column(column.codes)).codes is column.codes
-
-
-def test_samples_are_joined() -> None:
-    [block] = made(counted([0, 1]), 2)
-    part = SampleCounts(block.original, {("missing", "a"): 2, ("missing", "b"): 1}, block.styles)
-    joined = SampleCounts.joined([part, part])
-    assert (joined.counts.records, joined.causes) == (4, {("missing", "a"): 4, ("missing", "b"): 2})
-    assert joined.styles[0].texts == (4,)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.seal import SEAL_MAGIC, RefusalCause, SealError, TopicSeal, key_id
+from stream_masker.pipeline.seal import MAX_MESSAGE_BYTES, SEAL_MAGIC, RefusalCause, SealError, TopicSeal, key_id
 
 OLD, NEW = b"the old secret, of 32 bytes or so", b"the new secret, of 32 bytes or so"
 SEAL = TopicSeal("calibration", [NEW, OLD])
@@ -34,8 +34,10 @@ def test_nothing_of_a_message_can_be_read_in_its_envelope() -> None:
     assert not any(secret in sealed for secret in (OLD, NEW))
 
 
-def test_large_messages_are_compressed() -> None:
-    assert len(SEAL.seal(b"k", b'{"counts": [1, 1, 1]}' * 1_000)) < 500
+def test_a_small_envelope_cannot_become_a_message_of_any_size() -> None:
+    sealed = SEAL.seal(b"k", bytes(MAX_MESSAGE_BYTES + 1))
+    assert len(sealed) < 3_000
+    assert cause(SEAL, b"k", sealed) is RefusalCause.TOO_LARGE
 
 
 def test_a_message_is_valid_for_its_topic_and_key_alone() -> None:

@@ -68,7 +68,7 @@ class Windows:
     def shares(self, least: int) -> Iterator[tuple[str, float, Float64Array]]:
         """Yield the name of each figure of shares, its value, and (draws,) what it is in the random divisions.
 
-        ``least``: the least number of values of a class that counts on its own.
+        ``least``: the least number of values of a class that counts on its own, and of all novel values together.
         """
         for level, labels in self._levels:
             group = merged(labels, self.counts, max(LEAST_EXPECTED, least))
@@ -78,8 +78,8 @@ class Windows:
         distances = self.d.matrix(self.positions).astype(np.float32)
         (energy,) = energy_distance(self.counts[None], distances)
         yield "energy", float(energy), energy_distance(self.draws, distances)
-        novel = (shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)).sum(axis=1)
-        yield "novel", float(shares_of(self.counts)[1] @ self._is_novel), novel
+        novel, drawn = int(self.counts[1] @ self._is_novel), shares_of(self.draws)[:, 1] * (self.draws[:, 0] == 0)
+        yield "novel", novel / self.counts[1].sum() if novel >= least else 0.0, drawn.sum(axis=1)
 
     def moments(self) -> dict[str, Float64Array]:
         """Return (draws,) the differences of sMean and of sVar in the random divisions.

@@ -1,7 +1,6 @@
 """The calibrator: merges the workers' counts, computes statistics, and publishes them with their drift.
 
-``process`` runs a Faust application: an agent for the blocks and a timer. While the partition is assigned to this
-process, ``driver`` drives one ``calibration.Calibration``, which ``bootstrap`` restores from the topics, or begins from
-a sample of the input. ``publisher`` is the single writer of the statistics topic, and ``metrics`` sets the metrics. The
-window and the versions themselves are in ``stream_masker.pipeline``.
+``process`` runs a Faust application: an agent for the blocks and a timer. While the partition is assigned to it, it
+drives one ``calibration.Calibration``, which ``bootstrap`` restores from the topics, or begins from a sample of the
+input. ``metrics`` sets the metrics. The window and the versions themselves are in ``stream_masker.pipeline``.
 """

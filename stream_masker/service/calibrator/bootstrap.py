@@ -1,4 +1,7 @@
-"""What a calibrator begins with: its parts, the published versions, or first statistics from a sample of the input."""
+"""What a calibrator begins with: its parts, the published versions, or first statistics from a sample of the input.
+
+Its main part is the single writer of the statistics topic.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,43 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, fields
+from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+import orjson
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.blocks import SampleCounts
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics
+from stream_masker.pipeline.messages import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
 from stream_masker.pipeline.seal import SealError, TopicSeal
-from stream_masker.pipeline.versions import History, Subject, VersionPlanner
+from stream_masker.pipeline.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.window import CalibrationSettings
-from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.kafka.access import publisher_id
+from stream_masker.service.kafka.clients import (
+    MAX_VERSION_BYTES,
+    RETRY_PROPERTIES,
+    confluent_properties,
+    connect_producer,
+    fatal_errors,
+    retry_delay,
+)
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,
@@ -38,11 +59,92 @@ from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
 
+TRANSACTION_MS: Final = 30_000
+"""The transaction timeout: how long readers wait for a publisher that died during a transaction."""
+
 SAMPLE_SECONDS = 2.0
 """The time after which a read of a sample ends although more records wait."""
 
 SAMPLE_IDLE_SECONDS = 0.5
 """The time after which no more records wait."""
+
+
+class StatisticsPublisher:
+    """Writes versions in transactions, each with its drift report and the tombstones of expired versions.
+
+    All publishers of a topic share a transactional id. Opening one completes or aborts the transaction of the previous
+    one and fences it out, so what is read after ``open`` stays the newest state until this publisher writes or is
+    fenced out itself. Version numbers therefore never fork. After any error the publisher must be opened again, and the
+    topic read again. The same holds after a commit that took so long that its request may have been sent twice: the
+    late one could commit a part of the next transaction.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._topics = configuration.topics
+        self._seal = topic_seal(configuration, configuration.topics.statistics)
+        self._properties = {
+            **RETRY_PROPERTIES,
+            "compression.type": "zstd",
+            **confluent_properties(configuration),
+            "transactional.id": publisher_id(configuration.topics),
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "message.max.bytes": MAX_VERSION_BYTES,
+        }
+        self._producer: Producer | None = None
+
+    def open(self) -> None:
+        """Fence out all other publishers of the topic. Raises ServiceError; ConfigurationError for bad properties."""
+        self._producer = None
+        producer = connect_producer(self._properties)
+        try:
+            producer.init_transactions(POLL_TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise ServiceError(f"the publisher cannot be initialised: {describe(error)}") from error
+        self._producer = producer
+
+    def publish(self, publish: Publish) -> None:
+        """Write a version, its drift report and the tombstones of expired versions in one transaction.
+
+        The version is sealed; the report is plain, for people. Raises ServiceError if the version is too large, or if
+        the transaction failed or its outcome is unknown; reading the topic again resolves it.
+        """
+        message = publish.message
+        value = self._seal.seal(message.key, encode_statistics(message))
+        try:
+            self._write(publish, value)
+        except KafkaException as error:
+            self._producer = None
+            if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                raise ServiceError(
+                    f"statistics version {message.version} has {len(value):,} bytes, which {self._topics.statistics} "
+                    f"does not accept: set its max.message.bytes to {MAX_VERSION_BYTES}, or take fewer records"
+                ) from None
+            raise ServiceError(f"statistics cannot be published: {describe(error)}") from error
+
+    def poll(self) -> None:
+        """Serve the client's callbacks, which write its logs; call it regularly."""
+        if self._producer is not None:
+            with fatal_errors(self._producer):
+                self._producer.poll(0)
+
+    def close(self) -> None:
+        """Drop the producer; no transaction is open between calls."""
+        self._producer = None
+
+    def _write(self, publish: Publish, value: bytes) -> None:
+        if self._producer is None:
+            raise ServiceError("the publisher must be opened again: a request of its last transaction may arrive late")
+        producer, statistics = self._producer, self._topics.statistics
+        producer.begin_transaction()
+        producer.produce(statistics, value, publish.message.key, SINGLE_PARTITION)
+        producer.produce(self._topics.drift, orjson.dumps(publish.report), publish.message.key, SINGLE_PARTITION)
+        for version in publish.expired:
+            producer.produce(statistics, None, b"%d" % version, SINGLE_PARTITION)
+        start = time.monotonic()
+        with fatal_errors(producer):
+            producer.commit_transaction(POLL_TIMEOUT_SECONDS)
+        if time.monotonic() - start >= retry_delay(self._properties):
+            self._producer = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +226,16 @@ def history_of(components: CalibratorComponents, messages: Iterable[Message]) ->
     for message in messages:
         key, value = message.key() or b"", message.value()
         if not key.isdigit():
-            log.warning("%s: the key at offset %d is no version", message.topic(), message.offset())
             continue
         try:
             if value is None:
                 history.forget({int(key)})
             else:
-                history.add(decode_statistics(components.versions.open(key, value)))
+                history.add(int(key), decode_statistics(components.versions.open(key, value)))
         except SealError as error:
             history.unauthentic[error.cause] += 1
         except StatisticsError as error:
-            history.refuse(int(key))
+            history.add(int(key), None)
             log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
     return history
 
@@ -179,15 +280,12 @@ class Sample:
             messages = self._consumer.consume(READ_MESSAGES, SAMPLE_IDLE_SECONDS)
             if not messages:
                 break
-            self._count(list(message_values(messages)))
+            try:
+                self._parts.append(self._masker.count([one.value() for one in messages if not is_partition_end(one)]))
+            except FormatUnavailableError as error:
+                raise ServiceError(f"the input cannot be sampled: {error}") from None
+            self.records += self._parts[-1].counts.records
         return SampleCounts.joined(self._parts) if self.records >= section.min_records else None
-
-    def _count(self, values: list[bytes]) -> None:
-        try:
-            self._parts.append(self._masker.count(values))
-        except FormatUnavailableError as error:
-            raise ServiceError(f"the input cannot be sampled: {error}") from None
-        self.records += self._parts[-1].counts.records
 
     def _connect(self) -> Consumer:
         """Connect, and assign all partitions of the input from their beginning."""
@@ -195,10 +293,3 @@ class Sample:
         [count] = require_topics(self._configuration, [topic]).values()
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)])
         return consumer
-
-
-def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
-    """Yield the values of messages, without tombstones and end-of-partition events. Raises KafkaException."""
-    for message in messages:
-        if not is_partition_end(message) and (value := message.value()) is not None:
-            yield value

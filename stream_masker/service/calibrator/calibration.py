@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.messages import decode_block
+from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import SealError
 from stream_masker.pipeline.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.window import Window, WindowLog
@@ -24,18 +25,16 @@ from stream_masker.service.calibrator.bootstrap import (
     resume_from,
 )
 from stream_masker.service.calibrator.metrics import (
-    forget_drift,
-    sentences_of,
+    forget_version,
     set_risk_metrics,
     set_version_metrics,
     set_window_metrics,
-    unchanged_share,
 )
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.summary import unchanged_warning
+from stream_masker.summary import three_sentences, unchanged_warning
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -65,15 +64,12 @@ class Calibration:
         reader: Consumer,
     ) -> None:
         """``reader``: by which to look for the versions of other processes."""
-        self._components = components
-        self._metrics = metrics
-        self._planner = planner
-        self._window = window
-        self._reader = reader
-        self._versions_end, self._look_at = self._end_of_versions(), 0.0
+        self._components, self._metrics, self._reader = components, metrics, reader
+        self._planner, self._window = planner, window
+        self._withholds = components.subject.limits.hold
+        self._versions_end = self._end_of_versions()
+        self._look_at = self._sample_at = self._open_at = self._assess_at = 0.0
         self._sample: Sample | None = None
-        self._sample_at = 0.0
-        self._open_at = self._assess_at = 0.0
         self._unassessed: Publish | None = None
         self._computed = 0
         self._statements: tuple[str, ...] = ()
@@ -105,12 +101,12 @@ class Calibration:
         The drift is not known before the next version: another process may have published a new baseline.
         """
         latest, window, history = self.history.latest, self._window.window(), self.history
-        forget_drift(self._metrics)
+        forget_version(self._metrics)
         self._metrics.add("statistics_refused_total", history.refused)
         for cause, messages in history.unauthentic.items():
             self._metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         if latest is not None:
-            set_window_metrics(self._metrics, {"original": self._planner.publication.shown(latest.statistics)})
+            set_window_metrics(self._metrics, {"original": self._planner.shown(latest.statistics)})
         version = "none" if latest is None else latest.version
         records = 0 if window is None else window.records
         log.info("resumed with a window of %d records; statistics version: %s", records, version)
@@ -133,16 +129,11 @@ class Calibration:
             opened = self._components.blocks.open(key, value)
             block = decode_block(opened, subject.taxonomies, subject.mechanism.context)
             self._window.add(offset, timestamp, block)
-            self._planner.on_worker(block.secret_id)
-        except SealError as error:
-            log.warning("refused a message on %s: %s", self._components.blocks.topic, error)
-            self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
-            self._metrics.add("blocks_read_total", outcome="refused")
         except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
-            log.warning(
-                "refused the block at %s, offset %d: %s", self._components.blocks.topic, offset, describe(error)
-            )
+            log.warning("refused a message on %s: %s", self._components.blocks.topic, describe(error))
             self._metrics.add("blocks_read_total", outcome="refused")
+            if isinstance(error, SealError):
+                self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
 
@@ -158,7 +149,7 @@ class Calibration:
         needed = self._components.settings.min_records
         sampled = sample and f"no statistics yet: {sample.records} records sampled, {needed} needed"
         health.note("statistics", sampled or None)
-        withheld = crossed if self._planner.withholds else ""
+        withheld = crossed if self._withholds else ""
         health.reason("risk", f"statistics are withheld: {withheld}" if withheld else None)
         health.note("risk", None if withheld else crossed or None)
         health.statements = self._statements
@@ -228,7 +219,7 @@ class Calibration:
 
     def _publish(self, publish: Publish) -> None:
         """Publish a version. Its risk is computed later, or before if a limit that it crosses withholds it."""
-        if self._planner.withholds:
+        if self._withholds:
             self._report_risk(publish)
             if self._crossed:
                 self._metrics.add("statistics_withheld_total")
@@ -270,17 +261,35 @@ class Calibration:
 
     def _report_risk(self, publish: Publish) -> None:
         """Compute the version's risk, set its metrics, and log it; the first version with its three sentences."""
-        assessed = self._planner.assess()
+        assessed = self._planner.assess(publish)
         if assessed is None:
             return
         self._crossed = assessed.crossed
         set_risk_metrics(self._metrics, assessed)
-        version, what = publish.message.version, "withheld" if self._planner.withholds else "published nevertheless"
+        version, what = publish.message.version, "withheld" if self._withholds else "published nevertheless"
         for sentence in self._crossed:
             log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
-        sentences = sentences_of(publish, assessed)
+        sentences = self._sentences(publish, assessed)
         if not self._statements:
             log.info("statistics version %d: %s", version, " ".join(sentences))
         self._statements = (f"statistics version {version}:", *(f"  {one}" for one in sentences))
-        if warning := unchanged_warning(unchanged_share(publish, assessed) or 0.0, publish.message.mechanism):
+        unchanged = assessed.risk.unchanged_records if publish.unchanged_records is None else publish.unchanged_records
+        if warning := unchanged_warning(unchanged or 0.0, self._components.subject.mechanism.name):
             log.warning("statistics version %d: %s", version, warning)
+
+    def _sentences(self, publish: Publish, version: VersionRisk) -> tuple[str, str, str]:
+        """Return what an attacker learns, what stays as it was, and what is kept.
+
+        The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
+        """
+        before, after = publish.shown["original"], publish.shown.get("masked")
+        shown = after if after and {*before.statistics.attributes} == {*before.means} == {*after.means} else None
+        return three_sentences(
+            version.risk,
+            promise=version.promise,
+            unchanged=publish.unchanged,
+            unchanged_records=publish.unchanged_records,
+            before=before.statistics if shown else None,
+            after=shown.statistics if shown else None,
+            preserves=self._components.subject.mechanism.preserves,
+        )

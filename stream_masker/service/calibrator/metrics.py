@@ -4,25 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Literal
+from typing import Final
 
-from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.statistics.drift import VERDICTS, Drift, Figure, Verdict
 from stream_masker.core.statistics.utility import Utility
-from stream_masker.pipeline.publication import Shown
 from stream_masker.pipeline.risk import VersionRisk
 from stream_masker.pipeline.seal import RefusalCause
-from stream_masker.pipeline.versions import DataKind, Publish
+from stream_masker.pipeline.versions import DataKind, Publish, Shown
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.summary import three_sentences
+
+OF_A_VERSION: Final = (
+    *("svar", "sdcov", "sdcor", "smean", "novel_share"),
+    *("drift", "drift_limit", "drift_moved", "drift_verdict", "rmse", "unchanged_share"),
+)
+"""The labelled metrics of a version. One without masks, or that no other precedes, does not have all of them."""
+
+
+def forget_version(metrics: Metrics) -> None:
+    """Remove all figures of an earlier version."""
+    for name in OF_A_VERSION:
+        metrics.forget(name)
+
+
+def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
+    """Set the metrics of a version that was just published."""
+    metrics.add("statistics_published_total", source=publish.message.source)
+    forget_version(metrics)
+    set_window_metrics(metrics, publish.shown)
+    for attribute, share in (publish.unchanged or {}).items():
+        metrics.set("unchanged_share", share, attribute=attribute)
+    if publish.utility is not None:
+        set_utility_metrics(metrics, publish.utility)
+    for against, drift in {"previous": publish.previous, "baseline": publish.baseline}.items():
+        if drift is not None:
+            set_drift_metrics(metrics, drift, against)
 
 
 def set_window_metrics(metrics: Metrics, windows: Mapping[DataKind, Shown]) -> None:
-    """Set sVar, sdCov with sdVar, sdCor and sMean of the original and the masked window of a published version.
-
-    The concepts that were sMean before are removed.
-    """
-    metrics.forget("smean")
+    """Set sVar, sdCov with sdVar, sdCor and sMean of the original and the masked window of a published version."""
     for data, (statistics, means) in windows.items():
         for i, attribute in enumerate(statistics.attributes):
             metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
@@ -40,8 +59,8 @@ def set_window_metrics(metrics: Metrics, windows: Mapping[DataKind, Shown]) -> N
         metrics.set("novel_share", share, attribute=attribute)
 
 
-def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
-    """Set the figures of the drift from another version, their limits and verdicts; earlier moves are removed."""
+def set_drift_metrics(metrics: Metrics, drift: Drift, against: str) -> None:
+    """Set the figures of the drift from the previous version or the baseline, their limits and verdicts."""
     figures = {(name, kind): figure for name, each in drift.attributes.items() for kind, figure in each.figures.items()}
     figures |= {(", ".join(pair), "correlation"): each for pair, each in drift.pairs.items()}
     _set_figures(metrics, drift.verdict, figures, against)
@@ -82,30 +101,6 @@ def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
                 metrics.set("risk_certainty", learned.greatest, attribute=attribute, given=given)
 
 
-def unchanged_share(publish: Publish, version: VersionRisk) -> float | None:
-    """Return the share of records in which masking changes no value: measured, else expected; None if unknown."""
-    return version.risk.unchanged_records if publish.unchanged_records is None else publish.unchanged_records
-
-
-def sentences_of(publish: Publish, version: VersionRisk) -> tuple[str, str, str]:
-    """Return what an attacker learns, what stays as it was, and what is kept.
-
-    The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
-    """
-    before, after = publish.shown["original"], publish.shown.get("masked")
-    attributes = set(before.statistics.attributes)
-    shown = after if after and attributes == set(before.means) == set(after.means) else None
-    return three_sentences(
-        version.risk,
-        promise=version.promise,
-        unchanged=publish.unchanged,
-        unchanged_records=unchanged_share(publish, version),
-        before=before.statistics if shown else None,
-        after=shown.statistics if shown else None,
-        preserves=MECHANISMS[publish.message.mechanism].preserves,
-    )
-
-
 def initialise_counters(metrics: Metrics) -> None:
     """Initialise the calibrator's counters to 0, so that they are exported from the start."""
     for outcome in ("merged", "refused"):
@@ -117,26 +112,3 @@ def initialise_counters(metrics: Metrics) -> None:
             metrics.add("messages_refused_total", 0, topic=topic, cause=cause)
     for source in ("bootstrap", "blocks"):
         metrics.add("statistics_published_total", 0, source=source)
-
-
-def forget_drift(metrics: Metrics) -> None:
-    """Remove all figures of drift, also those of masks, which a version without masks would keep."""
-    for name in ("drift", "drift_limit", "drift_moved", "drift_verdict"):
-        metrics.forget(name)
-
-
-def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
-    """Set the metrics of a version that was just published."""
-    metrics.add("statistics_published_total", source=publish.message.source)
-    set_window_metrics(metrics, publish.shown)
-    for attribute, share in (publish.unchanged or {}).items():
-        metrics.set("unchanged_share", share, attribute=attribute)
-    metrics.forget("drift_moved")
-    if publish.utility is not None:
-        set_utility_metrics(metrics, publish.utility)
-    if publish.utility is None or publish.utility.verdict is None:
-        forget_drift(metrics)
-    if publish.previous is not None:
-        set_drift_metrics(metrics, publish.previous, against="previous")
-    if publish.baseline is not None:
-        set_drift_metrics(metrics, publish.baseline, against="baseline")

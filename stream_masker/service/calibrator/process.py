@@ -12,33 +12,42 @@ import asyncio
 import logging
 import tempfile
 import threading
-from collections.abc import AsyncIterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, cast
+import time
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import faust
+from confluent_kafka import KafkaException
 from faust.auth import SASLCredentials, SSLCredentials
 from faust.types import TP, AppT, EventT
 from faust.types.auth import CredentialsT
 from yarl import URL
 
-from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.service.calibrator.bootstrap import build_components
-from stream_masker.service.calibrator.driver import Driver
+from stream_masker.errors import ServiceError
+from stream_masker.service.calibrator.bootstrap import CalibratorComponents, build_components
+from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.access import calibrator_group
 from stream_masker.service.kafka.clients import PropertyValue, await_brokers, watched_brokers
 from stream_masker.service.kafka.credentials import credentials
-from stream_masker.service.kafka.reader import SINGLE_PARTITION, require_topics
+from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
-from stream_masker.service.process import exit_at_once, stop_on_signals
+from stream_masker.service.process import exit_at_once, in_background, stop_on_signals
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
+
+STANDBY = "standby: another calibrator is active"
+
+BACKOFF_SECONDS = (1.0, 30.0)
+"""The delay before a failed calibration is restored again: the initial and the maximum one."""
 
 STALE_SECONDS = 300.0
 """The time without a heartbeat of the event loop after which the process is not alive."""
@@ -56,6 +65,9 @@ WATCH_SECONDS = 0.5
 STOP_SECONDS = 8.0
 """The time limit for stopping Faust, which waits for a broker to leave its group."""
 
+Seek = Callable[[int], Awaitable[None]]
+"""Goes on from an offset of the calibration topic."""
+
 
 def run_calibrator(configuration: Configuration, *, http_port: int | None = None) -> None:
     """Run the calibrator until SIGTERM or SIGINT. ``http_port`` overrides the configuration's port.
@@ -66,7 +78,7 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
     health, stop = Health(stale_after=STALE_SECONDS), threading.Event()
     stop_on_signals(stop)
     registry = process_registry("calibrator", health)
-    with HttpServer(configuration, health, registry, port=http_port), unexpected_errors_hidden():
+    with HttpServer(configuration, health, registry, port=http_port):
         limit_client_logs()
         metrics = Metrics(registry, "calibrator")
         metrics.forget_gauges()
@@ -80,6 +92,109 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
                 log.info("stopped")
                 if driver.is_computing or not in_time:
                     exit_at_once()
+
+
+class Driver:
+    """Drives a ``Calibration`` while the partition is assigned to this process. It belongs to the event loop."""
+
+    def __init__(self, components: CalibratorComponents, metrics: Metrics, health: Health) -> None:
+        self._components, self._metrics, self._health = components, metrics, health
+        self._one_at_a_time = threading.Lock()
+        self._calibration: Calibration | None = None
+        self._active, self._generation = False, 0
+        self._seen, self._rewinds = -1, False
+        self._retry_at, self._backoff = 0.0, BACKOFF_SECONDS[0]
+
+    @property
+    def is_computing(self) -> bool:
+        """Whether a task runs."""
+        return self._one_at_a_time.locked()
+
+    def assigned(self, *, active: bool) -> None:
+        """Take over or stand by. Each assignment restores everything from the topics."""
+        self.revoked()
+        self._active = active
+        self._seen, self._retry_at = -1, 0.0
+        self._health.reason("start", None)
+        self._health.note("role", None if active else STANDBY)
+        self._health.reason("role", "taking over: reading the topics" if active else None)
+        if not active:
+            self._health.reason("risk", None)
+            self._metrics.forget_gauges()
+
+    def revoked(self) -> None:
+        """Publish nothing until the next assignment."""
+        self._active = False
+        self._generation += 1
+        self._drop()
+
+    def stop(self) -> None:
+        """Publish nothing any more."""
+        self._health.reason("stop", "stopping")
+        self.revoked()
+
+    def take(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
+        """Merge a block. Blocks that arrive before the seek of ``tick`` takes effect arrive again after it."""
+        if self._calibration is None:
+            self._seen = offset
+        elif not self._rewinds or offset <= self._seen:
+            self._rewinds = False
+            self._calibration.merge(offset, timestamp, key, value)
+
+    async def tick(self, seek: Seek) -> None:
+        """Restore the calibration, or compute what is due."""
+        if not self._active or time.monotonic() < self._retry_at:
+            return
+        generation, calibration = self._generation, self._calibration
+        try:
+            if calibration is None:
+                return await self._restore(seek)
+            while generation == self._generation and (task := calibration.next_task(time.time())) is not None:
+                await self._compute(task)
+        except (ServiceError, KafkaException) as error:
+            self._fail(error)
+
+    def beat(self) -> None:
+        """Record a heartbeat of the event loop."""
+        self._health.beat()
+        if self._calibration is not None:
+            self._calibration.show(self._health, time.time())
+
+    async def _restore(self, seek: Seek) -> None:
+        generation = self._generation
+
+        def stopped() -> bool:
+            return self._generation != generation
+
+        try:
+            restored = await self._compute(partial(Calibration.open, self._components, self._metrics, stopped))
+        except StoppedError:
+            return
+        if not stopped():
+            self._calibration, self._rewinds = restored, self._seen > restored.position
+            await seek(restored.position + 1)
+            self._backoff = BACKOFF_SECONDS[0]
+            self._health.reason("role", None)
+
+    async def _compute(self, task: Callable[[], T]) -> T:
+        """Run a task in a thread, after the one of an earlier assignment that may still run; return its result."""
+
+        def run() -> T:
+            with self._one_at_a_time:
+                return task()
+
+        return await asyncio.wrap_future(in_background(run, name="computing"))
+
+    def _fail(self, error: Exception) -> None:
+        self._drop()
+        log.warning("%s; retrying in %.0f s", describe(error), self._backoff)
+        self._health.reason("role", describe(error))
+        self._retry_at = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
+
+    def _drop(self) -> None:
+        self._calibration = None
+        self._components.publisher.close()
 
 
 async def run_application(configuration: Configuration, driver: Driver, stop: threading.Event) -> bool:
@@ -181,14 +296,3 @@ class RelayHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         log.warning("Kafka: %s", record.getMessage())
-
-
-@contextmanager
-def unexpected_errors_hidden() -> Iterator[None]:
-    """Convert an unexpected exception to a ServiceError without the exception's text, which may quote a record."""
-    try:
-        yield
-    except StreamMaskerError:
-        raise
-    except Exception as error:  # noqa: BLE001 - reported without its text
-        raise ServiceError(f"the calibrator failed: {describe(error)}") from None

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from rich.console import Console
 from rich.table import Table
 
-from stream_masker.pipeline.messages import DriftReport
 from stream_masker.summary import TO_DO, moved_text
 
 DemoEvent: TypeAlias = dict[str, Any]
@@ -80,9 +79,9 @@ def _diagnosis(diagnosis: Mapping[str, str]) -> str:
     return f"{diagnosis['code']} {diagnosis.get('display') or ''}".strip()
 
 
-def summary_lines(seen: Progress, drift: DriftReport, seconds: float, sentences: Sequence[str]) -> list[str]:
-    """Return the lines at the end. ``sentences``: what the calibrator says of its statistics."""
-    report, utility = drift.baseline or {}, (drift.utility or {}).get("verdict")
+def summary_lines(seen: Progress, drift: Mapping[str, Any], seconds: float, sentences: Sequence[str]) -> list[str]:
+    """Return the lines at the end. ``drift``: the last report; ``sentences``: what the calibrator says."""
+    report, utility = drift["baseline"] or {}, (drift["utility"] or {}).get("verdict")
     masks = "the masks are as expected" if utility == "none" else f"the verdict on the masks is {utility}"
     return [
         f"Events: {seen.masked:,} masked, {seen.rejected:,} rejected, in {seconds:.0f} s, one worker.",

@@ -20,7 +20,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection, fingerprints
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RejectionCause, causes_text
@@ -181,7 +181,7 @@ class FileMasking:
 
     def _decoded(self, snapshot: bytes) -> StatisticsMessage:
         message = decode_statistics(snapshot)
-        if not message.fits(self._mechanism.name, self._masking.taxonomies):
+        if not message.fits(self._mechanism):
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
         return message
 
@@ -201,12 +201,10 @@ class FileMasking:
         self._window = statistics, counted.counts
         return StatisticsMessage(
             version=1,
-            mechanism=mechanism.name,
             configuration=self._configuration.hash,
             published=int(time.time() * 1000),
             source="file",
             blocks=None,
-            taxonomies=fingerprints(taxonomies),
             baseline=1,
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(taxonomies, counted.styles, {}),

@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -166,11 +165,11 @@ def new_worker(
 
 def block_encoder(configuration: Configuration, masking: Masking) -> Callable[[Block], tuple[bytes, bytes]]:
     """Return the function that encodes and seals a block; it returns key and value."""
-    seal, own_id = topic_seal(configuration, configuration.topics.calibration), secret_id(read_secret(configuration))
+    seal = topic_seal(configuration, configuration.topics.calibration)
     taxonomies, context = masking.taxonomies, masking.mechanism.context
 
-    def encode(counted: Block) -> tuple[bytes, bytes]:
-        block, key = replace(counted, secret_id=own_id), block_key(counted)
+    def encode(block: Block) -> tuple[bytes, bytes]:
+        key = block_key(block)
         return key, seal.seal(key, encode_block(block, taxonomies, context))
 
     return encode

@@ -10,7 +10,7 @@ from enum import StrEnum
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
 from stream_masker.pipeline.seal import RefusalCause, SealError, TopicSeal
 from stream_masker.service.kafka.reader import READ_MESSAGES, Versions, is_partition_end
 from stream_masker.service.masking import Masking
@@ -126,7 +126,7 @@ class ActiveStatistics:
             self._because = HoldReason.VERSION_REFUSED
             try:
                 message = decode_statistics(value)
-                self._check(version, message)
+                self._check_secret(message)
                 self.masking.restore(message)
             except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
                 self.refused, self.refusals = f"version {version} was refused: {describe(error)}", self.refusals + 1
@@ -139,19 +139,12 @@ class ActiveStatistics:
                 self._published, self.refused = message.published, None
                 return
 
-    def _check(self, version: int, message: StatisticsMessage) -> None:
-        """Raise StatisticsError for a version that does not fit; end the one in force if it is for another secret."""
-        if version != message.version or message.statistics.version != message.version:
-            raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
+    def _check_secret(self, message: StatisticsMessage) -> None:
+        """Raise StatisticsError for a version for another masking secret, which ends the one in force."""
         if None not in (self._secret_id, message.secret_id) and self._secret_id != message.secret_id:
             self.version, self._because = 0, HoldReason.OTHER_SECRET
             given, own = message.secret_id, self._secret_id
             raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {own}")
-        if message.mechanism != (name := self.masking.mechanism.name):
-            raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
-        theirs, ours = message.taxonomies, fingerprints(self.masking.taxonomies)
-        if names := sorted(n for n in theirs.keys() | ours.keys() if theirs.get(n) != ours.get(n)):
-            raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
 
     def _tell(self, message: StatisticsMessage) -> None:
         """Log a version that comes into force; what is known of its masks only once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,10 +11,9 @@ from calibration_bench import CalibrationBench
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.calibrator import driver
-from stream_masker.service.calibrator.driver import STANDBY, Driver
+from stream_masker.service.calibrator import process
 from stream_masker.service.calibrator.metrics import initialise_counters
-from stream_masker.service.calibrator.process import build_app
+from stream_masker.service.calibrator.process import STANDBY, Driver, build_app
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
@@ -70,7 +68,7 @@ class DriverBench:
 @pytest.fixture
 def made(bench: CalibrationBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverBench]:
     one = DriverBench(bench, position=4)
-    monkeypatch.setattr(driver.Calibration, "open", one.open)
+    monkeypatch.setattr(process.Calibration, "open", one.open)
     return one
 
 
@@ -116,7 +114,7 @@ def test_an_error_is_told_and_the_calibration_restored_after_a_pause(
     made: DriverBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(process.time, "monotonic", lambda: clock[0])
     made.driver.assigned(active=True)
     made.error = ServiceError("the publisher cannot be initialised")
     made.tick()
@@ -139,15 +137,6 @@ def test_a_failed_publication_restores_the_calibration(made: DriverBench) -> Non
     made.opened[0].tasks = [fenced]
     made.tick()
     assert made.health.reasons == ("fenced out",)
-
-
-def test_all_that_is_due_is_computed_in_another_thread(made: DriverBench) -> None:
-    threads: list[str] = []
-    made.driver.assigned(active=True)
-    made.tick()
-    made.opened[0].tasks = [lambda: threads.append(threading.current_thread().name)] * 2
-    made.tick()
-    assert threads == ["computing"] * 2
 
 
 def test_the_application_acknowledges_nothing_and_serves_nothing(bench: CalibrationBench, made: DriverBench) -> None:

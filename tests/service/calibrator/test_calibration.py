@@ -38,22 +38,6 @@ def test_versions_come_from_the_window(bench: CalibrationBench) -> None:
     assert (bench.metric("window_records"), bench.metric("statistics_version")) == (30, 2)
 
 
-def test_a_block_is_merged_once(bench: CalibrationBench) -> None:
-    for offset in (0, 1, 1, 0):
-        bench.deliver(offset, block(10 * offset))
-    assert bench.metric("blocks_read_total", outcome="merged") == 2
-    assert bench.calibration.position == 1
-
-
-def test_every_attribute_pair_and_side_is_shown(bench: CalibrationBench) -> None:
-    bench.deliver(0, block(0))
-    bench.advance(0.0, risk=True)
-    for data in ("original", "masked"):
-        assert bench.metric("svar", attribute="one", data=data) is not None
-        assert bench.metric("sdcor", first="one", second="two", data=data) is not None
-    assert bench.metric("risk_vulnerability", attribute="one", given="value") is not None
-
-
 def test_blocks_that_cannot_be_used_are_counted_and_never_quoted(
     bench: CalibrationBench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,15 +186,6 @@ def test_a_version_beyond_a_limit_is_withheld(new_bench: NewBench, caplog: pytes
     assert "withheld" in caplog.text
 
 
-def test_few_records_are_not_published(new_bench: NewBench) -> None:
-    """Classes of fewer than ``publication.min_records`` records are not in the drift report, nor in the metrics."""
-    bench = new_bench(publication={"min_records": 50})
-    bench.deliver(0, block(0))
-    bench.advance(0.0)
-    assert bench.publisher.published[0].shown["original"].statistics.values == {}
-    assert bench.publisher.published[0].shown["original"].means == {}
-
-
 def test_an_error_of_the_publisher_reaches_the_caller(bench: CalibrationBench) -> None:
     bench.publisher.error = ServiceError("fenced")
     bench.deliver(0, block(0))
@@ -245,3 +220,12 @@ def test_a_version_of_another_process_ends_the_calibration(bench: CalibrationBen
     assert bench.advance(1.0, risk=True) == 0, "looks are rare"
     with pytest.raises(ServiceError, match="another process has published"):
         bench.advance(60.0, risk=True)
+
+
+def test_few_records_are_not_published(new_bench: NewBench) -> None:
+    """Classes of fewer than ``publication.min_records`` records are not in the drift report, nor in the metrics."""
+    bench = new_bench(publication={"min_records": 50})
+    bench.deliver(0, block(0))
+    bench.advance(0.0)
+    assert bench.publisher.published[0].shown["original"].statistics.values == {}
+    assert bench.publisher.published[0].shown["original"].means == {}

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -103,7 +102,7 @@ def test_an_event_is_shown_before_and_after():
 def drift_report(*moved):
     attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
     baseline = {"verdict": "act", "attributes": {"principal": attribute}}
-    return SimpleNamespace(baseline=baseline, utility={"verdict": "none"})
+    return {"baseline": baseline, "utility": {"verdict": "none"}}
 
 
 def test_the_last_sentences_name_the_codes_that_moved():

@@ -13,7 +13,6 @@ from stream_masker.service.kafka.access import required_access
 from stream_masker.service.kafka.topics import (
     BROKER_DEFAULT_REPLICATION,
     DEFAULT_PARTITIONS,
-    TopicStatus,
     prepare_topics,
 )
 
@@ -44,8 +43,8 @@ def command(config: Path, partitions: int, replication_factor: int | None, acls:
         return
     factor = replication_factor or BROKER_DEFAULT_REPLICATION
     lines = prepare_topics(configuration, partitions=partitions, replication_factor=factor, dry_run=dry_run)
-    figures = [{"topic": line.name, "status": str(line.status), "detail": line.detail} for line in lines]
+    figures = [{"topic": line.name, "status": line.status, "detail": line.detail} for line in lines]
     summarise("\n".join(map(str, lines)), {"topics": figures})
-    wrong = sum(line.status is TopicStatus.WRONG for line in lines)
+    wrong = sum(line.status == "wrong" for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics do not meet the requirements")

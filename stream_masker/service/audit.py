@@ -18,7 +18,7 @@ from stream_masker.errors import ConfigurationError, ServiceError, StatisticsErr
 from stream_masker.pipeline.messages import decode_rejection, decode_statistics
 from stream_masker.pipeline.records import CONFIGURATION_HEADER, GROUP_HEADER, VERSION_HEADER, RecordOutcome, Rejected
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,

@@ -24,7 +24,7 @@ from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
 from stream_masker.service.configuration.secret import required_secret_id, topic_seal
-from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     READ_MESSAGES,

@@ -16,11 +16,10 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.access import publisher_id
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
-    RETRY_PROPERTIES,
+    SENT_ONCE_SECONDS,
     confluent_properties,
     connect_producer,
     fatal_errors,
-    retry_delay,
 )
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.observability.logs import describe
@@ -46,7 +45,6 @@ class StatisticsPublisher:
         self._topics = configuration.topics
         self._seal = topic_seal(configuration, configuration.topics.statistics)
         self._properties = {
-            **RETRY_PROPERTIES,
             "compression.type": "zstd",
             **confluent_properties(configuration),
             "transactional.id": publisher_id(configuration.topics),
@@ -108,5 +106,5 @@ class StatisticsPublisher:
         start = self._clock()
         with fatal_errors(producer):
             producer.commit_transaction(POLL_TIMEOUT_SECONDS)
-        if self._clock() - start >= retry_delay(self._properties):
+        if self._clock() - start >= SENT_ONCE_SECONDS:
             self._producer, self._unopened = None, IN_DOUBT

@@ -13,6 +13,7 @@ from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.paths import POSITION, ConfiguredPaths
 
 RESERVED_PROPERTIES = {
+    "auto.offset.reset": "a group begins at its committed offsets, which kafka-consumer-groups.sh --reset-offsets sets",
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "group.instance.id": "workers are no static members",
     "enable.auto.commit": "offsets commit in the transaction of their records",

@@ -6,23 +6,22 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaConfigurationError, KafkaError, NoError, TopicAlreadyExistsError, for_code
+from kafka.errors import KafkaConfigurationError, KafkaError, NoError, for_code
 from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
 
-from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
+from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
     PRODUCER_BYTES,
     confluent_properties,
+    credentials,
     require_broker,
 )
-from stream_masker.service.kafka.credentials import credentials
 
 DEFAULT_PARTITIONS: Final = 4
 BROKER_DEFAULT_REPLICATION: Final = -1
@@ -37,14 +36,7 @@ TOPIC_WAIT_SECONDS: Final = 30.0
 
 CLEANUP, RETENTION, BYTES, COMPRESSION = "cleanup.policy", "retention.ms", "max.message.bytes", "compression.type"
 
-
-class TopicStatus(StrEnum):
-    """The status of a topic after its check or creation."""
-
-    CREATE = "create"
-    CREATED = "created"
-    EXISTS = "exists"
-    WRONG = "wrong"
+TopicStatus: TypeAlias = Literal["create", "created", "exists", "wrong"]
 
 
 class TopicLine(NamedTuple):
@@ -82,13 +74,13 @@ class RequiredTopic(NamedTuple):
     def check(self, existing: ExistingTopic | None) -> TopicLine:
         """Return the line of a topic of this name: to be created, usable, or wrong, with the remedies."""
         if existing is None:
-            return TopicLine(TopicStatus.CREATE, self.name, _describe(self.partitions, self.settings))
+            return TopicLine("create", self.name, _describe(self.partitions, self.settings))
         if problems := "; ".join(self._problems(existing)):
-            return TopicLine(TopicStatus.WRONG, self.name, problems)
+            return TopicLine("wrong", self.name, problems)
         detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
         # Stored uncompressed, a broker refuses a batch of some kilobytes that would take gigabytes in a worker.
         reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
-        return TopicLine(TopicStatus.EXISTS, self.name, " ".join([detail, *self._other(existing, COMPRESSION, reason)]))
+        return TopicLine("exists", self.name, " ".join([detail, *self._other(existing, COMPRESSION, reason)]))
 
     def _problems(self, existing: ExistingTopic) -> Iterator[str]:
         """Yield the problems of an existing topic of this name, each with its remedy."""
@@ -124,8 +116,6 @@ def required_topics(configuration: Configuration, partitions: int = DEFAULT_PART
     The output may be compacted unless its records have no keys; rejections have none. The calibration topic keeps
     blocks at least twice as long as the window.
     """
-    if partitions < 1:
-        raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names, kept = configuration.topics, round(2_000 * configuration.calibration.window_age)
     written = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_BYTES))
     largest = max(masked_bytes(configuration), written)
@@ -159,23 +149,25 @@ def prepare_topics(
     ``partitions``: of a new input. Return one line per topic. Nothing is created if an existing topic is wrong. Raises
     ServiceError if the broker rejects a request, ConfigurationError for properties that cannot be used.
     """
-    with _reported("the topics cannot be described"), closing(_connect(configuration)) as admin:
+    with _reported("the topics cannot be used"), closing(_connect(configuration)) as admin:
         names = [name for _, name in configuration.topics]
         existing = _existing(admin, names)
         found = existing.get(configuration.topics.input)
         required = required_topics(configuration, found.partitions if found else partitions)
         lines = [topic.check(existing.get(topic.name)) for topic in required]
-        if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
+        if dry_run or any(line.status == "wrong" for line in lines):
             return lines
-        for index, topic in enumerate(required):
-            if topic.name not in existing and _create(admin, topic, replication_factor):
-                lines[index] = lines[index]._replace(status=TopicStatus.CREATED)
+        for topic in (topic for topic in required if topic.name not in existing):
+            settings = {**topic.settings, **({"min.insync.replicas": "2"} if replication_factor >= 3 else {})}
+            new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)
+            with _reported(f"topic {topic.name} cannot be created"):
+                admin.create_topics([new])
         deadline = time.monotonic() + TOPIC_WAIT_SECONDS
         while len(_existing(admin, names)) < len(names):
             if time.monotonic() > deadline:
                 raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
             time.sleep(0.1)
-        return lines
+        return [line._replace(status="created") if line.status == "create" else line for line in lines]
 
 
 def _connect(configuration: Configuration) -> KafkaAdminClient:
@@ -206,8 +198,6 @@ def _reported(failure: str) -> Iterator[None]:
         yield
     except KafkaError as error:
         raise ServiceError(f"{failure}: {getattr(error, 'description', '') or type(error).__name__}") from error
-    except ValueError as error:
-        raise ServiceError(f"{failure}: the broker's response is not that of Apache Kafka") from error
 
 
 def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
@@ -224,15 +214,3 @@ def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, Existi
                 settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
                 found[name] = ExistingTopic(partitions[name], settings)
     return found
-
-
-def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
-    """Create a topic; return False if another process has created it in the meantime. Raises ServiceError."""
-    settings = {**topic.settings, **({"min.insync.replicas": "2"} if replication_factor >= 3 else {})}
-    new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)
-    with _reported(f"topic {topic.name} cannot be created"):
-        try:
-            admin.create_topics([new])
-        except TopicAlreadyExistsError:
-            return False
-    return True

@@ -11,8 +11,8 @@ librdkafka does not implement KIP-890: all transactions of a client have one epo
 request and the client sends the request again, the first one may reach the broker later, in the next transaction, and
 end it early or replace its offsets. A producer that may have sent such a request twice is therefore replaced before its
 next transaction; the new epoch makes the brokers refuse the late request. Such a request is recognised by its time:
-librdkafka waits before it sends a request again (``retry_delay``), so a step that succeeds sooner at its first attempt
-has sent each request once. Produce requests need no such care, because their sequence numbers identify them.
+librdkafka waits before it sends a request again, so a step that succeeds within ``SENT_ONCE_SECONDS`` at its first
+attempt has sent each request once. Produce requests need no such care: sequence numbers identify them.
 
 The output refuses a whole request because of one message: without a key in a compacted topic, with a timestamp out of
 bounds, or too large. The batch is then written in two halves, each in a transaction of its own, and so on until one
@@ -36,7 +36,7 @@ from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
 from stream_masker.service.configuration.service import TopicsSection
-from stream_masker.service.kafka.clients import fatal_errors
+from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
 from stream_masker.service.process import in_background
 
@@ -117,14 +117,11 @@ class Outputs:
 class Transactions:
     """Writes one batch after the other under one transactional id.
 
-    ``connect`` makes a producer. ``running`` returns False when the process stops. ``retry_delay``: the least seconds
-    that the producer waits before it sends a request again.
+    ``connect`` makes a producer. ``running`` returns False when the process stops.
     """
 
-    def __init__(
-        self, connect: Callable[[], Producer], outputs: Outputs, *, running: Callable[[], bool], retry_delay: float
-    ) -> None:
-        self._connect, self._outputs, self._running, self._retry_delay = connect, outputs, running, retry_delay
+    def __init__(self, connect: Callable[[], Producer], outputs: Outputs, *, running: Callable[[], bool]) -> None:
+        self._connect, self._outputs, self._running = connect, outputs, running
         self._producer: Producer
         self._in_doubt = False
         self._attempted = 0.0
@@ -215,7 +212,7 @@ class Transactions:
                 error = failure.args[0]
                 self._in_doubt |= not sequenced
             else:
-                once = attempts == 1 and time.monotonic() - start < self._retry_delay
+                once = attempts == 1 and time.monotonic() - start < SENT_ONCE_SECONDS
                 self._in_doubt |= not (sequenced or once)
                 return
             if abortable and not error.fatal() and error.txn_requires_abort():

@@ -46,7 +46,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
     registry = CollectorRegistry()
     report = WorkerReport(Metrics(registry, "worker"), Health())
     outputs = Outputs(masking.configuration.topics, 1, block_encoder(masking.configuration, masking))
-    writing = Transactions(FakeProducer, outputs, running=lambda: True, retry_delay=10.0)
+    writing = Transactions(FakeProducer, outputs, running=lambda: True)
     writing.open()
     observations, before = [], samples(registry)
     for offset, event in enumerate(events):

@@ -77,16 +77,13 @@ MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
 BROKERS = "brokers"
 """The component of ``Health`` whose reason says that no broker answers."""
 
-BROKER_RETRY_SECONDS = 2.0
-"""Seconds between two attempts to reach a broker at the start."""
-
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
 
 WATCH_SECONDS = 1.0
 LOST_REQUESTS = 2
-"""The seconds between an answer and the next request for metadata, and the number of requests in a row without an
-answer after which a process is not ready. A reconnection takes less."""
+"""The seconds between two requests for metadata, and the number of requests in a row without an answer after which a
+running process is not ready. A reconnection takes less."""
 
 NO_TOPIC = "?"
 """A name that no topic can have, so that a request about it creates none, and needs no access to any."""
@@ -183,7 +180,7 @@ def await_brokers(
             return found
         log.warning("%s; trying again", reason)
         health.reason(BROKERS, reason)
-        if not pause(BROKER_RETRY_SECONDS):
+        if not pause(WATCH_SECONDS):
             return None
 
 

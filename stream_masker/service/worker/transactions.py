@@ -38,6 +38,7 @@ from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rej
 from stream_masker.service.configuration.service import TopicsSection
 from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
+from stream_masker.service.kafka.reader import SINGLE_PARTITION
 from stream_masker.service.process import in_background
 
 log = logging.getLogger(__name__)
@@ -64,8 +65,6 @@ REFUSALS: Final[Mapping[int, Reason]] = {
 }
 """Errors of a message, or of a request because of one message. They do not pass by themselves."""
 
-CALIBRATION_PARTITION = 0
-
 Produced: TypeAlias = tuple[str, bytes | None, bytes | None, int, None, None, int, Any]
 """The positional arguments of ``Producer.produce``, which takes a quarter less time with them than with names: topic,
 value, key, partition, two callbacks, timestamp in milliseconds (0: now), headers."""
@@ -82,9 +81,9 @@ class SessionLostError(Exception):
 class _StepError(Exception):
     """A step of a transaction has failed, and the transaction can only be aborted. ``code``: librdkafka's."""
 
-    def __init__(self, step: str, error: KafkaError) -> None:
-        super().__init__(f"{step}: {explained(error)}")
-        self.code: int = error.code()
+    def __init__(self, failure: str, code: int) -> None:
+        super().__init__(failure)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ class Outputs:
             value = encode_rejection(rejected[index], topic=self.topics.input, partition=partition)
             yield self.topics.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
-            yield self.topics.calibration, value, key, CALIBRATION_PARTITION, None, None, 0, []
+            yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
 
 
 class Transactions:
@@ -188,8 +187,8 @@ class Transactions:
                     self._producer.poll(0.1)
             except KafkaException as failure:
                 error = _cause(self._producer, failure.args[0])
-                step = f"produce to partition {message[3]} of {message[0]}"
-                raise (_lost(step, error) if error.fatal() else _StepError(step, error)) from None
+                text = f"produce to partition {message[3]} of {message[0]}: {explained(error)}"
+                raise (SessionLostError(text) if error.fatal() else _StepError(text, error.code())) from None
             else:
                 return
 
@@ -216,17 +215,13 @@ class Transactions:
                 self._in_doubt |= not (sequenced or once)
                 return
             if abortable and not error.fatal() and error.txn_requires_abort():
-                raise _StepError(name, _cause(self._producer, error))
+                error = _cause(self._producer, error)
+                raise _StepError(f"{name}: {explained(error)}", error.code())
             if not abortable and is_refusal(error, ALLOW):
                 raise ServiceError(f"{name}: {explained(error)}")
             late = time.monotonic() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
             if late or error.fatal() or not error.retriable():
-                raise _lost(name, error)
-
-
-def _lost(step: str, error: KafkaError) -> SessionLostError:
-    """Return the error of a producer that cannot be used any more."""
-    return SessionLostError(f"{step}: {explained(error)}")
+                raise SessionLostError(f"{name}: {explained(error)}")
 
 
 def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int, Result]]:
@@ -235,8 +230,7 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
     Raises AbortedError if its rejection is refused too.
     """
     partitions = list(results.items())
-    if len(partitions) > 1:
-        middle = len(partitions) // 2
+    if middle := len(partitions) // 2:
         return [dict(partitions[:middle]), dict(partitions[middle:])]
     [(partition, result)] = partitions
     size = len(result.offsets)

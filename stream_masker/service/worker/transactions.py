@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import compress, repeat
@@ -157,10 +157,19 @@ class Transactions:
             self._step("abort", self._producer.abort_transaction, abortable=False)
             if failure.code not in REFUSALS or not self._running():
                 raise AbortedError(str(failure)) from None
-            parts = _parts(results, failure)
-        else:
-            return list(results.values())
-        return [written for part in parts for written in self._write(part, group)]
+            return self._write_parts(_parts(results, failure), group)
+        return list(results.values())
+
+    def _write_parts(self, parts: Iterable[Mapping[int, Result]], group: object) -> list[Result]:
+        """Write parts of a batch one by one. The session is lost if one is aborted after another has been committed:
+        only a new one finds out where to go on."""
+        written: list[Result] = []
+        for part in parts:
+            try:
+                written += self._write(part, group)
+            except AbortedError as failure:
+                raise SessionLostError(str(failure)) if written else failure from None
+        return written
 
     def _commit(self, results: Mapping[int, Result], group: object) -> None:
         """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""

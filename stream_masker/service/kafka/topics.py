@@ -6,14 +6,13 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaConfigurationError, KafkaError, NoError, for_code
-from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
@@ -24,25 +23,20 @@ from stream_masker.service.kafka.clients import (
 )
 
 DEFAULT_PARTITIONS: Final = 4
-BROKER_DEFAULT_REPLICATION: Final = -1
-"""The replication factor that selects the broker's default."""
-
 WEEK_MS: Final = 7 * 24 * 3600 * 1000
 MAX_BLOCK_BYTES: Final = 8 * 1024 * 1024
 """The size that a new calibration topic allows for a block."""
 
-TOPIC_WAIT_SECONDS: Final = 30.0
-"""The time limit until a broker knows new topics."""
+HEADER_BYTES: Final = 65_536
+"""The size that a new output allows for the key and the headers of a record."""
 
 CLEANUP, RETENTION, BYTES, COMPRESSION = "cleanup.policy", "retention.ms", "max.message.bytes", "compression.type"
-
-TopicStatus: TypeAlias = Literal["create", "created", "exists", "wrong"]
 
 
 class TopicLine(NamedTuple):
     """One topic of the report; ``detail``: its configuration, or its problems."""
 
-    status: TopicStatus
+    status: Literal["create", "created", "exists", "wrong"]
     name: str
     detail: str
 
@@ -78,18 +72,16 @@ class RequiredTopic(NamedTuple):
         if problems := "; ".join(self._problems(existing)):
             return TopicLine("wrong", self.name, problems)
         detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
-        # Stored uncompressed, a broker refuses a batch of some kilobytes that would take gigabytes in a worker.
         reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
         return TopicLine("exists", self.name, " ".join([detail, *self._other(existing, COMPRESSION, reason)]))
 
     def _problems(self, existing: ExistingTopic) -> Iterator[str]:
         """Yield the problems of an existing topic of this name, each with its remedy."""
-        found = existing.partitions
-        if self.role == "calibration" and found != 1:
-            yield f"{found} partitions instead of 1: delete the topic, or use another name in topics.calibration"
-        if self.role == "output" and found < self.partitions:
+        if self.role == "calibration" and existing.partitions != 1:
+            yield f"{existing.partitions} partitions instead of 1: delete it, or use another name in topics.calibration"
+        if self.role == "output" and existing.partitions < self.partitions:
             remedy = f"kafka-topics.sh --alter --topic {self.name} --partitions {self.partitions}"
-            yield f"{found} partitions, fewer than the {self.partitions} of the input: {remedy}"
+            yield f"{existing.partitions} partitions, fewer than the {self.partitions} of the input: {remedy}"
         yield from self._other(existing, CLEANUP)
         for name, least in self.least.items():
             if 0 <= int(existing.settings.get(name) or -1) < least:
@@ -106,8 +98,8 @@ class RequiredTopic(NamedTuple):
 
 
 def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
-    count = f"{partitions} partition{'s' if partitions > 1 else ''}"
-    return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
+    shown = (f"{name}={value}" for name, value in settings.items())
+    return " ".join([f"{partitions} partition{'s' if partitions > 1 else ''}", *shown])
 
 
 def required_topics(configuration: Configuration, partitions: int = DEFAULT_PARTITIONS) -> tuple[RequiredTopic, ...]:
@@ -118,7 +110,7 @@ def required_topics(configuration: Configuration, partitions: int = DEFAULT_PART
     """
     names, kept = configuration.topics, round(2_000 * configuration.calibration.window_age)
     written = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_BYTES))
-    largest = max(masked_bytes(configuration), written)
+    largest = max(2 * configuration.limits.record_bytes + HEADER_BYTES, written)  # labels may double the length
     delete, taken = {CLEANUP: "delete"}, {BYTES: written}
     output = delete if configuration.message.key == "drop" else {}
     blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), BYTES: str(max(MAX_BLOCK_BYTES, written))}
@@ -132,63 +124,55 @@ def required_topics(configuration: Configuration, partitions: int = DEFAULT_PART
     )
 
 
-def masked_bytes(configuration: Configuration) -> int:
-    """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
-    return 2 * configuration.limits.record_bytes + 65_536
-
-
 def prepare_topics(
     configuration: Configuration,
     *,
     partitions: int = DEFAULT_PARTITIONS,
-    replication_factor: int = BROKER_DEFAULT_REPLICATION,
+    replication_factor: int | None = None,
     dry_run: bool = False,
 ) -> list[TopicLine]:
     """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
-    ``partitions``: of a new input. Return one line per topic. Nothing is created if an existing topic is wrong. Raises
-    ServiceError if the broker rejects a request, ConfigurationError for properties that cannot be used.
+    ``partitions``: of a new input; ``replication_factor``: None for the broker's default. Return one line per topic.
+    Nothing is created if an existing topic is wrong. Raises ServiceError if the broker rejects a request,
+    ConfigurationError for properties that cannot be used.
     """
+    names = [name for _, name in configuration.topics]
     with _reported("the topics cannot be used"), closing(_connect(configuration)) as admin:
-        names = [name for _, name in configuration.topics]
         existing = _existing(admin, names)
         found = existing.get(configuration.topics.input)
         required = required_topics(configuration, found.partitions if found else partitions)
         lines = [topic.check(existing.get(topic.name)) for topic in required]
         if dry_run or any(line.status == "wrong" for line in lines):
             return lines
+        replicas = replication_factor or -1
         for topic in (topic for topic in required if topic.name not in existing):
-            settings = {**topic.settings, **({"min.insync.replicas": "2"} if replication_factor >= 3 else {})}
-            new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)
+            settings = {**topic.settings, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
+            new = NewTopic(topic.name, topic.partitions, replicas, topic_configs=settings)
             with _reported(f"topic {topic.name} cannot be created"):
                 admin.create_topics([new])
-        deadline = time.monotonic() + TOPIC_WAIT_SECONDS
+        deadline = time.monotonic() + 30
         while len(_existing(admin, names)) < len(names):
             if time.monotonic() > deadline:
-                raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
+                raise ServiceError("the broker does not know the new topics yet: run the command again later")
             time.sleep(0.1)
         return [line._replace(status="created") if line.status == "create" else line for line in lines]
 
 
 def _connect(configuration: Configuration) -> KafkaAdminClient:
     """Connect the client. Raises ServiceError, and ConfigurationError for properties that it cannot use."""
-    properties = configuration.kafka.properties
     require_broker(confluent_properties(configuration))
-    given = credentials(properties)
+    given = credentials(configuration.kafka.properties)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs failed attempts, even if a later one succeeds
-    try:
-        return KafkaAdminClient(
-            bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
-            client_id=str(properties.get("client.id", "stream-masker")),
-            api_version_auto_timeout_ms=10_000,
-            security_protocol=given.protocol,
-            ssl_context=given.context,
-            sasl_mechanism=given.mechanism,
-            sasl_plain_username=given.username,
-            sasl_plain_password=given.password,
-        )
-    except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
-        raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
+    return KafkaAdminClient(
+        bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
+        api_version_auto_timeout_ms=10_000,
+        security_protocol=given.protocol,
+        ssl_context=given.context,
+        sasl_mechanism=given.mechanism,
+        sasl_plain_username=given.username,
+        sasl_plain_password=given.password,
+    )
 
 
 @contextmanager
@@ -208,9 +192,9 @@ def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, Existi
     for answer in admin.describe_configs(resources) if resources else []:
         for row in answer.to_object()["resources"]:
             error, name = for_code(row["error_code"]), row["resource_name"]
-            if error not in (NoError, UnknownTopicError):
-                raise error
-            if error is NoError:  # otherwise the broker is about to learn of the topic
+            if error is NoError:
                 settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
                 found[name] = ExistingTopic(partitions[name], settings)
+            elif error is not UnknownTopicOrPartitionError:  # of which the broker is about to learn
+                raise error
     return found

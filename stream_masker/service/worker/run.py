@@ -41,10 +41,8 @@ WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
 BATCH_BYTES = 16_777_216
-"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group."""
-
-FETCH_BYTES = BATCH_BYTES
-"""The default size of a broker's response, which stands in memory once more while it is read."""
+"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group. It is also the
+default size of a broker's response, which stands in memory once more while it is read."""
 
 
 def run_worker(
@@ -186,7 +184,7 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     kip_848 = str(properties.get("group.protocol", "")).lower() == "consumer"
     return {
         "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
-        "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
+        "fetch.max.bytes": max(BATCH_BYTES, int(properties.get("message.max.bytes", 0))),
         **properties,
         **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
     }

@@ -1,8 +1,7 @@
-"""Other clients as producers and consumers of events: kcat, Kafka's console tools, kafka-python and aiokafka."""
+"""Other clients as producers and consumers of events: kcat, Kafka's console tools and kafka-python."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -10,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_broker import LOGGER, VERSION, find, jars
 from service import Service, value
@@ -75,15 +73,6 @@ def produce_by_kafka_python(server: str, topic: str, values: Values) -> None:
     producer.close()
 
 
-def produce_by_aiokafka(server: str, topic: str, values: Values) -> None:
-    async def produce() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=server, compression_type="zstd") as producer:
-            for one in values:
-                await producer.send(topic, one, headers=[(name, text.encode()) for name, text in HEADERS.items()])
-
-    asyncio.run(produce())
-
-
 def consume_by_kcat(server: str, topic: str, count: int) -> Values:
     options = ("-o", "beginning", "-e", "-q", "-X", "isolation.level=read_committed")
     return output([kcat(), "-C", "-b", server, "-t", topic, *options]).splitlines()
@@ -104,27 +93,8 @@ def consume_by_kafka_python(server: str, topic: str, count: int) -> Values:
     return found
 
 
-def consume_by_aiokafka(server: str, topic: str, count: int) -> Values:
-    async def consume() -> Values:
-        options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-        async with AIOKafkaConsumer(topic, bootstrap_servers=server, **options) as consumer:
-            return [(await asyncio.wait_for(consumer.getone(), 30)).value for _ in range(count)]
-
-    return asyncio.run(consume())
-
-
-PRODUCERS: tuple[Produce, ...] = (
-    produce_by_kcat,
-    produce_by_console,
-    produce_by_kafka_python,
-    produce_by_aiokafka,
-)
-CONSUMERS: tuple[Consume, ...] = (
-    consume_by_kcat,
-    consume_by_console,
-    consume_by_kafka_python,
-    consume_by_aiokafka,
-)
+PRODUCERS: tuple[Produce, ...] = (produce_by_kcat, produce_by_console, produce_by_kafka_python)
+CONSUMERS: tuple[Consume, ...] = (consume_by_kcat, consume_by_console, consume_by_kafka_python)
 
 
 def test_every_client_reads_the_masked_events_of_every_client(here: Service) -> None:

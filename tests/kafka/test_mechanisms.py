@@ -136,18 +136,6 @@ def test_a_short_group_waits_uncommitted_for_more_records(service: Service) -> N
     assert service.read("rejected") == []
 
 
-def test_rejected_records_do_not_count_for_a_group(service: Service) -> None:
-    small_groups(service)
-    write(service.bootstrap, service.topics["input"], [{"value": b"no JSON", "partition": 0}] * 18)
-    produce_codes(service, range(7))
-    with service.running() as worker:
-        stays_at(worker, 0)
-        produce_codes(service, range(7, 8))
-        worker.reaches(26)
-    assert groups_of(service) == [(0, 25)]
-    assert len(service.read("rejected")) == 18
-
-
 @pytest.fixture
 def masked(service: Service) -> Service:
     """Records of two partitions masked under version 1, with a rejection and a tombstone that share a timestamp."""

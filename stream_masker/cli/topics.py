@@ -10,12 +10,7 @@ from stream_masker.cli.options import ReportingCommand, config_option, output, s
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.kafka.access import required_access
-from stream_masker.service.kafka.topics import (
-    BROKER_DEFAULT_REPLICATION,
-    DEFAULT_PARTITIONS,
-    TopicStatus,
-    prepare_topics,
-)
+from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, prepare_topics
 
 POSITIVE = click.IntRange(min=1)
 
@@ -42,10 +37,9 @@ def command(config: Path, partitions: int, replication_factor: int | None, acls:
         rules = [*required_access(configuration)]
         output("\n".join(map(str, rules)), {"access": [rule._asdict() for rule in rules]})
         return
-    factor = replication_factor or BROKER_DEFAULT_REPLICATION
-    lines = prepare_topics(configuration, partitions=partitions, replication_factor=factor, dry_run=dry_run)
-    figures = [{"topic": line.name, "status": str(line.status), "detail": line.detail} for line in lines]
+    lines = prepare_topics(configuration, partitions=partitions, replication_factor=replication_factor, dry_run=dry_run)
+    figures = [{"topic": line.name, "status": line.status, "detail": line.detail} for line in lines]
     summarise("\n".join(map(str, lines)), {"topics": figures})
-    wrong = sum(line.status is TopicStatus.WRONG for line in lines)
+    wrong = sum(line.status == "wrong" for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics do not meet the requirements")

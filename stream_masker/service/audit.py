@@ -33,7 +33,7 @@ from stream_masker.pipeline.records import (
 from stream_masker.pipeline.versions import shown
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
     connect_reader,

@@ -13,7 +13,7 @@ from stream_masker.service.configuration.build import build_mechanism, build_pla
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
 from stream_masker.service.files.coverage import coverage_report
 from stream_masker.service.files.inputs import FileEvent
-from stream_masker.service.formats.wire_format import file_format
+from stream_masker.service.formats import file_format
 from stream_masker.summary import guessed_line
 
 

@@ -53,12 +53,11 @@ COLLECTION_BATCHES: Final = 20
 """The number of batches whose objects may accumulate before a collection; greater than the number in flight."""
 
 MIN_ALLOCATIONS: Final = 100_000
-"""The minimum allocation threshold, for small batches."""
 
 
 @contextmanager
 def infrequent_collections(records: int) -> Iterator[None]:
-    """Raise the process-wide allocation threshold inside the block, according to the number of records in a batch."""
+    """Let garbage be collected only after some batches with this number of records, within the block."""
     usual = gc.get_threshold()
     gc.set_threshold(max(MIN_ALLOCATIONS, COLLECTION_BATCHES * records), *usual[1:])
     try:
@@ -82,29 +81,20 @@ def exit_at_once() -> NoReturn:
 STOP_LIMIT_SECONDS = 25.0
 """The time limit for a stop; pods have 30 seconds. The limits of its steps add up to less."""
 
-LATE_EXIT_CODE = 1
-"""The exit code of a process that the watchdog ended."""
-
-
-def exit_within(seconds: float = STOP_LIMIT_SECONDS) -> None:
-    """End the process with ``LATE_EXIT_CODE`` if it is still running after this number of seconds.
-
-    This is as safe as a crash: the brokers abort what is not committed. The stack of each thread is written to standard
-    error. The watchdog is not a Python thread, because the interpreter's shutdown itself may hang.
-    """
-    faulthandler.dump_traceback_later(seconds, exit=True)
-
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Set ``stop`` on SIGTERM and SIGINT; end the process within a time limit, and at once on a second signal.
+    """Set ``stop`` on SIGTERM and SIGINT, and end the process at once on a second signal.
 
-    Does nothing outside of the main thread, which has no signal handlers.
+    A process that still runs after ``STOP_LIMIT_SECONDS`` ends with exit code 1, and writes the stack of each thread to
+    standard error. This is as safe as a crash: the brokers abort what is not committed. The watchdog is not a Python
+    thread, because the interpreter's shutdown itself may hang. Does nothing outside of the main thread, which has no
+    signal handlers.
     """
 
     def handle(number: int, _: FrameType | None) -> None:
         log.info("%s: stopping", signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
-        exit_within()
+        faulthandler.dump_traceback_later(STOP_LIMIT_SECONDS, exit=True)
         stop.set()
 
     if threading.current_thread() is threading.main_thread():

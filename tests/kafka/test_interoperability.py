@@ -1,25 +1,17 @@
-"""Other clients as producers and consumers of events: kcat, Kafka's console tools, kafka-python and aiokafka.
-
-CloudEvents of both modes are masked. In binary mode the headers that the configuration names are kept; in structured
-mode the event is the member ``data`` of the value.
-"""
+"""Other clients as producers and consumers of events: kcat, Kafka's console tools and kafka-python."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import orjson
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_broker import LOGGER, VERSION, find, jars
-from kafka_records import write
-from service import Service, event, value
+from service import Service, value
 
 EVENTS = 25
 """The number of events of each producer."""
@@ -81,15 +73,6 @@ def produce_by_kafka_python(server: str, topic: str, values: Values) -> None:
     producer.close()
 
 
-def produce_by_aiokafka(server: str, topic: str, values: Values) -> None:
-    async def produce() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=server, compression_type="zstd") as producer:
-            for one in values:
-                await producer.send(topic, one, headers=[(name, text.encode()) for name, text in HEADERS.items()])
-
-    asyncio.run(produce())
-
-
 def consume_by_kcat(server: str, topic: str, count: int) -> Values:
     options = ("-o", "beginning", "-e", "-q", "-X", "isolation.level=read_committed")
     return output([kcat(), "-C", "-b", server, "-t", topic, *options]).splitlines()
@@ -110,27 +93,8 @@ def consume_by_kafka_python(server: str, topic: str, count: int) -> Values:
     return found
 
 
-def consume_by_aiokafka(server: str, topic: str, count: int) -> Values:
-    async def consume() -> Values:
-        options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-        async with AIOKafkaConsumer(topic, bootstrap_servers=server, **options) as consumer:
-            return [(await asyncio.wait_for(consumer.getone(), 30)).value for _ in range(count)]
-
-    return asyncio.run(consume())
-
-
-PRODUCERS: tuple[Produce, ...] = (
-    produce_by_kcat,
-    produce_by_console,
-    produce_by_kafka_python,
-    produce_by_aiokafka,
-)
-CONSUMERS: tuple[Consume, ...] = (
-    consume_by_kcat,
-    consume_by_console,
-    consume_by_kafka_python,
-    consume_by_aiokafka,
-)
+PRODUCERS: tuple[Produce, ...] = (produce_by_kcat, produce_by_console, produce_by_kafka_python)
+CONSUMERS: tuple[Consume, ...] = (consume_by_kcat, consume_by_console, consume_by_kafka_python)
 
 
 def test_every_client_reads_the_masked_events_of_every_client(here: Service) -> None:
@@ -147,53 +111,3 @@ def test_every_client_reads_the_masked_events_of_every_client(here: Service) -> 
         assert {name: record.headers.get(name) for name in HEADERS} == {**KEPT, "ce_subject": None}
     found = threads.map(lambda consume: consume(here.bootstrap, here.topics["output"], count), CONSUMERS)
     assert list(map(list, found)) == [[record.value for record in masked]] * len(CONSUMERS)
-
-
-STRUCTURED = b"application/cloudevents+json; charset=UTF-8"
-
-
-def cloud_event(number: int) -> dict[str, object]:
-    """An event in structured mode: its attributes are members of the value, beside ``data``."""
-    own = {"specversion": "1.0", "type": "discharge", "source": "/wards/3", "id": f"visit-{number}", "subject": "Ada"}
-    return {**own, "datacontenttype": "application/json", "data": event(number)}
-
-
-def test_cloudevents_in_structured_mode_are_masked_below_data(service: Service) -> None:
-    here = service
-    here.data["attributes"] = {name: {"path": f"data.{name}", "ontology": "small"} for name in ("first", "second")}
-    here.data["fields"] = {
-        "keep": ["specversion", "type", "source", "datacontenttype", "data.id"],
-        "pseudonymize": ["id", "data.patient.id"],
-        "unlisted": "drop",
-    }
-    here.data["message"] = {"headers": ["content-type"]}
-    here.data["mechanism"] |= {"rounding": "ceil", "candidates": "all"}
-    here.create(1)
-    sample = here.folder / "sample.jsonl"
-    sample.write_bytes(b"\n".join(orjson.dumps(cloud_event(number)) for number in range(300)))
-    here.command("calibrate", str(sample), "--publish", "--quiet")
-    given = [cloud_event(number) for number in range(EVENTS)]
-    headers = [("content-type", STRUCTURED), ("subject", b"Ada")]
-    base64 = {**cloud_event(EVENTS), "data": None, "data_base64": "eyJmaXJzdCI6IkMwMCJ9"}
-    records = [{"value": orjson.dumps(one), "headers": headers} for one in (*given, base64)]
-    write(here.bootstrap, here.topics["input"], records)
-    with here.running() as worker:
-        worker.reaches(EVENTS + 1)
-    masked, rejected = here.read("output"), here.read("rejected")
-    assert [record.json["reason"] for record in rejected] == ["missing"]
-    kept = ("specversion", "type", "source", "datacontenttype")
-    for record, before in zip(masked, given, strict=True):
-        after = record.json
-        assert record.headers["content-type"] == STRUCTURED
-        assert "subject" not in record.headers
-        assert after.keys() == {*kept, "id", "data"}
-        assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-        assert after["id"] != before["id"]
-        assert after["data"].keys() == {"id", "patient", "first", "second"}
-        assert after["data"]["id"] == before["data"]["id"]
-        assert after["data"]["patient"]["id"] != before["data"]["patient"]["id"]
-    assert len({record.json["id"] for record in masked}) == EVENTS
-    changed = [
-        record.json["data"]["first"] != before["data"]["first"] for record, before in zip(masked, given, strict=True)
-    ]
-    assert sum(changed) > EVENTS / 10

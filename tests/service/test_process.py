@@ -10,15 +10,12 @@ import weakref
 
 import pytest
 
-from stream_masker.service.process import LATE_EXIT_CODE, MIN_ALLOCATIONS, in_background, infrequent_collections
+from stream_masker.service.process import MIN_ALLOCATIONS, in_background, infrequent_collections
 
 
-def test_a_task_runs_on_a_daemon_thread() -> None:
+def test_a_task_runs_on_a_daemon_thread_and_its_failure_is_in_the_future() -> None:
     task = lambda: (threading.current_thread().name, threading.current_thread().daemon)  # noqa: E731
     assert in_background(task, name="masking").result(10) == ("masking", True)
-
-
-def test_a_failure_is_in_the_future() -> None:
     with pytest.raises(ZeroDivisionError):
         in_background(lambda: 1 // 0, name="masking").result(10)
 
@@ -54,47 +51,52 @@ def lost() -> weakref.ref[Node]:
     return weakref.ref(node)
 
 
-HANGS = {
-    "a thread that never ends": "threading.Thread(target=threading.Event().wait).start()",
-    "the interpreter's own end": "class Hangs:\n  __del__ = lambda self: time.sleep(600)\nhangs = Hangs()",
-}
-"""What may keep a process that has done its work."""
-
-
-def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
+def ended(then: str, limit: float = 3_600.0) -> subprocess.CompletedProcess[str]:
+    """Run a program that gets SIGTERM, has this time limit for its stop, and then does something."""
     program = f"""
-import threading, time
-from stream_masker.service.process import exit_within
-exit_within({seconds})
+import os, signal, threading, time
+from stream_masker.service import process
+process.STOP_LIMIT_SECONDS = {limit}
+process.stop_on_signals(stop := threading.Event())
+os.kill(os.getpid(), signal.SIGTERM)
+assert stop.is_set()
 {then}
 """
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.parametrize("hangs", HANGS)
+@pytest.mark.parametrize(
+    "hangs",
+    [
+        "threading.Thread(target=threading.Event().wait).start()",
+        "class Hangs:\n  __del__ = lambda self: time.sleep(600)\nhangs = Hangs()",
+    ],
+    ids=["a thread that never ends", "the interpreter's own end"],
+)
 def test_a_process_that_hangs_is_ended_with_a_traceback(hangs: str) -> None:
-    done = ended(0.1, HANGS[hangs])
-    assert done.returncode == LATE_EXIT_CODE
+    done = ended(hangs, limit=0.1)
+    assert done.returncode == 1
     assert "Timeout" in done.stderr
     assert "most recent call first" in done.stderr
 
 
 def test_a_process_that_ends_does_not_wait() -> None:
-    done = ended(3600, "")
+    done = ended("")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 BUSY = """
+import numba
 def busy():
     while True:
         numba.njit(lambda x: x + 1)(1)
 threading.Thread(target=busy, daemon=True).start()
-time.sleep(2)
+time.sleep(0.5)
 print("written")
-exit_at_once()
+process.exit_at_once()
 """
 
 
 def test_a_process_ends_in_order_while_a_thread_is_in_the_compiler() -> None:
-    done = ended(3600, f"import numba\nfrom stream_masker.service.process import exit_at_once{BUSY}")
+    done = ended(BUSY)
     assert (done.returncode, done.stdout, done.stderr) == (0, "written\n", "")

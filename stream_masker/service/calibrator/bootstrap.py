@@ -36,15 +36,14 @@ from stream_masker.pipeline.window import CalibrationSettings
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, noise_levels
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
-from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.access import publisher_id
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
-    RETRY_PROPERTIES,
+    SENT_ONCE_SECONDS,
     confluent_properties,
     connect_producer,
     fatal_errors,
-    retry_delay,
 )
 from stream_masker.service.kafka.reader import (
     POLL_TIMEOUT_SECONDS,
@@ -83,7 +82,6 @@ class StatisticsPublisher:
         self._topics = configuration.topics
         self._seal = topic_seal(configuration, configuration.topics.statistics)
         self._properties = {
-            **RETRY_PROPERTIES,
             "compression.type": "zstd",
             **confluent_properties(configuration),
             "transactional.id": publisher_id(configuration.topics),
@@ -143,7 +141,7 @@ class StatisticsPublisher:
         start = time.monotonic()
         with fatal_errors(producer):
             producer.commit_transaction(POLL_TIMEOUT_SECONDS)
-        if time.monotonic() - start >= retry_delay(self._properties):
+        if time.monotonic() - start >= SENT_ONCE_SECONDS:
             self._producer = None
 
 

@@ -30,8 +30,7 @@ from stream_masker.service.calibrator.calibration import Calibration
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.access import calibrator_group
-from stream_masker.service.kafka.clients import PropertyValue, await_brokers, watched_brokers
-from stream_masker.service.kafka.credentials import credentials
+from stream_masker.service.kafka.clients import PropertyValue, await_brokers, credentials
 from stream_masker.service.kafka.reader import SINGLE_PARTITION, StoppedError, require_topics
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.http import HttpServer
@@ -85,13 +84,13 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         initialise_counters(metrics)
         driver = Driver(build_components(configuration), metrics, health)
         topics = configuration.topics.internal.values()
-        with watched_brokers(configuration, health):
-            if await_brokers(lambda: require_topics(configuration, topics), health, lambda s: not stop.wait(s)):
-                health.reason("start", "joining the group")
-                in_time = asyncio.run(run_application(configuration, driver, stop))
-                log.info("stopped")
-                if driver.is_computing or not in_time:
-                    exit_at_once()
+        check = partial(require_topics, configuration, topics)
+        if await_brokers(configuration, health, check, lambda s: not stop.wait(s)):
+            health.reason("start", "joining the group")
+            in_time = asyncio.run(run_application(configuration, driver, stop))
+            log.info("stopped")
+            if driver.is_computing or not in_time:
+                exit_at_once()
 
 
 class Driver:

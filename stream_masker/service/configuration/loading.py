@@ -34,6 +34,7 @@ CLIENT_PROPERTIES: tuple[Location, ...] = (("kafka", "properties"), ("format", "
 REQUIRED_SECTIONS = "a mapping with at least ontologies, attributes and fields"
 
 RESERVED_PROPERTIES = {
+    "auto.offset.reset": "a group begins at its committed offsets, which kafka-consumer-groups.sh --reset-offsets sets",
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "group.instance.id": "workers are no static members",
     "enable.auto.commit": "offsets commit in the transaction of their records",

@@ -32,7 +32,7 @@ from stream_masker.service.configuration.build import build_risk_limits, mechani
 from stream_masker.service.files.coverage import MAX_SUPPRESSED, counted_events, documents_of, suppressed_text
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
-from stream_masker.service.formats.wire_format import file_format
+from stream_masker.service.formats import file_format
 from stream_masker.service.masking import Masking
 from stream_masker.summary import guessed_line, three_sentences, unchanged_warning
 

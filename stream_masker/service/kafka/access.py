@@ -5,8 +5,8 @@ Kafka's authorizer implies Describe by Read and Write, and IdempotentWrite by Wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.service import TopicsSection
@@ -51,24 +51,25 @@ class AccessRule(NamedTuple):
         return f"{self.role:14}{self.resource:17}{self.name:40} {self.operations}"
 
 
+TOPIC_ACCESS: Final[Mapping[str, Mapping[str, str]]] = {
+    "producer": {"input": "Write"},
+    "worker": {"input": "Read", "output": "Write", "rejected": "Write", "calibration": "Write", "statistics": "Read"},
+    "calibrator": {"input": "Read", "calibration": "Read", "statistics": "Read Write", "drift": "Write"},
+    "reader": {"output": "Read"},
+    "administrator": dict.fromkeys(TopicsSection.model_fields, "Create Describe DescribeConfigs"),
+}
+"""The operations that each role needs on the topics of the configuration."""
+
+
 def required_access(configuration: Configuration) -> Iterator[AccessRule]:
     """Yield all rules of a configuration. A reader of masked records also needs Read on its own consumer group."""
     topics = configuration.topics
-    yield AccessRule("producer", "topic", topics.input, "Write")
-    yield AccessRule("worker", "topic", topics.input, "Read")
-    for name in (topics.output, topics.rejected, topics.calibration):
-        yield AccessRule("worker", "topic", name, "Write")
-    yield AccessRule("worker", "topic", topics.statistics, "Read")
-    yield AccessRule("worker", "group", consumer_group_id(configuration), "Read")
-    yield AccessRule("worker", "group", READER_GROUP, "Describe")
-    yield AccessRule("worker", "transactional-id", f"{transactional_id_prefix(configuration)}*", "Write")
-    for name in (topics.input, topics.calibration):
-        yield AccessRule("calibrator", "topic", name, "Read")
-    yield AccessRule("calibrator", "topic", topics.statistics, "Read Write")
-    yield AccessRule("calibrator", "topic", topics.drift, "Write")
-    yield AccessRule("calibrator", "group", calibrator_group(configuration), "Read")
-    yield AccessRule("calibrator", "group", READER_GROUP, "Describe")
-    yield AccessRule("calibrator", "transactional-id", publisher_id(topics), "Write")
-    yield AccessRule("reader", "topic", topics.output, "Read")
-    for _, name in topics:
-        yield AccessRule("administrator", "topic", name, "Create Describe DescribeConfigs")
+    for role, access in TOPIC_ACCESS.items():
+        for name, operations in access.items():
+            yield AccessRule(role, "topic", getattr(topics, name), operations)
+    worker = "worker", consumer_group_id(configuration), f"{transactional_id_prefix(configuration)}*"
+    calibrator = "calibrator", calibrator_group(configuration), publisher_id(topics)
+    for role, group, transactional_id in (worker, calibrator):
+        yield AccessRule(role, "group", group, "Read")
+        yield AccessRule(role, "group", READER_GROUP, "Describe")
+        yield AccessRule(role, "transactional-id", transactional_id, "Write")

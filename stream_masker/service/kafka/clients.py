@@ -1,13 +1,17 @@
-"""Clients of librdkafka from the configuration, and whether a broker answers them."""
+"""Clients from the configuration, and whether a broker answers them.
+
+All clients are librdkafka's, except two: kafka-python creates topics, and Faust runs the calibrator. ``credentials``
+translates the properties for these.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
+import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -24,6 +28,7 @@ from stream_masker.service.kafka.errors import (
 )
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import RepeatFilter
+from stream_masker.service.process import in_background
 
 T = TypeVar("T")
 
@@ -36,20 +41,28 @@ a minute for each cause."""
 ClientProperties: TypeAlias = dict[str, Any]
 PropertyValue: TypeAlias = str | bool | int | float
 
-BOUNDS: Final[ClientProperties] = {"queued.min.messages": 50, "fetch.queue.backoff.ms": 1}
+CONSUMER_DEFAULTS: Final[ClientProperties] = {"queued.min.messages": 50, "fetch.queue.backoff.ms": 1}
 """The queue of a consumer. librdkafka counts only values for ``queued.max.messages.kbytes``, so that its default of
 100,000 messages holds keys and headers of any size. A reader empties its queue faster than the default of one second
 before a full queue is filled again."""
 
+COMMITTED_READS: Final[ClientProperties] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+}
+"""What no property overrides: a consumer reads committed records, reports the end of a partition, and commits nothing
+by itself."""
+
 RETRY_PROPERTIES: Final = {"retry.backoff.ms": 500, "retry.backoff.max.ms": 1_000}
-"""The delay before a producer sends a request again: the first one and its limit, because it doubles with each failure.
-A commit that takes longer costs a new producer (``retry_delay``), so it is longer than librdkafka's 100 ms."""
+"""The delay before a transactional producer sends a request again: the first one and its limit, because it doubles with
+each failure. No property overrides it, because ``SENT_ONCE_SECONDS`` depends on it."""
 
-OFFSETS_RETRY_MS = 500
-"""The fixed delay after which librdkafka sends the offsets of a transaction again."""
-
-RETRY_JITTER = 0.2
-"""The share by which librdkafka varies the delay."""
+SENT_ONCE_SECONDS: Final = 0.4
+"""A transactional request that is answered sooner was sent once: librdkafka varies the delay by a fifth, and sends the
+offsets of a transaction again after half a second, whatever the properties are. A commit that takes longer costs a new
+producer, so the delay is longer than librdkafka's default of 100 ms."""
 
 RECONNECT_MS = 1_000
 """The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a process would
@@ -61,28 +74,16 @@ PRODUCER_BYTES: Final = 1_000_000
 MAX_VERSION_BYTES: Final = 64 * 1024 * 1024
 """The largest statistics version, which is one message."""
 
-COMMITTED_READS: Final[ClientProperties] = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "isolation.level": "read_committed",
-}
-"""The properties of every consumer: it reads committed records, reports the end of a partition, and commits
-nothing by itself."""
-
 BROKERS = "brokers"
 """The component of ``Health`` whose reason says that no broker answers."""
-
-BROKER_RETRY_SECONDS = 2.0
-"""Seconds between two attempts to reach a broker at the start."""
 
 ANSWER_SECONDS = 2.0
 """Seconds in which a broker has to answer a request for metadata."""
 
 WATCH_SECONDS = 1.0
 LOST_REQUESTS = 2
-"""The seconds between an answer and the next request of ``watched_brokers``, and the number of requests in a row
-without an answer after which the process is not ready. A reconnection takes less."""
+"""The seconds between two requests for metadata, and the number of requests in a row without an answer after which a
+running process is not ready. A reconnection takes less."""
 
 NO_TOPIC = "?"
 """A name that no topic can have, so that a request about it creates none, and needs no access to any."""
@@ -90,7 +91,9 @@ NO_TOPIC = "?"
 
 def confluent_properties(configuration: Configuration) -> ClientProperties:
     """Return the configured properties of a confluent-kafka client."""
-    return {**configuration.kafka.properties, "bootstrap.servers": configuration.kafka.bootstrap_servers}
+    section = configuration.kafka
+    default = {"reconnect.backoff.max.ms": RECONNECT_MS}
+    return {**default, **section.properties, "bootstrap.servers": section.bootstrap_servers}
 
 
 def check_properties(configuration: Configuration) -> None:
@@ -98,15 +101,12 @@ def check_properties(configuration: Configuration) -> None:
     connect_consumer({**confluent_properties(configuration), "group.id": "stream-masker.probe", "log_level": 0}).close()
 
 
-def retry_delay(properties: ClientProperties) -> float:
-    """Return the least seconds that a producer with these properties waits before it sends a request again."""
-    backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
-    return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000
-
-
 def connect_consumer(properties: ClientProperties) -> Consumer:
-    """Make a consumer, whose queue is bounded. Raises ConfigurationError for properties that librdkafka refuses."""
-    return _client(Consumer, {**BOUNDS, **properties})
+    """Make a consumer of committed records, whose queue is bounded.
+
+    Raises ConfigurationError for properties that librdkafka refuses.
+    """
+    return _client(Consumer, {**CONSUMER_DEFAULTS, **properties, **COMMITTED_READS})
 
 
 def connect_producer(properties: ClientProperties) -> Producer:
@@ -114,18 +114,14 @@ def connect_producer(properties: ClientProperties) -> Producer:
 
     Raises ConfigurationError for properties that librdkafka refuses.
     """
-    return _client(Producer, properties)
+    return _client(Producer, {**properties, **RETRY_PROPERTIES} if "transactional.id" in properties else properties)
 
 
 def _client(kind: type[Any], properties: ClientProperties) -> Any:
     try:
-        return kind({"error_cb": _log_error, **properties}, logger=log)
+        return kind({"error_cb": lambda error: log.warning("%s", explained(error)), **properties}, logger=log)
     except KafkaException as failure:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
-
-
-def _log_error(error: KafkaError) -> None:
-    log.warning("%s", explained(error))
 
 
 @contextmanager
@@ -162,10 +158,13 @@ def require_broker(properties: ClientProperties, *, seconds: float = 10.0) -> No
             raise connection_problem((*refusals, *others, failure)[0], properties)
 
 
-def await_brokers(check: Callable[[], T], health: Health, pause: Callable[[float], bool]) -> T | None:
+def await_brokers(
+    configuration: Configuration, health: Health, check: Callable[[], T], pause: Callable[[float], bool]
+) -> T | None:
     """Return what ``check`` returns as soon as a broker answers; None when ``pause`` returns False.
 
-    Meanwhile ``health`` has the reason. What will not pass by itself is raised.
+    Until then ``health`` has the reason, and again whenever no broker answers later. What will not pass by itself is
+    raised.
     """
     while True:
         try:
@@ -177,38 +176,26 @@ def await_brokers(check: Callable[[], T], health: Health, pause: Callable[[float
                 raise
             reason = f"no broker answers: {explained(failure.args[0])}"
         else:
-            health.reason(BROKERS, None)
+            in_background(lambda: _watch_brokers(configuration, health), name="brokers")
             return found
         log.warning("%s; trying again", reason)
         health.reason(BROKERS, reason)
-        if not pause(BROKER_RETRY_SECONDS):
+        if not pause(WATCH_SECONDS):
             return None
 
 
-@contextmanager
-def watched_brokers(configuration: Configuration, health: Health) -> Iterator[None]:
-    """Report in ``health`` whether a broker answers, from a small request at intervals on a thread.
+def _watch_brokers(configuration: Configuration, health: Health) -> None:
+    """Report in ``health`` whether a broker answers, from a small request at intervals, until the process ends.
 
     The state of a connection does not tell: that to a broker that hangs stays open, and librdkafka gives up a request
-    only after ``socket.timeout.ms``, which is a minute by default. Raises ConfigurationError for properties that
-    librdkafka refuses.
+    only after ``socket.timeout.ms``, which is a minute by default.
     """
-    client, stop = _probe(confluent_properties(configuration), lambda _: None), threading.Event()
+    client, lost = _probe(confluent_properties(configuration), lambda _: None), 0
     reason = f"no broker answers at {configuration.kafka.bootstrap_servers}: {CHECK_ADDRESS}"
-
-    def watch() -> None:
-        lost = 0
-        while not stop.wait(WATCH_SECONDS):
-            lost = 0 if _unanswered(client) is None else lost + 1
-            health.reason(BROKERS, reason if lost >= LOST_REQUESTS else None)
-
-    thread = threading.Thread(target=watch, name="brokers", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(ANSWER_SECONDS)
+    while True:
+        lost = 0 if _unanswered(client) is None else lost + 1
+        health.reason(BROKERS, reason if lost >= LOST_REQUESTS else None)
+        time.sleep(WATCH_SECONDS)
 
 
 def _probe(properties: ClientProperties, on_error: Callable[[KafkaError], None]) -> AdminClient:
@@ -230,3 +217,52 @@ def _unanswered(client: AdminClient) -> KafkaError | None:
     finally:
         client.poll(0)
     return None
+
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LIBRDKAFKA_ONLY: Final = {"ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location", "ssl.crl.location"}
+
+
+class Credentials(NamedTuple):
+    """``security.protocol``, the context of TLS, and the mechanism of SASL with user and password; None if unused."""
+
+    protocol: str
+    context: ssl.SSLContext | None = None
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = None
+
+
+def credentials(properties: Mapping[str, PropertyValue]) -> Credentials:
+    """Return the credentials of ``security.protocol``, ``sasl.*`` and ``ssl.*`` for clients that are not librdkafka's.
+
+    Raises ConfigurationError, without anything of a secret, for a mechanism, a certificate or a key that cannot be
+    used, and for properties that have no effect here.
+    """
+    text = {name: str(value) for name, value in properties.items()}
+    protocol = text.get("security.protocol", "PLAINTEXT").upper()
+    context = _ssl_context(text) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Credentials(protocol, context)
+    mechanism = text.get("sasl.mechanism", text.get("sasl.mechanisms", "GSSAPI")).upper()
+    if mechanism not in MECHANISMS:
+        raise ConfigurationError(f"kafka.properties.sasl.mechanism is {mechanism}; use {', '.join(MECHANISMS)}")
+    return Credentials(protocol, context, mechanism, text.get("sasl.username", ""), text.get("sasl.password", ""))
+
+
+def _ssl_context(text: Mapping[str, str]) -> ssl.SSLContext:
+    """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
+    for name in LIBRDKAFKA_ONLY & text.keys():
+        raise ConfigurationError(f"kafka.properties.{name} is supported by librdkafka only: use files of PEM")
+    try:
+        context = ssl.create_default_context(cafile=text.get("ssl.ca.location"), cadata=text.get("ssl.ca.pem"))
+        if (certificate := text.get("ssl.certificate.location")) is not None:
+            # Without a password, OpenSSL would ask the terminal for that of an encrypted key.
+            context.load_cert_chain(certificate, text.get("ssl.key.location"), text.get("ssl.key.password", ""))
+    except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigurationError(f"kafka.properties: a certificate or key of ssl.* cannot be used: {reason}") from None
+    is_verified = text.get("enable.ssl.certificate.verification", "true").lower() == "true"
+    context.check_hostname = is_verified and text.get("ssl.endpoint.identification.algorithm", "https") == "https"
+    context.verify_mode = ssl.CERT_REQUIRED if is_verified else ssl.CERT_NONE
+    return context

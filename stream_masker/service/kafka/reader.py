@@ -16,8 +16,6 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.access import READER_GROUP
 from stream_masker.service.kafka.clients import (
     ANSWER_SECONDS,
-    COMMITTED_READS,
-    RECONNECT_MS,
     confluent_properties,
     connect_consumer,
     require_broker,
@@ -56,9 +54,8 @@ def connect_reader(configuration: Configuration) -> Consumer:
 
     Raises ConfigurationError for properties that librdkafka rejects.
     """
-    properties = {"reconnect.backoff.max.ms": RECONNECT_MS, **confluent_properties(configuration), **COMMITTED_READS}
-    overrides = {"group.id": READER_GROUP, "auto.offset.reset": "earliest", "fetch.wait.max.ms": FETCH_WAIT_MS}
-    return connect_consumer({**properties, **overrides})
+    own = {"group.id": READER_GROUP, "auto.offset.reset": "earliest", "fetch.wait.max.ms": FETCH_WAIT_MS}
+    return connect_consumer({**confluent_properties(configuration), **own})
 
 
 def read_to_end(

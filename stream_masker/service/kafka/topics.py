@@ -6,51 +6,37 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaConfigurationError, KafkaError, NoError, TopicAlreadyExistsError, for_code
-from kafka.errors import UnknownTopicOrPartitionError as UnknownTopicError
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 
-from stream_masker.errors import ConfigurationError, ParameterError, ServiceError
+from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import (
     MAX_VERSION_BYTES,
     PRODUCER_BYTES,
     confluent_properties,
+    credentials,
     require_broker,
 )
-from stream_masker.service.kafka.credentials import credentials
 
 DEFAULT_PARTITIONS: Final = 4
-BROKER_DEFAULT_REPLICATION: Final = -1
-"""The replication factor that selects the broker's default."""
-
 WEEK_MS: Final = 7 * 24 * 3600 * 1000
 MAX_BLOCK_BYTES: Final = 8 * 1024 * 1024
 """The size that a new calibration topic allows for a block."""
 
-TOPIC_WAIT_SECONDS: Final = 30.0
-"""The time limit until a broker knows new topics."""
+HEADER_BYTES: Final = 65_536
+"""The size that a new output allows for the key and the headers of a record."""
 
 CLEANUP, RETENTION, BYTES, COMPRESSION = "cleanup.policy", "retention.ms", "max.message.bytes", "compression.type"
-
-
-class TopicStatus(StrEnum):
-    """The status of a topic after its check or creation."""
-
-    CREATE = "create"
-    CREATED = "created"
-    EXISTS = "exists"
-    WRONG = "wrong"
 
 
 class TopicLine(NamedTuple):
     """One topic of the report; ``detail``: its configuration, or its problems."""
 
-    status: TopicStatus
+    status: Literal["create", "created", "exists", "wrong"]
     name: str
     detail: str
 
@@ -82,22 +68,20 @@ class RequiredTopic(NamedTuple):
     def check(self, existing: ExistingTopic | None) -> TopicLine:
         """Return the line of a topic of this name: to be created, usable, or wrong, with the remedies."""
         if existing is None:
-            return TopicLine(TopicStatus.CREATE, self.name, _describe(self.partitions, self.settings))
+            return TopicLine("create", self.name, _describe(self.partitions, self.settings))
         if problems := "; ".join(self._problems(existing)):
-            return TopicLine(TopicStatus.WRONG, self.name, problems)
+            return TopicLine("wrong", self.name, problems)
         detail = _describe(existing.partitions, {CLEANUP: existing.settings.get(CLEANUP)})
-        # Stored uncompressed, a broker refuses a batch of some kilobytes that would take gigabytes in a worker.
         reason = "a producer can send some kilobytes that take more memory than the worker has when decompressed: "
-        return TopicLine(TopicStatus.EXISTS, self.name, " ".join([detail, *self._other(existing, COMPRESSION, reason)]))
+        return TopicLine("exists", self.name, " ".join([detail, *self._other(existing, COMPRESSION, reason)]))
 
     def _problems(self, existing: ExistingTopic) -> Iterator[str]:
         """Yield the problems of an existing topic of this name, each with its remedy."""
-        found = existing.partitions
-        if self.role == "calibration" and found != 1:
-            yield f"{found} partitions instead of 1: delete the topic, or use another name in topics.calibration"
-        if self.role == "output" and found < self.partitions:
+        if self.role == "calibration" and existing.partitions != 1:
+            yield f"{existing.partitions} partitions instead of 1: delete it, or use another name in topics.calibration"
+        if self.role == "output" and existing.partitions < self.partitions:
             remedy = f"kafka-topics.sh --alter --topic {self.name} --partitions {self.partitions}"
-            yield f"{found} partitions, fewer than the {self.partitions} of the input: {remedy}"
+            yield f"{existing.partitions} partitions, fewer than the {self.partitions} of the input: {remedy}"
         yield from self._other(existing, CLEANUP)
         for name, least in self.least.items():
             if 0 <= int(existing.settings.get(name) or -1) < least:
@@ -114,8 +98,8 @@ class RequiredTopic(NamedTuple):
 
 
 def _describe(partitions: int, settings: Mapping[str, str | None]) -> str:
-    count = f"{partitions} partition{'s' if partitions > 1 else ''}"
-    return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
+    shown = (f"{name}={value}" for name, value in settings.items())
+    return " ".join([f"{partitions} partition{'s' if partitions > 1 else ''}", *shown])
 
 
 def required_topics(configuration: Configuration, partitions: int = DEFAULT_PARTITIONS) -> tuple[RequiredTopic, ...]:
@@ -124,11 +108,9 @@ def required_topics(configuration: Configuration, partitions: int = DEFAULT_PART
     The output may be compacted unless its records have no keys; rejections have none. The calibration topic keeps
     blocks at least twice as long as the window.
     """
-    if partitions < 1:
-        raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names, kept = configuration.topics, round(2_000 * configuration.calibration.window_age)
     written = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_BYTES))
-    largest = max(masked_bytes(configuration), written)
+    largest = max(2 * configuration.limits.record_bytes + HEADER_BYTES, written)  # labels may double the length
     delete, taken = {CLEANUP: "delete"}, {BYTES: written}
     output = delete if configuration.message.key == "drop" else {}
     blocks = {**delete, RETENTION: str(max(kept, WEEK_MS)), BYTES: str(max(MAX_BLOCK_BYTES, written))}
@@ -142,61 +124,55 @@ def required_topics(configuration: Configuration, partitions: int = DEFAULT_PART
     )
 
 
-def masked_bytes(configuration: Configuration) -> int:
-    """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
-    return 2 * configuration.limits.record_bytes + 65_536
-
-
 def prepare_topics(
     configuration: Configuration,
     *,
     partitions: int = DEFAULT_PARTITIONS,
-    replication_factor: int = BROKER_DEFAULT_REPLICATION,
+    replication_factor: int | None = None,
     dry_run: bool = False,
 ) -> list[TopicLine]:
     """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
-    ``partitions``: of a new input. Return one line per topic. Nothing is created if an existing topic is wrong. Raises
-    ServiceError if the broker rejects a request, ConfigurationError for properties that cannot be used.
+    ``partitions``: of a new input; ``replication_factor``: None for the broker's default. Return one line per topic.
+    Nothing is created if an existing topic is wrong. Raises ServiceError if the broker rejects a request,
+    ConfigurationError for properties that cannot be used.
     """
-    with _reported("the topics cannot be described"), closing(_connect(configuration)) as admin:
-        names = [name for _, name in configuration.topics]
+    names = [name for _, name in configuration.topics]
+    with _reported("the topics cannot be used"), closing(_connect(configuration)) as admin:
         existing = _existing(admin, names)
         found = existing.get(configuration.topics.input)
         required = required_topics(configuration, found.partitions if found else partitions)
         lines = [topic.check(existing.get(topic.name)) for topic in required]
-        if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
+        if dry_run or any(line.status == "wrong" for line in lines):
             return lines
-        for index, topic in enumerate(required):
-            if topic.name not in existing and _create(admin, topic, replication_factor):
-                lines[index] = lines[index]._replace(status=TopicStatus.CREATED)
-        deadline = time.monotonic() + TOPIC_WAIT_SECONDS
+        replicas = replication_factor or -1
+        for topic in (topic for topic in required if topic.name not in existing):
+            settings = {**topic.settings, **({"min.insync.replicas": "2"} if replicas >= 3 else {})}
+            new = NewTopic(topic.name, topic.partitions, replicas, topic_configs=settings)
+            with _reported(f"topic {topic.name} cannot be created"):
+                admin.create_topics([new])
+        deadline = time.monotonic() + 30
         while len(_existing(admin, names)) < len(names):
             if time.monotonic() > deadline:
-                raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
+                raise ServiceError("the broker does not know the new topics yet: run the command again later")
             time.sleep(0.1)
-        return lines
+        return [line._replace(status="created") if line.status == "create" else line for line in lines]
 
 
 def _connect(configuration: Configuration) -> KafkaAdminClient:
     """Connect the client. Raises ServiceError, and ConfigurationError for properties that it cannot use."""
-    properties = configuration.kafka.properties
     require_broker(confluent_properties(configuration))
-    given = credentials(properties)
+    given = credentials(configuration.kafka.properties)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs failed attempts, even if a later one succeeds
-    try:
-        return KafkaAdminClient(
-            bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
-            client_id=str(properties.get("client.id", "stream-masker")),
-            api_version_auto_timeout_ms=10_000,
-            security_protocol=given.protocol,
-            ssl_context=given.context,
-            sasl_mechanism=given.mechanism,
-            sasl_plain_username=given.username,
-            sasl_plain_password=given.password,
-        )
-    except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
-        raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
+    return KafkaAdminClient(
+        bootstrap_servers=configuration.kafka.bootstrap_servers.split(","),
+        api_version_auto_timeout_ms=10_000,
+        security_protocol=given.protocol,
+        ssl_context=given.context,
+        sasl_mechanism=given.mechanism,
+        sasl_plain_username=given.username,
+        sasl_plain_password=given.password,
+    )
 
 
 @contextmanager
@@ -206,8 +182,6 @@ def _reported(failure: str) -> Iterator[None]:
         yield
     except KafkaError as error:
         raise ServiceError(f"{failure}: {getattr(error, 'description', '') or type(error).__name__}") from error
-    except ValueError as error:
-        raise ServiceError(f"{failure}: the broker's response is not that of Apache Kafka") from error
 
 
 def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
@@ -218,21 +192,9 @@ def _existing(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, Existi
     for answer in admin.describe_configs(resources) if resources else []:
         for row in answer.to_object()["resources"]:
             error, name = for_code(row["error_code"]), row["resource_name"]
-            if error not in (NoError, UnknownTopicError):
-                raise error
-            if error is NoError:  # otherwise the broker is about to learn of the topic
+            if error is NoError:
                 settings = {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
                 found[name] = ExistingTopic(partitions[name], settings)
+            elif error is not UnknownTopicOrPartitionError:  # of which the broker is about to learn
+                raise error
     return found
-
-
-def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
-    """Create a topic; return False if another process has created it in the meantime. Raises ServiceError."""
-    settings = {**topic.settings, **({"min.insync.replicas": "2"} if replication_factor >= 3 else {})}
-    new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=settings)
-    with _reported(f"topic {topic.name} cannot be created"):
-        try:
-            admin.create_topics([new])
-        except TopicAlreadyExistsError:
-            return False
-    return True

@@ -16,19 +16,14 @@ from stream_masker.pipeline.messages import block_key, encode_block
 from stream_masker.pipeline.records import Block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
-from stream_masker.service.formats.wire_format import wire_format
+from stream_masker.service.formats import wire_format
 from stream_masker.service.kafka.access import consumer_group_id, transactional_id_prefix
 from stream_masker.service.kafka.clients import (
-    COMMITTED_READS,
-    RECONNECT_MS,
-    RETRY_PROPERTIES,
     ClientProperties,
     await_brokers,
     confluent_properties,
     connect_consumer,
     connect_producer,
-    retry_delay,
-    watched_brokers,
 )
 from stream_masker.service.kafka.reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end, require_topics
 from stream_masker.service.masking import Masking
@@ -45,14 +40,8 @@ WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
 BATCH_BYTES = 16_777_216
-"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group."""
-
-FETCH_BYTES = BATCH_BYTES
-"""The default size of a broker's response, which stands in memory once more while it is read."""
-
-RESET_PROPERTY = "auto.offset.reset"
-RESETS_TO_END = ("latest", "largest", "end")
-"""Values of ``auto.offset.reset`` with which a partition without a committed offset is read from its end."""
+"""The greatest size of the keys, values and headers of a batch, beyond one record, and of a group. It is also the
+default size of a broker's response, which stands in memory once more while it is read."""
 
 
 def run_worker(
@@ -66,10 +55,9 @@ def run_worker(
     """
     liveness, masking = Liveness(health, stop), Masking(configuration, format_of=wire_format)
     report = WorkerReport(Metrics(registry, "worker"), health)
-    partitions = await_brokers(lambda: check_start(configuration), health, liveness.pause)
+    partitions = await_brokers(configuration, health, partial(check_start, configuration), liveness.pause)
     if partitions is not None:
-        with watched_brokers(configuration, health):
-            new_worker(configuration, masking, partitions, liveness, report).run()
+        new_worker(configuration, masking, partitions, liveness, report).run()
 
 
 def check_start(configuration: Configuration) -> dict[str, int]:
@@ -87,8 +75,7 @@ def check_start(configuration: Configuration) -> dict[str, int]:
             f"topic {topics.output} has {given} partitions and {topics.input} has {needed}: "
             f"a masked record keeps its partition number, so {topics.output} needs at least {needed}"
         )
-    if RESET_PROPERTY not in configuration.kafka.properties:
-        check_committed_offsets(configuration, needed)
+    check_committed_offsets(configuration, needed)
     return counts
 
 
@@ -102,23 +89,23 @@ def check_committed_offsets(configuration: Configuration, partitions: int) -> No
         committed = client.committed([TopicPartition(topic, n) for n in range(partitions)], POLL_TIMEOUT_SECONDS)
         for error in (p.error for p in committed if p.error is not None):
             raise KafkaException(error)
-        unknown = [p.partition for p in committed if p.offset < 0 and _has_offsets(client, topic, p.partition)]
-        masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(client, output, n)]
+        unknown = [one.partition for one in committed if one.offset < 0]
+        masked = [n for n in unknown if _has_records(client, output, n) and _has_records(client, topic, n)]
     if masked:
+        group = consumer_group_id(configuration)
         raise ServiceError(
-            f"the group {consumer_group_id(configuration)} has no offsets of {topic}, partitions "
-            f"{', '.join(map(str, masked))}, but {output} has records there, so that the input would be masked again: "
-            f"set {RESET_PROPERTY} in kafka.properties to earliest to do so, or to latest to mask only new records"
+            f"the group {group} has no offsets of {topic}, partitions {', '.join(map(str, masked))}, but {output} has "
+            f"records there, so that the input would be masked again: choose where to go on with "
+            f"`kafka-consumer-groups.sh --reset-offsets --group {group} --topic {topic} --execute` and --to-latest, "
+            f"--to-datetime, or --to-earliest"
         )
-
-
-def _has_offsets(client: Consumer, topic: str, partition: int) -> bool:
-    low, high = client.get_watermark_offsets(TopicPartition(topic, partition), POLL_TIMEOUT_SECONDS, False) or (0, 0)
-    return low < high
 
 
 def _has_records(client: Consumer, topic: str, partition: int) -> bool:
     """Return whether a partition has committed records; True for a user who may not read it."""
+    low, high = client.get_watermark_offsets(TopicPartition(topic, partition), POLL_TIMEOUT_SECONDS, False)
+    if low >= high:
+        return False
     try:
         return any(True for _ in read_to_end(client, topic, partition=partition))
     except (KafkaException, ServiceError):
@@ -145,10 +132,9 @@ def new_worker(
             Limits(limits.batch_records, BATCH_BYTES, limits.batch_delay or 0.0),
             running=liveness.beat,
             revoke=revoke,
-            from_end=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
         )
         producer = partial(connect_producer, properties)
-        transactions = Transactions(producer, outputs, running=liveness.beat, retry_delay=retry_delay(properties))
+        transactions = Transactions(producer, outputs, running=liveness.beat)
         windows = MicroWindows(Limits(groups.records, BATCH_BYTES, groups.delay), lambda: mechanism.group_minimum)
         return source, transactions, windows if mechanism.needs_group else None
 
@@ -193,12 +179,11 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     classic protocol uses the incremental assignor; that of KIP-848 is always incremental.
     """
     group = consumer_group_id(configuration)
-    properties = {**confluent_properties(configuration), **COMMITTED_READS, "group.id": group, RESET_PROPERTY: "error"}
+    properties = {**confluent_properties(configuration), "group.id": group, "auto.offset.reset": "error"}
     kip_848 = str(properties.get("group.protocol", "")).lower() == "consumer"
     return {
         "queued.max.messages.kbytes": 2 * BATCH_BYTES // 1024,
-        "fetch.max.bytes": max(FETCH_BYTES, int(properties.get("message.max.bytes", 0))),
-        "reconnect.backoff.max.ms": RECONNECT_MS,
+        "fetch.max.bytes": max(BATCH_BYTES, int(properties.get("message.max.bytes", 0))),
         **properties,
         **({} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}),
     }
@@ -213,8 +198,6 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "queue.buffering.max.kbytes": 4 * BATCH_BYTES // 1024,
         "compression.type": "lz4",
         "linger.ms": 5,
-        "reconnect.backoff.max.ms": RECONNECT_MS,
-        **RETRY_PROPERTIES,
         **confluent_properties(configuration),
         "transactional.id": transactional_id,
         "enable.idempotence": True,

@@ -65,7 +65,7 @@ class Source:
     """The partitions of one consumer. Rebalances happen only within ``read``, ``poll`` and ``close``.
 
     ``running`` records a heartbeat and returns False when the process stops. ``revoke`` is called with partitions
-    before they are revoked or lost. ``from_end``: whether a partition without a committed offset is read from its end.
+    before they are revoked or lost.
     """
 
     def __init__(
@@ -76,11 +76,10 @@ class Source:
         *,
         running: Callable[[], bool],
         revoke: Callable[[set[int]], None],
-        from_end: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self.topic, self._limits = client, topic, limits
-        self._running, self._clock, self._from_end, self._revoke = running, clock, from_end, revoke
+        self._running, self._clock, self._revoke = running, clock, revoke
         self._has_joined = self._held = self._leaving = False
         self._member: str | None = None
         self._failure: str | None = None
@@ -251,10 +250,9 @@ class Source:
         bounds, offset = self._bounds(committed.partition, REQUEST_SECONDS), committed.offset
         if bounds is None:
             return int(OFFSET_STORED)
-        start = bounds[1] if offset < 0 and self._from_end else bounds[0]
+        start = offset if bounds[0] <= offset <= bounds[1] else bounds[0]
         if offset >= 0:
             self._skipped += max(0, bounds[0] - offset)
-            start = offset if bounds[0] <= offset <= bounds[1] else bounds[0]
         self._readings[committed.partition] = _Reading(start, start)
         return start
 

@@ -11,8 +11,8 @@ librdkafka does not implement KIP-890: all transactions of a client have one epo
 request and the client sends the request again, the first one may reach the broker later, in the next transaction, and
 end it early or replace its offsets. A producer that may have sent such a request twice is therefore replaced before its
 next transaction; the new epoch makes the brokers refuse the late request. Such a request is recognised by its time:
-librdkafka waits before it sends a request again (``retry_delay``), so a step that succeeds sooner at its first attempt
-has sent each request once. Produce requests need no such care, because their sequence numbers identify them.
+librdkafka waits before it sends a request again, so a step that succeeds within ``SENT_ONCE_SECONDS`` at its first
+attempt has sent each request once. Produce requests need no such care: sequence numbers identify them.
 
 The output refuses a whole request because of one message: without a key in a compacted topic, with a timestamp out of
 bounds, or too large. The batch is then written in two halves, each in a transaction of its own, and so on until one
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import compress, repeat
@@ -36,8 +36,9 @@ from stream_masker.pipeline.messages import encode_rejection
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import COLUMNS, Block, Rejected, Result, rejected_part
 from stream_masker.service.configuration.service import TopicsSection
-from stream_masker.service.kafka.clients import fatal_errors
+from stream_masker.service.kafka.clients import SENT_ONCE_SECONDS, fatal_errors
 from stream_masker.service.kafka.errors import ALLOW, explained, is_refusal
+from stream_masker.service.kafka.reader import SINGLE_PARTITION
 from stream_masker.service.process import in_background
 
 log = logging.getLogger(__name__)
@@ -64,8 +65,6 @@ REFUSALS: Final[Mapping[int, Reason]] = {
 }
 """Errors of a message, or of a request because of one message. They do not pass by themselves."""
 
-CALIBRATION_PARTITION = 0
-
 Produced: TypeAlias = tuple[str, bytes | None, bytes | None, int, None, None, int, Any]
 """The positional arguments of ``Producer.produce``, which takes a quarter less time with them than with names: topic,
 value, key, partition, two callbacks, timestamp in milliseconds (0: now), headers."""
@@ -82,9 +81,9 @@ class SessionLostError(Exception):
 class _StepError(Exception):
     """A step of a transaction has failed, and the transaction can only be aborted. ``code``: librdkafka's."""
 
-    def __init__(self, step: str, error: KafkaError) -> None:
-        super().__init__(f"{step}: {explained(error)}")
-        self.code: int = error.code()
+    def __init__(self, failure: str, code: int) -> None:
+        super().__init__(failure)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +110,17 @@ class Outputs:
             value = encode_rejection(rejected[index], topic=self.topics.input, partition=partition)
             yield self.topics.rejected, value, key, partition % self.rejected_partitions, None, None, 0, []
         for key, value in map(self.encode_block, result.blocks):
-            yield self.topics.calibration, value, key, CALIBRATION_PARTITION, None, None, 0, []
+            yield self.topics.calibration, value, key, SINGLE_PARTITION, None, None, 0, []
 
 
 class Transactions:
     """Writes one batch after the other under one transactional id.
 
-    ``connect`` makes a producer. ``running`` returns False when the process stops. ``retry_delay``: the least seconds
-    that the producer waits before it sends a request again.
+    ``connect`` makes a producer. ``running`` returns False when the process stops.
     """
 
-    def __init__(
-        self, connect: Callable[[], Producer], outputs: Outputs, *, running: Callable[[], bool], retry_delay: float
-    ) -> None:
-        self._connect, self._outputs, self._running, self._retry_delay = connect, outputs, running, retry_delay
+    def __init__(self, connect: Callable[[], Producer], outputs: Outputs, *, running: Callable[[], bool]) -> None:
+        self._connect, self._outputs, self._running = connect, outputs, running
         self._producer: Producer
         self._in_doubt = False
         self._attempted = 0.0
@@ -161,10 +157,19 @@ class Transactions:
             self._step("abort", self._producer.abort_transaction, abortable=False)
             if failure.code not in REFUSALS or not self._running():
                 raise AbortedError(str(failure)) from None
-            parts = _parts(results, failure)
-        else:
-            return list(results.values())
-        return [written for part in parts for written in self._write(part, group)]
+            return self._write_parts(_parts(results, failure), group)
+        return list(results.values())
+
+    def _write_parts(self, parts: Iterable[Mapping[int, Result]], group: object) -> list[Result]:
+        """Write parts of a batch one by one. The session is lost if one is aborted after another has been committed:
+        only a new one finds out where to go on."""
+        written: list[Result] = []
+        for part in parts:
+            try:
+                written += self._write(part, group)
+            except AbortedError as failure:
+                raise SessionLostError(str(failure)) if written else failure from None
+        return written
 
     def _commit(self, results: Mapping[int, Result], group: object) -> None:
         """Write a batch in one transaction. The producer is new if the last one may have sent a request twice."""
@@ -191,8 +196,8 @@ class Transactions:
                     self._producer.poll(0.1)
             except KafkaException as failure:
                 error = _cause(self._producer, failure.args[0])
-                step = f"produce to partition {message[3]} of {message[0]}"
-                raise (_lost(step, error) if error.fatal() else _StepError(step, error)) from None
+                text = f"produce to partition {message[3]} of {message[0]}: {explained(error)}"
+                raise (SessionLostError(text) if error.fatal() else _StepError(text, error.code())) from None
             else:
                 return
 
@@ -215,21 +220,17 @@ class Transactions:
                 error = failure.args[0]
                 self._in_doubt |= not sequenced
             else:
-                once = attempts == 1 and time.monotonic() - start < self._retry_delay
+                once = attempts == 1 and time.monotonic() - start < SENT_ONCE_SECONDS
                 self._in_doubt |= not (sequenced or once)
                 return
             if abortable and not error.fatal() and error.txn_requires_abort():
-                raise _StepError(name, _cause(self._producer, error))
+                error = _cause(self._producer, error)
+                raise _StepError(f"{name}: {explained(error)}", error.code())
             if not abortable and is_refusal(error, ALLOW):
                 raise ServiceError(f"{name}: {explained(error)}")
             late = time.monotonic() - start > (PATIENCE_SECONDS if self._running() else HURRIED_SECONDS)
             if late or error.fatal() or not error.retriable():
-                raise _lost(name, error)
-
-
-def _lost(step: str, error: KafkaError) -> SessionLostError:
-    """Return the error of a producer that cannot be used any more."""
-    return SessionLostError(f"{step}: {explained(error)}")
+                raise SessionLostError(f"{name}: {explained(error)}")
 
 
 def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int, Result]]:
@@ -238,8 +239,7 @@ def _parts(results: Mapping[int, Result], failure: _StepError) -> list[dict[int,
     Raises AbortedError if its rejection is refused too.
     """
     partitions = list(results.items())
-    if len(partitions) > 1:
-        middle = len(partitions) // 2
+    if middle := len(partitions) // 2:
         return [dict(partitions[:middle]), dict(partitions[middle:])]
     [(partition, result)] = partitions
     size = len(result.offsets)

@@ -40,8 +40,8 @@ HOLD_SECONDS = 0.2
 FORMAT_RETRY_SECONDS = 2.0
 """Seconds between two attempts to mask a batch while its format is unavailable."""
 
-WAIT_SECONDS = 0.5
-"""Seconds after which a wait for a commit records a heartbeat; after the second one it polls the group."""
+WAIT_SECONDS = 1.0
+"""Seconds after which a wait for a commit records a heartbeat and polls the group."""
 
 CLOSE_SECONDS = 10.0
 """Seconds that the clients of a session have to close."""
@@ -57,14 +57,10 @@ class Liveness:
     def __init__(self, health: Health, stop: threading.Event) -> None:
         self._health, self._stop = health, stop
 
-    def running(self) -> bool:
-        """Return False when the process stops."""
-        return not self._stop.is_set()
-
     def beat(self) -> bool:
         """Record a heartbeat. Return False when the process stops."""
         self._health.beat()
-        return self.running()
+        return not self._stop.is_set()
 
     def pause(self, seconds: float) -> bool:
         """Wait for this time or until the process stops; then ``beat``."""
@@ -146,7 +142,7 @@ class _Session:
 
     def close(self) -> None:
         """Settle the commit in progress and leave the group, in a limited time."""
-        if not self._liveness.running():
+        if not self._liveness.beat():
             self._report.health.reason("stop", "stopping")
         self._finish()
         wait([in_background(self._source.close, name="closing")], CLOSE_SECONDS)
@@ -164,15 +160,17 @@ class _Session:
             self._settle()
             source.poll(HOLD_SECONDS)
             return
+        self._is_stale = False
         start, messages = time.monotonic(), source.read(self._is_committing)
-        self._results, self._is_stale = self._mask(messages) if self._liveness.beat() else {}, False
+        self._results = self._mask(messages) if self._liveness.beat() else {}
         self._settle()
         results, self._results = self._results, {}
-        if not results or not self._liveness.running():
+        if not self._liveness.beat():
             return
-        if self._is_stale or (group := source.group()) is None:
+        group = source.group() if results else None
+        if self._is_stale or (results and group is None):
             self.roll_back()
-        else:
+        elif results:
             self._pending = _Pending(self._transactions.write(results, group), results, start)
 
     def roll_back(self) -> None:
@@ -185,7 +183,7 @@ class _Session:
         return self._pending is not None and not self._pending.future.done()
 
     def _mask(self, messages: Mapping[int, list[Message]]) -> dict[int, Result]:
-        """Mask messages by partition. If the format of the records is not available, all is read again after a while.
+        """Mask messages by partition; nothing after a pause if the format of the records is not available.
 
         With micro-windows, the results are those of the groups that are complete.
         """
@@ -199,11 +197,8 @@ class _Session:
                 results = {p: masker.mask(topic, p, one, statistics_version=version) for p, one in inputs.items()}
         except FormatUnavailableError as error:
             self._report.format_unavailable(str(error))
-            self._settle()
-            self.roll_back()
-            for _ in range(round(FORMAT_RETRY_SECONDS / HOLD_SECONDS)):
-                if self._liveness.beat():
-                    self._source.poll(HOLD_SECONDS)
+            self._is_stale = True
+            self._liveness.pause(FORMAT_RETRY_SECONDS)
             return {}
         if results:
             self._report.format_unavailable(None)
@@ -211,11 +206,8 @@ class _Session:
 
     def _settle(self) -> None:
         """Wait until the batch before is committed, and poll the group meanwhile. Raises the error that ended it."""
-        waits = 0
         while not self._has_ended():
-            waits += 1
-            if waits > 1:
-                self._source.poll()
+            self._source.poll()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

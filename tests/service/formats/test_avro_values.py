@@ -13,7 +13,7 @@ pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 
 from schema_registry import avro_values, mock_client
 
 from stream_masker.pipeline.transforms import DateUnit, NumberBands, Pseudonyms, find_date, key_text
-from stream_masker.service.formats.wire_format import ConfluentFormat
+from stream_masker.service.formats import ConfluentFormat
 
 INSTANT = datetime(2021, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
 PSEUDONYMS = Pseudonyms(b"a secret of the tests")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import orjson
@@ -30,21 +31,11 @@ from schema_registry import (
 
 from stream_masker.pipeline.formats import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.wire_format import (
-    CONFIRM_SECONDS,
-    UNKNOWN_SECONDS,
-    ConfluentFormat,
-)
+from stream_masker.service import formats
+from stream_masker.service.formats import CONFIRM_SECONDS, ConfluentFormat
 
 EVENT = {"id": 7, "patient": {"id": "canary"}, "first": "C00", "second": "C11", "note": "canary"}
 WRITERS = {"avro": (avro_values, AVRO_EVENT), "json": (json_values, JSON_EVENT)}
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(params=WRITERS)
@@ -110,28 +101,33 @@ UNKNOWN = b"\x00\x00\x00\x00\x01canary"
 """A record with an id that an empty registry does not know."""
 
 
-def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
-    clock, pauses = Clock(), []
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses before a second question, which are not waited for."""
+    pauses = []
+    monkeypatch.setattr(formats, "time", SimpleNamespace(sleep=pauses.append))
+    return pauses
+
+
+def test_an_unknown_schema_rejects_and_is_looked_up_again_later(pauses, monkeypatch):
+    monkeypatch.setattr(formats, "UNKNOWN_SECONDS", 0.3)
     with registry_server() as server:
-        client = SchemaRegistryClient({"url": server.url})
-        wire = ConfluentFormat(client, server.url, clock=clock, sleep=pauses.append)
+        wire = ConfluentFormat(SchemaRegistryClient({"url": server.url}), server.url)
         assert rejection(wire.decode, UNKNOWN) == ("unknown_schema", None)
         assert rejection(wire.decode, UNKNOWN) == ("unknown_schema", None)
         assert (len(server.requests), pauses) == (2, [CONFIRM_SECONDS])
         (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
         assert int.from_bytes(value[1:5], "big") == 1
-        assert rejection(wire.decode, value) == ("unknown_schema", None)
-        clock.now += UNKNOWN_SECONDS
+        time.sleep(0.3)
         assert wire.decode(value)[0]["first"] == "C00"
         for _ in range(3):
             wire.decode(value)[1](wire.decode(value)[0])
         assert len(server.requests) == 3
 
 
-def test_the_unknown_schemas_of_a_batch_share_one_pause():
-    pauses = []
+def test_the_unknown_schemas_of_a_batch_share_one_pause(pauses):
     with registry_server() as server:
-        wire = ConfluentFormat(SchemaRegistryClient({"url": server.url}), server.url, sleep=pauses.append)
+        wire = over_http(server)
         values = [b"\x00" + number.to_bytes(4, "big") + b"canary" for number in range(1, 21)]
         wire.prepare([*values, b"not in the format", b""])
         assert {rejection(wire.decode, value) for value in values} == {("unknown_schema", None)}

@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 from schema_registry import mock_client
 
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.wire_format import ConfluentFormat
+from stream_masker.service.formats import ConfluentFormat
 
 CONTEXT = SerializationContext("in", "value")
 TIMESTAMP = timestamp_pb2.DESCRIPTOR.serialized_pb

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from support.small_configuration import small_configuration
 
-from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.kafka.clients import MAX_VERSION_BYTES, PRODUCER_BYTES
-from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, masked_bytes, required_topics
+from stream_masker.service.kafka.topics import ExistingTopic, required_topics
 
 
 def configured(**sections: object) -> Configuration:
@@ -24,7 +23,7 @@ def existing(
     return ExistingTopic(partitions, {**defaults, **own, **given})
 
 
-def status(role: str, existing: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
+def status(role: str, existing: ExistingTopic, configuration: Configuration | None = None) -> tuple[str, str]:
     configuration = configuration or configured()
     [line] = [topic.check(existing) for topic in required_topics(configuration, partitions=4) if topic.role == role]
     return line.status, line.detail
@@ -40,14 +39,12 @@ def test_every_topic_is_required_once_with_its_cleanup_policy_and_partitions() -
     assert required["calibration"].settings["cleanup.policy"] == "delete"
     assert required["drift"].settings == {"cleanup.policy": "delete"}
     assert required["input"].settings == {"compression.type": "uncompressed"}
-    with pytest.raises(ParameterError, match="at least 1"):
-        required_topics(configuration, partitions=0)
 
 
 @pytest.mark.parametrize("compression", ["producer", "zstd"])
 def test_an_input_that_may_be_compressed_is_named_with_the_reason_and_the_remedy(compression: str) -> None:
     kind, detail = status("input", existing(4, compression_type=compression))
-    assert kind is TopicStatus.EXISTS, "nothing else depends on it"
+    assert kind == "exists", "nothing else depends on it"
     assert f"compression.type={compression}: a producer can send some kilobytes that take more memory" in detail
     assert detail.endswith("--entity-name discharges --add-config compression.type=uncompressed")
     assert "compression" not in status("input", existing(4))[1]
@@ -67,10 +64,10 @@ def test_the_topics_that_are_created_are_accepted(record_bytes: int, properties:
     configuration = configured(limits={"record_bytes": record_bytes}, kafka={"properties": properties})
     required = {topic.role: topic for topic in required_topics(configuration)}
     for topic in required.values():
-        assert topic.check(ExistingTopic(topic.partitions, topic.settings)).status is TopicStatus.EXISTS
+        assert topic.check(ExistingTopic(topic.partitions, topic.settings)).status == "exists"
     largest = int(required["output"].settings["max.message.bytes"])
-    assert largest >= max(masked_bytes(configuration), properties.get("message.max.bytes", PRODUCER_BYTES))
-    assert masked_bytes(configuration) > 2 * record_bytes
+    assert largest >= properties.get("message.max.bytes", PRODUCER_BYTES)
+    assert largest > 2 * record_bytes
 
 
 @pytest.mark.parametrize(
@@ -88,7 +85,7 @@ def test_the_topics_that_are_created_are_accepted(record_bytes: int, properties:
     ],
 )
 def test_suitable_topics_are_accepted(role: str, existing: ExistingTopic) -> None:
-    assert status(role, existing)[0] is TopicStatus.EXISTS
+    assert status(role, existing)[0] == "exists"
 
 
 @pytest.mark.parametrize(
@@ -108,5 +105,5 @@ def test_suitable_topics_are_accepted(role: str, existing: ExistingTopic) -> Non
 )
 def test_unsuitable_topics_have_a_remedy(role: str, existing: ExistingTopic, advice: str) -> None:
     kind, detail = status(role, existing)
-    assert kind is TopicStatus.WRONG
+    assert kind == "wrong"
     assert advice in detail

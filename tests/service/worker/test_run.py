@@ -13,7 +13,7 @@ from support.small_configuration import small_configuration
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.kafka.access import consumer_group_id
-from stream_masker.service.kafka.clients import connect_consumer, connect_producer, retry_delay
+from stream_masker.service.kafka.clients import connect_consumer, connect_producer
 from stream_masker.service.worker.run import consumer_properties, producer_properties, transactional_id
 
 NO_BROKER = "127.0.0.1:1"
@@ -45,14 +45,15 @@ def with_properties(**properties: object) -> Configuration:
 
 
 def test_only_properties_that_exactly_once_does_not_depend_on_can_be_configured() -> None:
-    refused = {"enable_idempotence": False, "partition_assignment_strategy": "range", "auto_offset_reset": "latest"}
+    refused = {"enable_idempotence": False, "partition_assignment_strategy": "range"}
     given = with_properties(**refused, compression_type="zstd", linger_ms=50)
     consumer, producer = consumer_properties(given), producer_properties(given, "group.one")
-    assert consumer["isolation.level"] == "read_committed"
-    assert (consumer["enable.auto.commit"], consumer["auto.offset.reset"]) == (False, "error")
+    assert consumer["auto.offset.reset"] == "error"
     assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
     assert (producer["compression.type"], producer["linger.ms"]) == ("zstd", 50)
+    with pytest.raises(ConfigurationError, match=r"auto\.offset\.reset: cannot be set: .*--reset-offsets"):
+        with_properties(auto_offset_reset="latest")
 
 
 def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids() -> None:
@@ -61,21 +62,6 @@ def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids
     assert consumer_group_id(with_properties(group_id="mine")) == "mine"
     assert transactional_id(named) == "stream-masker.discharges.pod-3"
     assert transactional_id(unnamed).startswith("stream-masker.discharges.")
-
-
-@pytest.mark.parametrize(
-    ("properties", "seconds"),
-    [
-        ({}, 0.4),
-        ({"retry_backoff_ms": 100}, 0.08),
-        ({"retry_backoff_ms": 1000, "retry_backoff_max_ms": 200}, 0.2),
-        ({"retry_backoff_ms": 5000, "retry_backoff_max_ms": 5000}, 0.5),
-    ],
-)
-def test_the_retry_delay_is_the_least_time_before_a_request_is_sent_again(
-    properties: dict[str, int], seconds: float
-) -> None:
-    assert retry_delay(producer_properties(with_properties(**properties), "id")) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

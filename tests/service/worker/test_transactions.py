@@ -12,7 +12,7 @@ from results import result_of
 
 from stream_masker.pipeline.records import Masked, Result
 from stream_masker.service.configuration.service import TopicsSection
-from stream_masker.service.worker.transactions import AbortedError, Outputs, Transactions
+from stream_masker.service.worker.transactions import AbortedError, Outputs, SessionLostError, Transactions
 
 FIRST, SECOND = 0, 1
 BLOCK: Any = "block"
@@ -57,7 +57,7 @@ def transactions(connect: Any) -> Transactions:
     """Open the transactions of the producer that ``connect`` returns."""
     topics = TopicsSection(input="in", output="out", rejected="bad", calibration="blocks")
     outputs = Outputs(topics, 1, lambda block: (b"key", block.encode()))
-    writing = Transactions(connect, outputs, running=lambda: True, retry_delay=10.0)
+    writing = Transactions(connect, outputs, running=lambda: True)
     writing.open()
     return writing
 
@@ -116,10 +116,15 @@ def test_a_block_that_is_refused_is_left_out() -> None:
 
 
 def test_a_batch_whose_rejections_are_refused_too_is_aborted() -> None:
-    producer = FakeProducer(lambda sent: KafkaError.INVALID_RECORD)
+    """If a part of it is committed, only a new session knows where to go on: a rollback would write the part again."""
+    bad = {("out", 0, b"1"), ("out", 0, b"3")}
+    producer = FakeProducer(lambda sent: KafkaError.INVALID_RECORD if bad & {*sent} or "bad" in str(sent) else None)
     with pytest.raises(AbortedError):
         write(producer, {FIRST: records(1)})
     assert producer.committed == []
+    with pytest.raises(SessionLostError):
+        write(producer, {FIRST: records(2, 3)})
+    assert masked(producer, 0) == [2]
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["once", "perhaps twice"])

@@ -1,1 +1,0 @@
-"""Formats of record values and message keys other than JSON."""

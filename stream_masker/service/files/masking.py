@@ -212,15 +212,18 @@ class FileMasking:
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
 
-    def assessment(self, totals: FileTotals | None = None) -> Assessment:
-        """Return what is said of masking with the statistics in force; ``totals``: those of masked records."""
+    def assessment(self, totals: FileTotals | None = None, *, quick: bool = True) -> Assessment:
+        """Return what is said of masking with the statistics in force; ``totals``: those of masked records.
+
+        ``quick``: see ``guess_chances``.
+        """
         mechanism, window, risk = self._mechanism, self._window, None
         warnings, guessed, chances = list[str](), list[str](), dict[str, float]()
         if window is not None:
             version = assess_version(mechanism, *window, build_risk_limits(self._configuration))
             risk, warnings = version.risk, [*version.crossed]
         if window is not None and risk is not None:
-            chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
+            chances, unknown = guess_chances(mechanism, window[1], risk, quick=quick)
             guessed = [guessed_line(chances, unknown)]
         unchanged, unchanged_records = None, None if risk is None else risk.unchanged_records
         if totals is not None:

@@ -17,8 +17,7 @@ from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.demo.processes import check, running
-from stream_masker.service.demo.run import demo_configuration, free_ports
-from stream_masker.service.demo.view import Progress, event_table, summary_lines
+from stream_masker.service.demo.run import demo_configuration, event_table, free_ports, summary_lines
 
 
 @pytest.mark.exhaustive
@@ -35,7 +34,7 @@ def test_the_demonstration_masks_all_events_and_ends_with_six_sentences():
     assert events.startswith("Events: 1,000 masked, 0 rejected, in ")
     assert re.search(r"best guess of a code is right in \d+% .* without masks", learned)
     assert re.search(r"\d+% of the codes of principal, \d+% of .* stay as they were", unchanged)
-    assert "correlations" in kept
+    assert re.match(r"Kept: correlations change by at most 0\.\d+, and means by a distance of 0\.\d+", kept)
     assert re.search(r"Drift: (watch|act) \(.*\); moved most: J09-J18 .*, \d\.\d% -> \d+\.\d%", drift)
     assert "config init" in following
 
@@ -100,16 +99,23 @@ def test_an_event_is_shown_before_and_after():
     ]
 
 
-def drift_report(*moved):
-    attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
-    baseline = {"verdict": "act", "attributes": {"principal": attribute}}
-    return SimpleNamespace(baseline=baseline, utility={"verdict": "none"})
-
-
-def test_the_last_sentences_name_the_codes_that_moved():
+def test_the_last_lines_say_what_is_kept_and_which_codes_moved():
     codes = [("codes", "E11", 0.2, 0.1), ("codes", "J10.1", 0.0, 0.05), ("codes", "J11", 0, 0.01)]
-    drift = drift_report(("blocks", "J09-J18", 0.01, 0.08), *codes)
-    events, *_, drifted, _ = summary_lines(Progress(masked=3), drift, 12.3, ["Learned.", "Unchanged.", "Kept."])
+    moved = [("blocks", "J09-J18", 0.01, 0.08), *codes]
+    attribute = {"moved": [{"level": a, "concept": b, "label": "", "before": c, "now": d} for a, b, c, d in moved]}
+    measured = [{"mean_distance": 0.0, "rmse_actual": 0.28}, {"mean_distance": 0.1, "rmse_actual": 0.2}]
+    drift = SimpleNamespace(
+        baseline={"verdict": "act", "attributes": {"principal": attribute}},
+        utility={
+            "verdict": "none",
+            "attributes": dict(enumerate(measured)),
+            "pairs": [{"correlation_error": 0.0125}, {"correlation_error": 0.001}],
+        },
+    )
+    counts = {"masked": 3, "rejected": 0}
+    events, *said, kept, drifted, _ = summary_lines(counts, 12.3, ["Learned.", "Unchanged.", "Kept."], drift)
     assert events == "Events: 3 masked, 0 rejected, in 12 s, one worker."
+    assert said == ["Learned.", "Unchanged."]
+    assert kept.startswith("Kept: correlations change by at most 0.013, and means by a distance of 0.10; codes move by")
     assert drifted.startswith("Drift: act (find out whether patients, coding or a source have changed")
     assert drifted.endswith("moved most: J09-J18, 1.0% -> 8.0%; J10.1, 0.0% -> 5.0%; the masks are as expected.")

@@ -8,7 +8,6 @@ the drift from the earlier events.
 from __future__ import annotations
 
 import secrets
-import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +38,8 @@ TOPICS = ("input", "output", "rejected", "calibration", "statistics", "drift")
 
 MAX_LEAD = 8_000
 """The most events that are published and not yet masked. The embedded broker keeps about 5 MB of each partition, and
-then drops the oldest records, read or not."""
+then drops the oldest records, read or not. A quarter of all events is the most, so that a worker that reads one
+partition after the other does not mask the outbreak of one before the earlier events of another."""
 
 STALL_SECONDS = 300.0
 """The time without progress after which the demonstration fails."""
@@ -59,21 +59,18 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
-        servers, (calibrator, worker) = stack.enter_context(embedded_broker()), free_ports(2)
-        configuration = prepare_demo(folder, servers, records, mechanism, calibrator)
-        config = ["--config", str(folder / "stream-masker.yaml")]
-        processes = stack.enter_context(running(folder, {"worker": [*config, "--http-port", str(worker)]}))
+        configuration = prepare_demo(folder, stack.enter_context(embedded_broker()), records, mechanism)
+        options = ["--config", str(folder / "stream-masker.yaml"), "--http-port", "0"]
+        processes = stack.enter_context(running(folder, {"worker": options}))
         bar = stack.enter_context(progress_bar(console))
         bar.print("Kafka: an in-memory broker in this process, for trials only")
-        for name, port in {"calibrator": calibrator, "worker": worker}.items():
-            bar.print(f"{name}: http://127.0.0.1:{port}/metrics", highlight=False)
         start, shown = time.monotonic(), bar.add_task("learning from earlier events", total=records, rate="")
         stream = EventStream(configuration, records)
         stack.callback(stream.close)
         masking = FileMasking(configuration)
         version = publish_snapshot(configuration, masking.snapshot(stream.earlier()))
         # A calibrator that finds no version would take a sample of its own.
-        processes |= stack.enter_context(running(folder, {"calibrator": config}))
+        processes |= stack.enter_context(running(folder, {"calibrator": options}))
         risk, is_shown = in_background(masking.assessment, name="risk"), False
         while not (stream.is_masked and stream.drift and stream.drift.version > version and risk.done()):
             stream.turn()
@@ -91,27 +88,20 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
     return "\n".join(lines), {**counts, "seconds": round(seconds, 1), "lines": lines}
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports at which nothing listens."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
-
-
-def prepare_demo(folder: Path, servers: str, records: int, mechanism: str, port: int) -> Configuration:
+def prepare_demo(folder: Path, servers: str, records: int, mechanism: str) -> Configuration:
     """Write a configuration and a new secret to a folder, create the topics, and return the configuration."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_bytes(secrets.token_bytes(32))
     file = folder / "stream-masker.yaml"
-    file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism, port), sort_keys=False))
+    file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism), sort_keys=False))
     client, configuration = Producer({"bootstrap.servers": servers, "log_level": SILENT}), load_configuration(file, {})
     for name in TOPICS:
         client.list_topics(getattr(configuration.topics, name), START_SECONDS)
     return configuration
 
 
-def demo_configuration(servers: str, records: int, mechanism: str, port: int) -> dict[str, Any]:
+def demo_configuration(servers: str, records: int, mechanism: str) -> dict[str, Any]:
     """Return a configuration of nested events, with one statistics version of masked ones, all of the outbreak.
 
     With the newer protocol of groups, the worker is assigned its partitions at once.
@@ -124,13 +114,12 @@ def demo_configuration(servers: str, records: int, mechanism: str, port: int) ->
         "calibration": {
             "window_records": records // 5,
             "min_records": records // 20,
-            "every_records": 7 * records // 10,
+            "every_records": 8 * records // 10,
             "every_seconds": 3_600,
             "core_share": 1.0,
         },
         "worker": {"batch_records": records // 40, "batch_delay": 0.1},
         "secret": {"file": "secret"},
-        "http": {"port": port},
     }
 
 
@@ -164,7 +153,7 @@ class EventStream:
 
     def turn(self) -> None:
         """Send the next events, and read what has come."""
-        room = MAX_LEAD - (self._sent - self.outcomes)
+        room = min(MAX_LEAD, self._records // 4) - (self._sent - self.outcomes)
         for event in islice(self._events, min(EVENTS_A_TURN, room)):
             self._sent += 1
             if self.pair is None:

@@ -31,9 +31,14 @@ def test_a_short_block_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("stream", [None, io.StringIO()], ids=["none", "closed"])
-def test_a_stream_that_cannot_be_written_gets_no_lines(stream: io.StringIO | None) -> None:
+def test_a_stream_that_cannot_be_written_gets_no_lines(
+    stream: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
     if stream is not None:
         stream.close()
     with shown_activity(stream, first=0.001, every=0.001) as show:
         show("waiting")
         time.sleep(0.05)
+    assert not failures

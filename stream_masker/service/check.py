@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import secrets
+import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from stream_masker.errors import ConfigurationError, StatisticsError
-from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.risk import assess_version, guess_chances
+from stream_masker.pipeline.paths import JsonValue, selected
+from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_risk_limits, mechanism_line
+from stream_masker.service.configuration.build import build_mechanism, build_plan, mechanism_line
 from stream_masker.service.configuration.secret import read_secret, secret_id, topic_seal
-from stream_masker.service.files.coverage import coverage_report
+from stream_masker.service.files.fields import field_lines
 from stream_masker.service.files.inputs import FileEvent
-from stream_masker.service.formats import file_format
-from stream_masker.summary import guessed_line
+from stream_masker.service.files.masking import FileMasking
+
+LEAST_OF_REVISION: Final = 0.1
+"""The share of codes that can only be of ICD-9, and of those that can only be of ICD-10, from which they are mixed."""
+
+REVISIONS: Final = {
+    "ICD-9": re.compile(r"\d{3}(\.?\d{1,2})?|V\d\d(\.?\d{1,2})?|E\d{3}(\.?\d)?"),
+    "ICD-10": re.compile(r"[A-Z]\d[0-9A-Z](\.?[0-9A-Z]{1,4})?"),
+}
 
 
 def masking_lines(configuration: Configuration) -> Iterator[str]:
@@ -51,18 +59,33 @@ def _topics_line(configuration: Configuration) -> str:
 
 
 def event_lines(configuration: Configuration, events: Sequence[FileEvent]) -> Iterator[str]:
-    """Yield what becomes of the fields of events, their rejections, and how often a code of them is guessed right."""
-    plan, mechanism, form = build_plan(configuration), build_mechanism(configuration), file_format(configuration)
-    masker = RecordMasker(plan, mechanism, secrets.token_bytes(32), record_format=form)
-    counts = yield from coverage_report(plan, masker, events, form)
-    least = configuration.calibration.min_records
-    if counts.records < least:
-        yield f"Guessed right: not known from fewer than {least:,} events (calibration.min_records)."
-        return
+    """Yield what becomes of the fields of events, their rejections, and how often a code of them is guessed right.
+
+    They are counted like those that ``mask`` learns from, with a secret of their own.
+    """
+    masking = FileMasking(configuration, is_trial=True)
+    documents = [*masking.documents(events)]
+    yield from field_lines(masking.plan, documents)
+    counted, totals = masking.count(events)
+    yield str(totals)
+    unknown = ""
     try:
-        statistics, limits = mechanism.compute(counts, version=1), build_risk_limits(configuration)
-        risk = assess_version(mechanism, statistics, counts, limits).risk
+        masking.compute(counted, totals)
     except StatisticsError as error:
-        yield f"Guessed right: not known, because {error}"
-        return
-    yield guessed_line(*guess_chances(mechanism, counts, risk, quick=True))
+        unknown = f"Guessed right: not known, because {error}"
+    assessment = masking.assessment(totals)
+    yield from (f"warning: {warning}" for warning in (*assessment.warnings, *_mixed(masking.plan, documents)))
+    yield unknown or assessment.sentences[-1]
+
+
+def _mixed(plan: Plan, documents: Sequence[JsonValue]) -> Iterator[str]:
+    """Yield a warning for each attribute of whose values some can only be codes of ICD-9, and some only of ICD-10."""
+    for attribute in plan.attributes:
+        paths = [place.path.steps for place in attribute.places]
+        values = (value for document in documents for steps in paths for value in selected(document, steps))
+        texts = [value.strip().upper() for value in values if isinstance(value, str)]
+        fitting = [[name for name, form in REVISIONS.items() if form.fullmatch(text)] for text in texts]
+        shares = {name: fitting.count([name]) / len(texts) for name in REVISIONS if texts}
+        if min(shares.values(), default=0.0) >= LEAST_OF_REVISION:
+            found = ", ".join(f"{share:.0%} {name}" for name, share in shares.items())
+            yield f"{attribute.name}: two revisions are mixed ({found}): write each revision in a field of its own"

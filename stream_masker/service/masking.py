@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
 from stream_masker.core.mechanisms.base import Mechanism
@@ -24,16 +25,19 @@ class Masking:
         configuration: Configuration,
         *,
         format_of: Callable[[Configuration], RecordFormat | None] | None = None,
+        is_trial: bool = False,
     ) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing.
 
-        ``format_of``: returns the format of the records; None for JSON.
+        ``format_of``: returns the format of the records; None for JSON. ``is_trial``: whether to mask with a new secret
+        instead of the configured one, which need not be there then.
         """
         self.configuration = configuration
         self.plan: Plan = build_plan(configuration)
-        self.mechanism: Mechanism = build_mechanism(configuration, read_secret(configuration))
+        self.mechanism: Mechanism = build_mechanism(configuration, None if is_trial else read_secret(configuration))
         record_format = None if format_of is None else format_of(configuration)
-        secret = masking_secret(configuration, configuration.topics.input)
+        topic = configuration.topics.input
+        secret = secrets.token_bytes(32) if is_trial else masking_secret(configuration, topic)
         self.masker = RecordMasker(self.plan, self.mechanism, secret, record_format=record_format)
 
     @property

@@ -1,8 +1,4 @@
-"""FHIR messages through the command ``mask``: Synthea-like Bundles, and resources after the examples of FHIR R4.
-
-The resources of ``SPECIFICATION`` are written after the examples of the specification (Encounter f001, Condition
-"example", Claim 100150, ExplanationOfBenefit EB3500, Bundle "bundle-example"); they have the same elements.
-"""
+"""FHIR Bundles through the command ``mask``: those of the example, which are like Synthea's and the specification's."""
 
 from __future__ import annotations
 

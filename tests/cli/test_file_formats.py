@@ -1,4 +1,4 @@
-"""Every format of files in every command that reads events: all give the same result."""
+"""Every format of files: all give the same result as JSON lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from support.file_commands import changed, event, read, run, write_configuration
 
 from stream_masker.service.configuration import load_configuration
@@ -79,16 +78,3 @@ def test_mask_to_the_same_format(here, suffix):
         masked = [orjson.loads(event.value) for event in source.events]
     assert source.table is not None
     assert masked == read(here / "expected.jsonl")
-
-
-def test_config(here):
-    checked, proposed = [], []
-    for suffix in FORMATS:
-        file = ("--events", here / f"in{suffix}")
-        checked.append(run("config", "check", "-c", here / "stream-masker.yaml", *file).stdout)
-        text = run("config", "init", *file, "--ontology", f"tree={here / 'tree.csv'}").stdout
-        proposed.append(yaml.safe_load(text))
-    assert checked == [checked[0]] * len(FORMATS)
-    assert proposed == [proposed[0]] * len(FORMATS)
-    assert list(proposed[0]["attributes"]) == ["a", "b"]
-    assert "produce" not in proposed[0]

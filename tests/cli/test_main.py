@@ -161,17 +161,11 @@ def test_every_command_is_tried_and_has_both_options():
 
 
 @pytest.mark.parametrize("path", RESULTS)
-def test_json_is_a_document_a_line_on_standard_output(here, path):
+def test_json_is_a_document_a_line_on_standard_output_and_quiet_leaves_warnings_only(here, path):
     arguments, keys = RESULTS[path]
-    lines = [json.loads(line) for line in run(*path.split(), *arguments, "--json").stdout.splitlines()]
+    done = run(*path.split(), *arguments, "--json", "--quiet")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines
     assert lines[0].keys() >= keys
-
-
-@pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=pytest.mark.exhaustive) if path == "config init" else path for path in RESULTS]
-)
-def test_quiet_writes_results_and_warnings_only(here, path):
-    done = run(*path.split(), *RESULTS[path][0], "--quiet")
     assert "progress" not in done.output
-    assert set(done.stderr.splitlines()) <= {line for line in done.stderr.splitlines() if "WARNING" in line}
+    assert all("WARNING" in line or line.startswith("{") for line in done.stderr.splitlines())

@@ -89,9 +89,10 @@ class Windows:
         tau, often = self.d.taxonomy, np.argsort(-self.counts.sum(axis=0), kind="stable")[:FREQUENT]
         candidates = np.union1d(self._means, tau.closure.above(self.positions[often])[1])
         to_values, among = self.d.between(self.positions, candidates), self.d.matrix(candidates)
-        shares = shares_of(self.draws)
-        mean = np.argmin(shares @ to_values, axis=2)
-        variances = np.take_along_axis(shares @ to_values**2, mean[..., None], axis=2)[..., 0]
+        shares = shares_of(self.draws)  # tensordot makes one product of matrices of them, instead of one a division
+        mean = np.argmin(np.tensordot(shares, to_values, 1), axis=2)
+        squares = np.tensordot(shares, to_values**2, 1)
+        variances = np.take_along_axis(squares, mean[..., None], axis=2)[..., 0]
         return {"mean": among[mean[:, 0], mean[:, 1]], "variance": abs(variances[:, 1] - variances[:, 0])}
 
     def moved(self, least: int) -> Iterator[Moved]:

@@ -1,17 +1,16 @@
-"""The demonstration from start to end.
+"""The demonstration from start to end, and what it shows.
 
 Statistics of earlier events are published first, as ``stream-masker calibrate --publish`` does. The worker masks with
-them at once. Halfway through, an outbreak begins, and the calibrator measures the drift from the earlier events.
+them at once, while this process computes their risk. Halfway through, an outbreak begins, and the calibrator measures
+the drift from the earlier events.
 """
 
 from __future__ import annotations
 
 import secrets
-import socket
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -21,21 +20,25 @@ import orjson
 import yaml
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.demo.processes import START_SECONDS, check, embedded_broker, last_lines, running
-from stream_masker.service.demo.view import DemoEvent, DemoView, Progress, print_plain, summary_lines
 from stream_masker.service.events.synthetic import NESTED_EVENTS, SyntheticDischarges
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
+from stream_masker.service.process import in_background
+from stream_masker.summary import TO_DO, moved_text
 
 TOPICS = ("input", "output", "rejected", "calibration", "statistics", "drift")
 
 MAX_LEAD = 8_000
 """The most events that are published and not yet masked. The embedded broker keeps about 5 MB of each partition, and
-then drops the oldest records, read or not."""
+then drops the oldest records, read or not. A quarter of all events is the most, so that a worker that reads one
+partition after the other does not mask the outbreak of one before the earlier events of another."""
 
 STALL_SECONDS = 300.0
 """The time without progress after which the demonstration fails."""
@@ -43,7 +46,7 @@ STALL_SECONDS = 300.0
 SILENT = 2
 """The log level of the demonstration's own clients: without the lines of their connections when the broker ends."""
 
-POLL_SECONDS, REST_SECONDS, PAGE_SECONDS = 0.05, 0.5, 5.0
+POLL_SECONDS = 0.05
 EVENTS_A_TURN = 1_000
 SEED = 1
 
@@ -55,58 +58,49 @@ def run_demo(console: Console, *, records: int, mechanism: str) -> tuple[str, di
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
-        print_plain(console, "Kafka: an in-memory broker in this process, for trials only")
-        servers, (calibrator, worker) = stack.enter_context(embedded_broker()), free_ports(2)
-        configuration = prepare_demo(folder, servers, records, mechanism, calibrator)
-        config = ["--config", str(folder / "stream-masker.yaml")]
-        processes = stack.enter_context(running(folder, {"worker": [*config, "--http-port", str(worker)]}))
-        for name, port in {"calibrator": calibrator, "worker": worker}.items():
-            print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
-        view, start = DemoView(console, records), time.monotonic()
+        configuration = prepare_demo(folder, stack.enter_context(embedded_broker()), records, mechanism)
+        options = ["--config", str(folder / "stream-masker.yaml"), "--http-port", "0"]
+        processes = stack.enter_context(running(folder, {"worker": options}))
+        bar = stack.enter_context(progress_bar(console))
+        bar.print("Kafka: an in-memory broker in this process, for trials only")
+        start, shown = time.monotonic(), bar.add_task("learning from earlier events", total=records, rate="")
         stream = EventStream(configuration, records)
         stack.callback(stream.close)
-        view.update(stream.progress, "computing the statistics of earlier events")
-        snapshot = FileMasking(configuration).snapshot(stream.earlier())
-        version = publish_snapshot(configuration, snapshot)
+        masking = FileMasking(configuration)
+        version = publish_snapshot(configuration, masking.snapshot(stream.earlier()))
         # A calibrator that finds no version would take a sample of its own.
-        processes |= stack.enter_context(running(folder, {"calibrator": config}))
-        sentences: list[str] = []
-        while not (stream.is_masked and sentences):
+        processes |= stack.enter_context(running(folder, {"calibrator": options}))
+        risk, is_shown = in_background(masking.assessment, name="risk"), False
+        while not (stream.is_masked and stream.drift.get("version", 0) > version and risk.done()):
             stream.turn()
             check(folder, processes)
-            view.update(stream.progress, stream.phase)
-            if stream.drift.get("version", 0) > version:
-                sentences = sentences_of(calibrator)
+            if stream.pair is not None and not is_shown:
+                is_shown = True
+                bar.print(event_table(*stream.pair))
+            bar.update(shown, completed=stream.outcomes, description=stream.phase, rate=f"{stream.rate:,.0f} events/s")
             if stream.quiet_seconds > STALL_SECONDS:
                 said = "; ".join(f"{name}: {last_lines(folder, name)}" for name in processes)
                 raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {said}")
         seconds = time.monotonic() - start
-    lines = summary_lines(stream.progress, stream.drift, seconds, sentences)
-    counts = {"masked": stream.progress.masked, "rejected": stream.progress.rejected}
+    counts = {"masked": stream.masked, "rejected": stream.rejected}
+    lines = summary_lines(counts, seconds, risk.result().sentences, stream.drift)
     return "\n".join(lines), {**counts, "seconds": round(seconds, 1), "lines": lines}
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports at which nothing listens."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
-
-
-def prepare_demo(folder: Path, servers: str, records: int, mechanism: str, port: int) -> Configuration:
+def prepare_demo(folder: Path, servers: str, records: int, mechanism: str) -> Configuration:
     """Write a configuration and a new secret to a folder, create the topics, and return the configuration."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_bytes(secrets.token_bytes(32))
     file = folder / "stream-masker.yaml"
-    file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism, port), sort_keys=False))
+    file.write_text(yaml.safe_dump(demo_configuration(servers, records, mechanism), sort_keys=False))
     client, configuration = Producer({"bootstrap.servers": servers, "log_level": SILENT}), load_configuration(file, {})
     for name in TOPICS:
         client.list_topics(getattr(configuration.topics, name), START_SECONDS)
     return configuration
 
 
-def demo_configuration(servers: str, records: int, mechanism: str, port: int) -> dict[str, Any]:
+def demo_configuration(servers: str, records: int, mechanism: str) -> dict[str, Any]:
     """Return a configuration of nested events, with one statistics version of masked ones, all of the outbreak.
 
     With the newer protocol of groups, the worker is assigned its partitions at once.
@@ -119,37 +113,37 @@ def demo_configuration(servers: str, records: int, mechanism: str, port: int) ->
         "calibration": {
             "window_records": records // 5,
             "min_records": records // 20,
-            "every_records": 7 * records // 10,
+            "every_records": 8 * records // 10,
             "every_seconds": 3_600,
             "core_share": 1.0,
         },
         "worker": {"batch_records": records // 40, "batch_delay": 0.1},
         "secret": {"file": "secret"},
-        "http": {"port": port},
     }
 
 
 class EventStream:
-    """Sends the events, in step with the worker, and reads what becomes of them."""
+    """Sends the events, in step with the worker, and reads what becomes of them.
+
+    ``pair``: an event before and after masking, whose principal diagnosis has changed. ``drift``: the last report.
+    """
 
     def __init__(self, configuration: Configuration, records: int) -> None:
-        self.progress = Progress()
+        self.masked = self.rejected = self._sent = 0
+        self.pair: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self.drift: dict[str, Any] = {}
         self._topics, self._records, self._earlier = configuration.topics, records, records // 5
         discharges = SyntheticDischarges(configuration, outbreak_after=self._earlier + records // 2, seed=SEED)
         self._events = discharges.events(self._earlier + records)
-        self._before: dict[str, DemoEvent] = {}
-        self.drift: dict[str, Any] = {}
-        self._progressed = time.monotonic()
-        self._handlers = {
-            self._topics.output: self._on_output,
-            self._topics.rejected: self._on_rejected,
-            self._topics.drift: self._on_drift,
-        }
+        self._before: dict[str, dict[str, Any]] = {}
+        self._first: float | None = None
+        self._progressed = self._last = time.monotonic()
         properties = {"bootstrap.servers": configuration.kafka.bootstrap_servers, "log_level": SILENT}
         self._producer = Producer(properties)
         self._consumer = Consumer({**properties, "group.id": "demo", "isolation.level": "read_committed"})
-        found = self._consumer.list_topics(timeout=START_SECONDS).topics
-        self._consumer.assign([TopicPartition(name, n, 0) for name in self._handlers for n in found[name].partitions])
+        found, read = self._consumer.list_topics(timeout=START_SECONDS).topics, ("output", "rejected", "drift")
+        names = [getattr(self._topics, topic) for topic in read]
+        self._consumer.assign([TopicPartition(name, n, 0) for name in names for n in found[name].partitions])
 
     def earlier(self) -> Iterator[FileEvent]:
         """Yield the events before those that are sent, with their numbers."""
@@ -158,32 +152,56 @@ class EventStream:
 
     def turn(self) -> None:
         """Send the next events, and read what has come."""
-        room = MAX_LEAD - (self.progress.sent - self.progress.outcomes)
+        room = min(MAX_LEAD, self._records // 4) - (self._sent - self.outcomes)
         for event in islice(self._events, min(EVENTS_A_TURN, room)):
-            self.progress.sent += 1
-            if self.progress.pair is None:
+            self._sent += 1
+            if self.pair is None:
                 self._before[event["encounter_id"]] = event
             self._producer.produce(self._topics.input, orjson.dumps(event), event["patient"]["id"])
         self._producer.poll(0)
-        for message in self._consumer.consume(EVENTS_A_TURN, REST_SECONDS if self.is_masked else POLL_SECONDS):
+        for message in self._consumer.consume(EVENTS_A_TURN, POLL_SECONDS):
             if (error := message.error()) is None:
-                self._handlers[str(message.topic())](message)
                 self._progressed = time.monotonic()
+                self._take(message)
             elif error.fatal():
                 raise KafkaException(error)
+
+    def _take(self, message: Message) -> None:
+        if message.topic() == self._topics.drift:
+            self.drift = orjson.loads(message.value() or b"")
+            return
+        self._first, self._last = self._first or self._progressed, self._progressed
+        if message.topic() == self._topics.rejected:
+            self.rejected += 1
+            return
+        self.masked += 1
+        if self.pair is None:
+            after = orjson.loads(message.value() or b"")
+            before = self._before.pop(after["encounter_id"])
+            if before["diagnoses"]["principal"] != after["diagnoses"]["principal"]:
+                self.pair, self._before = (before, after), {}
+
+    @property
+    def outcomes(self) -> int:
+        """The number of events that are masked or rejected."""
+        return self.masked + self.rejected
 
     @property
     def is_masked(self) -> bool:
         """Whether every event is masked or rejected."""
-        return self.progress.outcomes >= self._records
+        return self.outcomes >= self._records
+
+    @property
+    def rate(self) -> float:
+        """The outcomes a second, from the first to the last one."""
+        return self.outcomes / (self._last - (self._first or 0.0)) if self._last > (self._first or self._last) else 0.0
 
     @property
     def phase(self) -> str:
         """What is going on now."""
         if self.is_masked:
-            return "comparing the last events with the earlier ones"
-        has_begun = self.progress.outcomes >= self._records // 2
-        return "masking; an outbreak of influenza has begun" if has_begun else "masking"
+            return "comparing with the earlier events"
+        return "masking; an outbreak has begun" if self.outcomes >= self._records // 2 else "masking"
 
     @property
     def quiet_seconds(self) -> float:
@@ -194,23 +212,54 @@ class EventStream:
         """Close the consumer."""
         self._consumer.close()
 
-    def _on_output(self, message: Message) -> None:
-        self.progress.masked += 1
-        if self.progress.pair is None:
-            after = orjson.loads(message.value() or b"")
-            before = self._before.pop(after["encounter_id"])
-            if before["diagnoses"]["principal"] != after["diagnoses"]["principal"]:
-                self.progress.pair, self._before = (before, after), {}
 
-    def _on_rejected(self, _: Message) -> None:
-        self.progress.rejected += 1
-
-    def _on_drift(self, message: Message) -> None:
-        self.drift = orjson.loads(message.value() or b"")
+def progress_bar(console: Console) -> Progress:
+    """Return a bar with what is going on, the number of events, and the rate; one line if there is no terminal."""
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        console=console,
+    )  # fmt: skip
 
 
-def sentences_of(port: int) -> list[str]:
-    """Return what the page of the calibrator says of its statistics; nothing while their risk is not known."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PAGE_SECONDS) as answer:
-        _, _, text = answer.read().decode().partition("statistics version")
-    return [line.strip() for line in text.splitlines()[1:]]
+def event_table(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
+    """Return one event before and after masking; it may be shown because it is synthetic."""
+    title = f"event {before['encounter_id']}, which is synthetic"
+    table = Table("", "before", "after", title=title, title_justify="left")
+    old, new = before["diagnoses"], after["diagnoses"]
+    table.add_row("principal diagnosis", _diagnosis(old["principal"]), _diagnosis(new["principal"]))
+    for one, other in list(zip(old["secondary"], new["secondary"], strict=True))[:2]:
+        table.add_row("secondary diagnosis", _diagnosis(one), _diagnosis(other))
+    table.add_row("patient", before["patient"]["id"], after["patient"]["id"])
+    table.add_row("name", before["patient"]["name"], "(dropped)")
+    return table
+
+
+def _diagnosis(diagnosis: Mapping[str, str]) -> str:
+    return f"{diagnosis['code']} {diagnosis.get('display') or ''}".strip()
+
+
+def summary_lines(
+    counts: Mapping[str, int], seconds: float, sentences: Sequence[str], drift: Mapping[str, Any]
+) -> list[str]:
+    """Return the lines at the end. ``sentences``: what an attacker learns and what stays (``Assessment``)."""
+    report, utility = drift["baseline"], drift["utility"]
+    means = max(one["mean_distance"] for one in utility["attributes"].values())
+    correlation = max(one["correlation_error"] for one in utility["pairs"])
+    moved = max(one["rmse_actual"] for one in utility["attributes"].values())
+    masks = "the masks are as expected" if utility["verdict"] == "none" else f"the masks: {utility['verdict']}"
+    return [
+        f"Events: {counts['masked']:,} masked, {counts['rejected']:,} rejected, in {seconds:.0f} s, one worker.",
+        *sentences[:2],
+        f"Kept: correlations change by at most {correlation:.3f}, and means by a distance of {means:.2f}; codes move "
+        f"by at most {moved:.2f} (root mean square; 1 is the greatest distance).",
+        f"Drift: {report['verdict']} ({TO_DO[report['verdict']]}); {_moved(report)}; {masks}.",
+        "Next: `stream-masker config init --events FILE` proposes a configuration for your own events.",
+    ]
+
+
+def _moved(report: Mapping[str, Any]) -> str:
+    """Say which block and which code have become more frequent."""
+    moved = report["attributes"]["principal"]["moved"]
+    grown = {one["level"]: one for one in reversed(moved) if one["now"] > one["before"]}
+    shown = [moved_text(grown[level]) for level in ("blocks", "codes") if level in grown]
+    return f"moved most: {'; '.join(shown)}" if shown else "no code moved"

@@ -18,11 +18,10 @@ import orjson
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.masking import ProduceSection
-from stream_masker.service.files.coverage import written_columns
+from stream_masker.service.files.fields import written_columns
 from stream_masker.service.files.inputs import FileEvent, FileKind, opened, read_errors, recognised
 from stream_masker.service.files.outputs import COMPRESSED_SUFFIX, STANDARD_STREAM, WriteLine, open_output
-from stream_masker.service.files.parquet import ParquetTable
-from stream_masker.service.files.tables import CsvTable
+from stream_masker.service.files.tables import CsvTable, ParquetTable
 
 _WRITTEN: Final[dict[str, FileKind]] = {
     **dict.fromkeys(("", ".json", ".jsonl", ".ndjson"), "json"),

@@ -6,13 +6,15 @@ import hashlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import orjson
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
@@ -20,16 +22,18 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.drift import Drift, drift_between
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.blocks import SampleCounts
+from stream_masker.pipeline.fhir import bundle_of
+from stream_masker.pipeline.formats import document_of
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, encode_rejection
 from stream_masker.pipeline.paths import JsonValue, selected
 from stream_masker.pipeline.plan import AttributePlan, Plan
-from stream_masker.pipeline.reasons import RejectionCause, causes_text
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError, RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Rejected, Result
 from stream_masker.pipeline.risk import assess_version, guess_chances
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_risk_limits, mechanism_line
-from stream_masker.service.files.coverage import MAX_SUPPRESSED, counted_events, documents_of, suppressed_text
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.outputs import WriteLine
 from stream_masker.service.formats import file_format
@@ -37,6 +41,9 @@ from stream_masker.service.masking import Masking
 from stream_masker.summary import guessed_line, three_sentences, unchanged_warning
 
 FILE_BATCH_RECORDS: Final = 5_000
+
+MAX_SUPPRESSED: Final = 0.01
+"""The share of an attribute's codes above which a warning says that they are removed."""
 
 CONTENT_ID_BYTES: Final = 16
 """The size of the digest that distinguishes files of the same name."""
@@ -49,7 +56,7 @@ class FileTotals:
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
     ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` does not fit and removed, by
     configured path; ``suppressed``, ``generalized``: the unknown codes that were removed or masked as coarser ones, by
-    attribute.
+    attribute; ``codes``: all codes of masked records, by attribute.
     """
 
     masked: int = 0
@@ -57,6 +64,7 @@ class FileTotals:
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
     unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
+    codes: Counter[str] = field(default_factory=Counter)
     emptied: Counter[str] = field(default_factory=Counter)
     suppressed: Counter[str] = field(default_factory=Counter)
     generalized: Counter[str] = field(default_factory=Counter)
@@ -72,11 +80,13 @@ class FileTotals:
         self.rejected.update((one.reason, one.field) for one in result.rejected.values())
         for name in ("emptied", "suppressed", "generalized"):
             getattr(self, name).update(getattr(result, name))
+        self.codes.update(result.suppressed)
         for block in result.blocks:
             self.counted += block.original.records
             self.unchanged += block.unchanged
             for name, distortion in zip(attributes, block.distortions, strict=True):
                 self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
+                self.codes[name] += distortion.values
 
     def __str__(self) -> str:
         text = f"read {self.records:,}: masked {self.masked:,}, {rejections_text(self.rejected)}"
@@ -85,6 +95,16 @@ class FileTotals:
             named = ", ".join(f"{count:,} of {name}" for name, count in found.most_common())
             text += f", {what} {found.total():,} {unit} ({named})" if found else ""
         return text
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each attribute of which more than ``MAX_SUPPRESSED`` of the codes are removed."""
+        return [
+            f"{count:,} of {self.codes[name]:,} codes of {name} ({count / self.codes[name]:.1%}) are removed, because "
+            f"they are unknown and attributes.{name}.unknown is suppress: check the ontology, or give a mapping"
+            for name, count in self.suppressed.most_common()
+            if count > MAX_SUPPRESSED * self.codes[name]
+        ]
 
     @property
     def unchanged_shares(self) -> dict[str, float]:
@@ -101,9 +121,7 @@ class FileTotals:
         return {
             "masked": self.masked,
             "rejected": self.rejected.total(),
-            "suppressed": dict(self.suppressed),
-            "generalized": dict(self.generalized),
-            "emptied": dict(self.emptied),
+            **{name: dict(getattr(self, name)) for name in ("suppressed", "generalized", "emptied")},
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
             "unchanged": self.unchanged_shares,
             "unchanged_records": self.unchanged_records,
@@ -143,10 +161,10 @@ class FileMasking:
     ``version``: of the statistics in force; 0 before there are any.
     """
 
-    def __init__(self, configuration: Configuration) -> None:
-        """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
+    def __init__(self, configuration: Configuration, *, is_trial: bool = False) -> None:
+        """Load the ontologies; ``is_trial``: see ``Masking``. Raises ConfigurationError if a file is missing."""
         self._configuration = configuration
-        self._masking = Masking(configuration, format_of=file_format)
+        self._masking = Masking(configuration, format_of=file_format, is_trial=is_trial)
         self._mechanism = self._masking.mechanism
         self._window: tuple[Statistics, Counts] | None = None
         self.version = 0
@@ -155,6 +173,28 @@ class FileMasking:
     def plan(self) -> Plan:
         """The record masker's plan."""
         return self._masking.plan
+
+    def documents(self, events: Iterable[FileEvent]) -> Iterator[dict[str, Any]]:
+        """Yield what the configured paths apply to in events that are objects: for FHIR, their form as a Bundle."""
+        form, fhir = file_format(self._configuration), self.plan.fhir
+        for event in events:
+            if event.problem is None:
+                with suppress(orjson.JSONDecodeError, RecordRejectedError):
+                    document = document_of(form, event.value)
+                    if isinstance(document, dict):
+                        yield document if fhir is None else bundle_of(document, fhir)
+
+    def count(self, events: Collection[FileEvent]) -> tuple[SampleCounts, FileTotals]:
+        """Return the counts of events, and what would become of them."""
+        counted = self._masking.masker.count(event.value for event in events if event.problem is None)
+        counts, causes = counted.counts, Counter(counted.causes)
+        causes.update(event.problem for event in events if event.problem is not None)
+        totals = FileTotals(masked=counts.records, rejected=causes)
+        for attribute, unknown, codes in zip(self.plan.attributes, counts.unknown, counts.given, strict=True):
+            refused = sum(causes[Reason.UNKNOWN_CODE, place.path.text] for place in attribute.places)
+            found = totals.suppressed if attribute.concepts.unknown == "suppress" else totals.generalized
+            found[attribute.name], totals.codes[attribute.name] = unknown - refused, codes
+        return counted, totals
 
     def calibrated(self, events: Iterable[FileEvent], snapshot: bytes | None = None) -> Iterator[FileEvent]:
         """Use a snapshot, or else the statistics of the first window, which is buffered; return all events.
@@ -185,20 +225,25 @@ class FileMasking:
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
         return message
 
-    def snapshot(self, events: Iterable[FileEvent]) -> StatisticsMessage:
-        """Compute the statistics of the last ``calibration.window_records`` of these events, as version 1.
+    def compute(self, counted: SampleCounts, totals: FileTotals) -> Statistics:
+        """Compute the statistics of counts, as version 1; ``totals``: what would become of the events.
 
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
-        settings, mechanism, taxonomies = self._configuration.calibration, self._mechanism, self._masking.taxonomies
-        counted, causes = counted_events(self._masking.masker, deque(events, settings.window_records))
-        if counted.counts.records < settings.min_records:
+        least = self._configuration.calibration.min_records
+        if totals.masked < least:
             raise StatisticsError(
-                f"{counted.counts.records:,} records are usable for statistics ({rejections_text(causes)}), but "
-                f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
+                f"{totals.masked:,} records are usable for statistics ({rejections_text(totals.rejected)}), but "
+                f"calibration.min_records is {least:,}: add records, lower it, or use a snapshot"
             )
-        statistics = mechanism.compute(counted.counts, version=1)
+        statistics = self._mechanism.compute(counted.counts, version=1)
         self._window = statistics, counted.counts
+        return statistics
+
+    def snapshot(self, events: Iterable[FileEvent]) -> StatisticsMessage:
+        """Compute the statistics of the last ``calibration.window_records`` events. Raises like ``compute``."""
+        counted, totals = self.count(deque(events, self._configuration.calibration.window_records))
+        statistics, taxonomies = self.compute(counted, totals), self._masking.taxonomies
         return StatisticsMessage(
             version=1,
             configuration=self._configuration.hash,
@@ -206,32 +251,32 @@ class FileMasking:
             source="file",
             blocks=None,
             baseline=1,
-            snapshot=mechanism.snapshot_of(statistics),
+            snapshot=self._mechanism.snapshot_of(statistics),
             styles=learned_styles(taxonomies, counted.styles, {}),
         )
 
-    def assessment(self, totals: FileTotals | None = None) -> Assessment:
-        """Return what is said of masking with the statistics in force; ``totals``: those of masked records."""
-        mechanism, window, risk = self._mechanism, self._window, None
-        warnings, guessed, chances = list[str](), list[str](), dict[str, float]()
+    def assessment(self, totals: FileTotals | None = None, *, quick: bool = True) -> Assessment:
+        """Return what is said of masking with the statistics in force; ``totals``: those of the records.
+
+        ``quick``: see ``guess_chances``.
+        """
+        mechanism, window, totals = self._mechanism, self._window, totals or FileTotals()
+        risk, warnings, guessed, chances = None, list[str](), list[str](), dict[str, float]()
         if window is not None:
             version = assess_version(mechanism, *window, build_risk_limits(self._configuration))
             risk, warnings = version.risk, [*version.crossed]
-        if window is not None and risk is not None:
-            chances, unknown = guess_chances(mechanism, window[1], risk, quick=totals is not None)
+            chances, unknown = guess_chances(mechanism, window[1], risk, quick=quick)
             guessed = [guessed_line(chances, unknown)]
-        unchanged, unchanged_records = None, None if risk is None else risk.unchanged_records
-        if totals is not None:
-            unchanged, unchanged_records = totals.unchanged_shares, totals.unchanged_records
-            for name, count in totals.suppressed.most_common():
-                codes = totals.distortions.get(name, Distortion()).values + count
-                warnings += [suppressed_text(name, count, codes)] if count > MAX_SUPPRESSED * codes else []
+        unchanged_records = risk.unchanged_records if risk is not None else None
+        if totals.counted:
+            unchanged_records = totals.unchanged_records
+        warnings += totals.warnings
         if (warning := unchanged_warning(unchanged_records or 0.0, mechanism.name)) is not None:
             warnings.append(warning)
         sentences = three_sentences(
             risk,
             promise=mechanism.promise,
-            unchanged=unchanged,
+            unchanged=totals.unchanged_shares or None,
             unchanged_records=unchanged_records,
             preserves=mechanism.preserves,
         )
@@ -254,7 +299,7 @@ class FileMasking:
             yield f"  rejected: {rejected.reason}" + (f" at {rejected.field}" if rejected.field else "")
         if not result.rejected:
             masked = FileEvent(number, result.values[0] or b"")
-            before, after = documents_of(self.plan, [event, masked], file_format(self._configuration))
+            before, after = self.documents([event, masked])
             for attribute, distance in zip(self.plan.attributes, self._mechanism.distances, strict=True):
                 yield from _explained(attribute, distance, before, after)
             yield f"  written: {masked.value.decode(errors='replace')}"

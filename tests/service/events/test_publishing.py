@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 
-import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 from kafka_records import mock_broker, read_all
@@ -14,8 +11,6 @@ from support.small_configuration import small_configuration
 
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Event, PublishingSummary, paced, produce
-
-EVENTS = [{"id": k, "principal": "A00"} for k in range(5)]
 
 
 def configured(bootstrap, properties=None, **sections):
@@ -33,23 +28,6 @@ def test_events_of_a_file_are_published_with_keys_and_malformed_ones_are_named(t
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.failed) == (2, 1, {})
     assert stream.getvalue().startswith("events.csv, event 2: not_in_format at the number of cells")
-
-
-def array(file):
-    file.write_bytes(orjson.dumps(EVENTS))
-
-
-def parquet(file):
-    pq.write_table(pa.Table.from_pylist(EVENTS), file)
-
-
-@pytest.mark.parametrize("write", [array, parquet])
-def test_other_formats_are_published_too(tmp_path, write):
-    write(tmp_path / "events")
-    with mock_broker() as bootstrap:
-        produce(configured(bootstrap, produce={"key": "id"}), tmp_path / "events", stream=io.StringIO())
-        records = read_all(bootstrap, "discharges")
-    assert sorted((r.key, r.json) for r in records) == [(str(e["id"]).encode(), e) for e in EVENTS]
 
 
 def test_a_full_queue_loses_no_record_and_equal_keys_stay_in_order(tmp_path):
@@ -79,16 +57,6 @@ def test_failures_that_an_administrator_can_repair_name_the_remedy():
     summary = PublishingSummary("t", sent=1)
     summary.count(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed"))
     assert "stream-masker topics --acls" in str(summary)
-
-
-def test_the_summary_names_the_failures():
-    summary = PublishingSummary("discharges", sent=1_502, malformed=3, seconds=0.5)
-    for _ in range(2):
-        summary.count(KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out"))
-    assert str(summary) == (
-        "produced 1,500 records to discharges in 0.5 s (3,000 records/s); 3 malformed lines left out; "
-        "2 not delivered (Local: Message timed out)"
-    )
 
 
 def test_reports_of_malformed_lines_are_limited(tmp_path):

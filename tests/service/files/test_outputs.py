@@ -32,7 +32,7 @@ def test_after_an_error_the_old_file_is_unchanged_and_nothing_else_is_there(tmp_
     assert names(tmp_path) == ["out.jsonl"]
 
 
-def test_a_file_appears_when_it_is_complete_and_keeps_its_mode(tmp_path):
+def test_a_file_appears_when_it_is_complete_keeps_its_mode_and_is_private_if_it_is_new(tmp_path):
     target = tmp_path / "out.jsonl"
     target.write_text("before")
     target.chmod(0o640)
@@ -41,12 +41,8 @@ def test_a_file_appears_when_it_is_complete_and_keeps_its_mode(tmp_path):
         stream.flush()
         assert target.read_text() == "before"
     assert target.read_text() == "after"
-    assert stat.S_IMODE(target.stat().st_mode) == 0o640
-
-
-def test_a_new_file_is_for_its_owner_only(tmp_path):
-    write_text(str(tmp_path / "values"), "text")
-    assert stat.S_IMODE((tmp_path / "values").stat().st_mode) == 0o600
+    write_text(str(tmp_path / "new"), "text")
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("out.jsonl", "new")] == [0o640, 0o600]
 
 
 def test_a_link_is_kept_and_its_file_replaced(tmp_path):

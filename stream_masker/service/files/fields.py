@@ -1,0 +1,121 @@
+"""What a configuration does to the fields of real events: how each path is treated. Their values are not shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from stream_masker.pipeline.fhir import BUNDLE
+from stream_masker.pipeline.paths import JsonValue, NameStep, Step, selects
+from stream_masker.pipeline.plan import Plan
+
+KEPT, DROPPED, MASKED, REFERENCE = "kept", "dropped", "masked", "pseudonymized as a reference"
+RESOURCE: Final = f"{BUNDLE}.entry[*].resource"
+_WORDS: Final = {
+    "keep": KEPT,
+    "pseudonymize": "pseudonymized",
+    "references": REFERENCE,
+    "generalize": "generalized",
+    "shift": "shifted by days",
+    "constant": "replaced by a constant",
+    "drop": DROPPED,
+}
+"""What each list of ``fields`` does."""
+
+_DROPS_CONTAINERS: Final = {_WORDS[key] for key in ("pseudonymize", "generalize", "shift")}
+
+
+class Rule(NamedTuple):
+    """What happens to the values that a path selects.
+
+    ``steps``: those of the path that are left below a place; ``text``: the path, empty for what none selects.
+    """
+
+    steps: tuple[Step, ...]
+    words: str
+    text: str = ""
+
+    def below(self) -> Rule:
+        """Return the rule for what the first step selects."""
+        return self._replace(steps=self.steps[1:])
+
+
+def _rules(plan: Plan) -> list[Rule]:
+    """Return the rules of all configured paths after that for other values. Of several for a value, the last counts."""
+    lists, others = plan.fields.lists(), KEPT if plan.fields.unlisted == "keep" else DROPPED
+    rules = [Rule((), f"{others}: not listed")]
+    rules += [Rule(path.steps, words, path.text) for key, words in _WORDS.items() for path in lists.get(key, ())]
+    for attribute in plan.attributes:
+        for place in attribute.places:
+            named = [("code", place.path), *(("copy of the code", copy) for copy in place.copies)]
+            named += [] if place.label is None else [("label", place.label)]
+            rules += [Rule(path.steps, f"{MASKED}: the {what} of {attribute.name}", path.text) for what, path in named]
+    return rules
+
+
+def _places(value: JsonValue, rules: Sequence[Rule], path: str) -> Iterator[tuple[str, JsonValue, Rule]]:
+    """Yield each object, list and scalar of an event, with its place, such as ``a.b[*]``, and the rule for it.
+
+    The place of a resource in a Bundle is its type, as in configured paths.
+    """
+    own = next(rule for rule in reversed(rules) if not rule.steps)
+    yield path, value, own
+    if own.words in _DROPS_CONTAINERS:
+        own = own._replace(words=f"{DROPPED}: an object or a list is not {own.words}")
+    if isinstance(value, dict):
+        if path == RESOURCE and isinstance(kind := value.get("resourceType"), str):
+            path, value = kind, {name: member for name, member in value.items() if name != "resourceType"}
+        for name, member in value.items():
+            around = own
+            if own.words == REFERENCE and name != "reference":
+                around = Rule((), KEPT if name == "type" else DROPPED, own.text)
+            below = [rule.below() for rule in rules if rule.steps[:1] == (NameStep(name),)]
+            yield from _places(member, [around, *below], f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for position, element in enumerate(value):
+            below = [rule.below() for rule in rules if rule.steps and selects(rule.steps[0], position, element)]
+            yield from _places(element, [own, *below], f"{path}[*]")
+
+
+def written_columns(names: Iterable[str], plan: Plan) -> dict[str, bool]:
+    """Return the columns of a table that the field policy does not drop, and whether their values become texts."""
+    others, *rules = _rules(plan)
+    columns = dict[str, bool]()
+    for name in names:
+        within = [rule for rule in rules if rule.steps[:1] == (NameStep(name),)]
+        own = next((rule for rule in reversed(within) if len(rule.steps) == 1), others)
+        if not all(rule.words.startswith(DROPPED) for rule in (own, *within)):
+            columns[name] = not own.words.startswith((KEPT, MASKED, DROPPED))
+    return columns
+
+
+def field_lines(plan: Plan, events: Sequence[JsonValue]) -> Iterator[str]:
+    """Yield a line for each path of events, with their share that has it; and one for each path that none has.
+
+    For FHIR, the events have the form of a Bundle.
+    """
+    rules = _rules(plan)
+    words: dict[str, Counter[str]] = {}
+    having, met, kept_whole = Counter[str](), set[str](), dict[str, None]()
+    for event in events:
+        seen = set()
+        for path, value, rule in _places(event, rules, "" if plan.fhir is None else BUNDLE):
+            met.add(rule.text)
+            if not (isinstance(value, dict | list) and value):
+                words.setdefault(path, Counter())[rule.words] += 1
+                seen.add(path)
+            elif isinstance(value, dict) and rule.words == KEPT and rule.text:
+                kept_whole[path] = None
+        having.update(seen)
+    width = max(map(len, words), default=0)
+    for path, found in words.items():
+        texts = "; ".join(text for text, _ in found.most_common())
+        yield f"{path:{width}}  {having[path] / len(events):6.1%}  {texts}"
+    for text in dict.fromkeys(rule.text for rule in rules[1:]):
+        if text not in met:
+            yield f"{text:{width}}    0.0%  configured, but no event has it"
+    within = tuple(f"{path}{mark}" for path in kept_whole for mark in ".[")
+    for path in kept_whole:
+        if not path.startswith(within):
+            yield f"warning: {path} is an object that is kept with all that producers write in it: list its fields"

@@ -1,6 +1,7 @@
 """Fixtures with a real Apache Kafka.
 
-With ``STREAM_MASKER_REQUIRE_KAFKA=1`` the tests fail instead of being skipped if Kafka is not available.
+``STREAM_MASKER_TEST_BOOTSTRAP`` names a running broker to use instead of starting one. With
+``STREAM_MASKER_REQUIRE_KAFKA=1`` the tests fail instead of being skipped if Kafka is not available.
 """
 
 from __future__ import annotations
@@ -90,9 +91,10 @@ def one_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="session")
-def kafka(one_broker: Cluster) -> str:
-    """The bootstrap address of ``one_broker``."""
-    return one_broker.bootstrap
+def kafka(request: pytest.FixtureRequest) -> str:
+    """The bootstrap address of a broker: the named one, or that of ``one_broker``."""
+    given = os.environ.get("STREAM_MASKER_TEST_BOOTSTRAP")
+    return given or str(request.getfixturevalue("one_broker").bootstrap)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from stream_masker.core.mechanisms import (
     MECHANISMS,
     Exponential,
     Microaggregation,
-    NaiveDistortion,
     Pram,
     RankSwapping,
     SemanticNoise,
@@ -51,14 +50,6 @@ def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
     rows = [made.channel("a", value) for value in ("positive", "negative")]
     assert any(all(row.get(masked, 0.0) > 0.0 for row in rows) for masked in TWO.ids)
     assert made.risk(draws=50).value["a"].vulnerability < 1.0 - 1e-6
-
-
-def test_naive_distortion_of_two_values_keeps_some():
-    made = NaiveDistortion({"a": TWO}, seed=SEED)
-    made.learn_many(OUTCOMES)
-    made.calibrate()
-    masked = made.mask_many([{"a": "positive"}] * 400, keys=KEYS)
-    assert {record["a"] for record in masked} == {"positive", "negative"}
 
 
 FEW = Ontology.from_edges([(f"v{i}", "root") for i in range(30)]).taxonomy()

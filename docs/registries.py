@@ -34,13 +34,12 @@ from stream_masker.core.marginality import (
 )
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.cooccurrence import ValueGraph
-from stream_masker.core.mechanisms.markov import stay_probability
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
 from stream_masker.core.mechanisms.noise.model import NoiseSampler
 from stream_masker.core.mechanisms.transport.certainty import least_redraw
 from stream_masker.core.mechanisms.transport.fit import levelled
 from stream_masker.core.mechanisms.transport.given import Given
+from stream_masker.core.mechanisms.vicus import ValueGraph, stay_probability
 from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.law import hoeffding_bound
 from stream_masker.core.risk.risk import disclosure

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.markov import NaiveDistortion as NaiveDistortion
     from stream_masker.core.mechanisms.markov import Pram as Pram
     from stream_masker.core.mechanisms.markov import ProbabilisticDistortion as ProbabilisticDistortion
-    from stream_masker.core.mechanisms.markov import RandomTransitions as RandomTransitions
-    from stream_masker.core.mechanisms.markov import Vicus as Vicus
     from stream_masker.core.mechanisms.microaggregation import Microaggregation as Microaggregation
     from stream_masker.core.mechanisms.noise.semantic import SemanticNoise as SemanticNoise
     from stream_masker.core.mechanisms.rank_swapping import RankSwapping as RankSwapping
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport as SemanticTransport
+    from stream_masker.core.mechanisms.vicus import RandomTransitions as RandomTransitions
+    from stream_masker.core.mechanisms.vicus import Vicus as Vicus
     from stream_masker.core.ontology import UNKNOWN as UNKNOWN
     from stream_masker.core.ontology import ConceptMap as ConceptMap
     from stream_masker.core.ontology import Match as Match
@@ -45,11 +45,12 @@ __version__ = "0.1.0"
 _MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
     "core.mechanisms.exponential": ("Exponential",),
-    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion", "RandomTransitions", "Vicus"),
+    "core.mechanisms.markov": ("NaiveDistortion", "Pram", "ProbabilisticDistortion"),
     "core.mechanisms.microaggregation": ("Microaggregation",),
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.rank_swapping": ("RankSwapping",),
     "core.mechanisms.transport.mechanism": ("SemanticTransport",),
+    "core.mechanisms.vicus": ("RandomTransitions", "Vicus"),
     "core.ontology": ("ConceptMap", "Match", "Ontology", "Taxonomy", "UNKNOWN"),
     "core.ontology.concepts": ("read_mapping",),
     "core.statistics": (

@@ -73,7 +73,7 @@ WRONG = [
     (lambda: noise().mask_one("A1", key=b"k"), r"record 0 is of type str: use a mapping"),
     (lambda: noise().learn_many(RECORDS[0]), r"records is of type dict: use a list of rec"),
     (lambda: noise().learn_one({"a": ("A1",), "b": "A1"}), r".*: it is of type tuple$"),
-    (lambda: noise().mask_one(RECORDS[0], key="p"), r"keys\[0\] is of type str: use bytes, as te"),
+    (lambda: noise().mask_one(RECORDS[0], key="p"), r"keys are of type str: use bytes, as te"),
     (lambda: noise().mask_many(RECORDS[:2], keys=b"ab"), r"keys is of type bytes: use a list with"),
     (lambda: noise().restore("x"), r"snapshot is of type str: use a mapping"),
     (lambda: measure_utility(RECORDS, noise(), RECORDS), r"mechanism is of type list: use the m"),
@@ -82,7 +82,7 @@ WRONG = [
     (lambda: framed(keep=None), r"keep=None is not allowed: use a list of columns, such as "),
     (lambda: framed(keep=[0]), r"the table has no column 0: use 'a', 'b'$"),
     (lambda: framed(key=["b"]), r"key is of type list: use a str$"),
-    (lambda: framed(mechanism=SemanticNoise), r"mechanism is a class or an object: use its name, such as 's"),
+    (lambda: framed(mechanism=SemanticNoise), r"mechanism=<class .* is not allowed: use semantic_noise or"),
     (
         lambda: framed(mechanism="semantic_transport", certainy=0.4),
         r"semantic_transport has no parameter 'certainy'",

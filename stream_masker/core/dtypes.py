@@ -29,5 +29,4 @@ UInt16Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
-UInt8Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 Int32Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.int32]]

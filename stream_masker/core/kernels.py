@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FloatArray: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
-
 int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
 """NumPy's int64, typed as the ``int`` that signatures use for integers of any width."""
@@ -91,27 +89,17 @@ def mixed_word(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def draw_product(
-    order: Int64Array, near: FloatArray, weights: FloatArray, left: float, salts: UInt64Array, word: np.uint64
-) -> int:
-    """Return a candidate drawn with weights near[k] · weights[order[k]], whose sum is ``left``.
+def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
+    """Return whether a candidate is drawn when candidates are visited one after the other.
 
-    Candidates are visited in order, near ones first, so that a draw visits few. Each is accepted with its share of the
-    weight that is left, by a random number that depends on the word and its salt alone. So a small change of the
-    weights changes few draws: the decision on a candidate changes only with the probability by which its share changed.
+    The candidate is drawn with probability ``weight`` / ``left``, where ``left`` is the total weight of this and all
+    later candidates. The candidates are thus drawn in proportion to their weights. The random number of a candidate
+    depends only on the word and on its ``salt``. A small change of the weights therefore changes few draws: the
+    decision on a visited candidate changes only with the probability by which its own probability changed.
     """
-    last = int64(order[0])
-    for k in range(order.size):
-        candidate = int64(order[k])
-        weight = np.float64(near[k]) * np.float64(weights[candidate])
-        if weight > 0.0:
-            last = candidate
-            mixed = (word ^ salts[candidate]) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
-            if uniform(mixed) * left < weight:
-                break
-            left -= weight
-    return last
+    mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    return uniform(mixed) * left < weight
 
 
 @kernel
@@ -123,21 +111,28 @@ def draw_by_weights(
     totals: Float64Array,
     salts: UInt64Array,
 ) -> Int64Array:
-    """Return (n,) int64: for each word an index drawn in proportion to a row of weights (``draw_product``).
+    """Return (n,) int64: for each word an index drawn in proportion to a row of weights.
+
+    Candidates are visited in order and accepted with their share of what is left, so that few draws change when the
+    weights change a little (``accepts``).
 
     * ``words``: (n,) uint64. ``rows``: (n,) int64, the row of each draw. ``own``: (n,) int64, the index that is not
       drawn, −1 for none.
     * ``weights``: (r, v) float64, not negative, with a candidate in each row. ``totals``: (r,), the sum of each row.
     * ``salts``: (v,) uint64, the salt of each index.
     """
-    drawn, natural, allowed = np.empty(words.size, np.int64), np.arange(weights.shape[1]), np.ones(weights.shape[1])
+    drawn = np.empty(words.size, np.int64)
     for k in range(words.size):
-        row, excluded, left = weights[rows[k]], own[k], totals[rows[k]]
-        if excluded >= 0:
-            allowed[excluded], left = 0.0, left - row[excluded]
-        drawn[k] = draw_product(natural, allowed, row, left, salts, words[k])
-        if excluded >= 0:
-            allowed[excluded] = 1.0
+        row, excluded, last = rows[k], own[k], -1
+        left = totals[row] - (weights[row, excluded] if excluded >= 0 else 0.0)
+        for j in range(weights.shape[1]):
+            weight = weights[row, j]
+            if weight > 0.0 and j != excluded:
+                last = j
+                if accepts(words[k], salts[j], weight, left):
+                    break
+                left -= weight
+        drawn[k] = last
     return drawn
 
 
@@ -379,7 +374,8 @@ def replace_values(
     * ``codes``: (n,) positions. ``noise``: (n,) ε. ``rounding``, ``ties``: (n,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
-    orders, used = rule.orders, rule.classes.used
+    orders, classes, farthest, levels, class_of, is_candidate, calibrated, weak = rule
+    used = classes.used
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
@@ -387,14 +383,14 @@ def replace_values(
         if r < 0 or r == i:
             r, farther, nearer = i, False, False
         row, beside, target = orders.rows[i], orders.rows[r], abs(noise[k])
-        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[rule.class_of[codes[k]]])
+        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
         first, end = own + 1 if farther else int64(0), own if nearer else int64(NO_LEVEL)
-        low, high = first - int64(rule.weak and farther), end + int64(rule.weak and nearer)
+        low, high = first - int64(weak and farther), end + int64(weak and nearer)
         view = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i], low, high, first, end)
-        split, above, below = int64(view.starts[np.searchsorted(rule.levels, target)]), int64(-1), int64(-1)
-        if not (farther or nearer) or low <= rule.farthest[r]:
+        split, above, below = int64(view.starts[np.searchsorted(levels, target)]), int64(-1), int64(-1)
+        if not (farther or nearer) or low <= farthest[r]:
             above = nearest_level(view, used, split, 1)
-            if rule.calibrated or above < 0:
+            if calibrated or above < 0:
                 below = nearest_level(view, used, split, -1)
         if above < 0 and below < 0:
             free = int64(NO_LEVEL)
@@ -404,11 +400,11 @@ def replace_values(
         level = max(above, below)
         if above < 0:
             flags[k] |= TRUNCATED
-        elif rule.calibrated and (below >= 0 or rule.is_candidate[codes[k]]):
-            lo, hi = rule.levels[below] if below >= 0 else 0.0, rule.levels[above]
+        elif calibrated and (below >= 0 or is_candidate[codes[k]]):
+            lo, hi = levels[below] if below >= 0 else 0.0, levels[above]
             level = above if uniform(rounding[k]) < (target * target - lo * lo) / (hi * hi - lo * lo) else below
         if level > 0:
-            distances[k], masks[k] = rule.levels[level], draw_candidate(view, rule.classes, level, ties[k])
+            distances[k], masks[k] = levels[level], draw_candidate(view, classes, level, ties[k])
     return masks, distances, flags
 
 
@@ -549,6 +545,26 @@ def greatest_products(first: Float32Matrix, second: Float32Matrix) -> Float32Mat
                 product = weight * row[j]
                 best[j] = product if product > best[j] else best[j]
     return result
+
+
+@kernel
+def draw_product(
+    order: Int64Array, near: Float32Array, weights: Float32Array, left: float, salts: UInt64Array, word: np.uint64
+) -> int:
+    """Return a candidate drawn with weights near[k] · weights[order[k]], whose sum is ``left``.
+
+    Candidates are visited in order (``accepts``): near ones first, so that a draw visits few.
+    """
+    last = int64(order[0])
+    for k in range(order.size):
+        candidate = int64(order[k])
+        weight = np.float64(near[k]) * np.float64(weights[candidate])
+        if weight > 0.0:
+            last = candidate
+            if accepts(word, salts[candidate], weight, left):
+                break
+            left -= weight
+    return last
 
 
 class Draws(NamedTuple):

@@ -31,10 +31,6 @@ from stream_masker.core.arrays import slices
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.validation import checked_secret
-from stream_masker.errors import ParameterError
-
-BLOCK_BYTES: Final = 16
-"""Bytes of a digest and of an AES block: two words."""
 
 MAX_KNOWN: Final = 1 << 16
 """The number of digests from which a secret forgets those that it remembers."""
@@ -46,7 +42,7 @@ class Secret:
     def __init__(self, secret: bytes) -> None:
         """Raises ParameterError if the secret is empty or not bytes."""
         self._secret = checked_secret(secret)
-        self._hash = self._keyed(b"masker-digest", BLOCK_BYTES)
+        self._hash = self._keyed(b"masker-digest", 16)
         self._known: dict[bytes, bytes] = {}
         self._ciphers: dict[bytes, Any] = {}
 
@@ -114,14 +110,12 @@ class PositionKeys(Keys):
     """The digests of the records of one partition, from their offsets."""
 
     def __init__(self, secret: bytes | Secret, topic: str, partition: int, offsets: Int64Array) -> None:
-        """``offsets``: (n,) int64, none negative, in any order.
+        """``offsets``: (n,) int64, in any order.
 
         Equal topics, partitions and offsets have equal words, so ``topic`` should distinguish topics of the same name.
-        Raises ParameterError if the secret is empty or an offset is negative.
+        Raises ParameterError if the secret is empty.
         """
         secret = _as_secret(secret)
-        if offsets.size and int(offsets.min()) < 0:
-            raise ParameterError("an offset is negative: use offsets from 0")
         name = topic.encode()
         source = secret.digests([b"%d %d " % (partition, len(name)) + name])
         blocks = np.repeat(source, offsets.size, axis=0)

@@ -149,7 +149,7 @@ class Replacer:
         step = self.table.room // 2
         starts = range(0, max(1, codes.size), step)
         parts = [self._replaced(*(each[start : start + step].copy() for each in given)) for start in starts]
-        masks, distances, flags = map(np.concatenate, zip(*parts, strict=True))
+        masks, distances, flags = map(np.concatenate, zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
         present = codes >= 0
         drawn = noise[present]
         counts = (present, flags & TRUNCATED, flags & SIGN_DROPPED, present & (masks == codes))

@@ -47,9 +47,8 @@ def require_keys(keys: object, size: int) -> None:
     """Raise ParameterError unless there is one key of bytes for each of ``size`` records."""
     if isinstance(keys, bytes | str) or not isinstance(keys, Sequence):
         raise ParameterError(f"keys is of type {type(keys).__name__}: use a list with the bytes of each record's key")
-    for index, key in enumerate(keys):
-        if not isinstance(key, bytes | bytearray | memoryview):
-            raise ParameterError(f"keys[{index}] is of type {type(key).__name__}: use bytes, as text.encode() gives")
+    if other := {type(key).__name__ for key in keys if not isinstance(key, bytes | bytearray | memoryview)}:
+        raise ParameterError(f"keys are of type {', '.join(other)}: use bytes, as text.encode() gives")
     if len(keys) != size:
         raise ParameterError(f"there are {len(keys)} keys for {size} records")
 

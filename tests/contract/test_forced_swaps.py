@@ -125,17 +125,6 @@ def test_forced_swaps_could_be_undone(of, kinds, times, k, share, name, always_s
     assert undone_share(in_force(METHODS[name](tau, k)), [group]) > share
 
 
-@pytest.mark.parametrize("size", [2, 8])
-@pytest.mark.parametrize("name", ["dynamic", "fixed"])
-def test_all_swaps_within_one_value_could_be_undone(name, size, always_swapped):
-    """This is why there are no such intervals: half of their values would stay, and the rest would be forced."""
-    chain = Ontology.from_edges([(f"n{i + 1}", f"n{i}") for i in range(200)]).taxonomy()
-    made, rng = METHODS[name](chain, 2), np.random.default_rng(size)
-    object.__setattr__(made.parameters, "k", 1)
-    made = in_force(made)
-    assert undone_share(made, [rng.integers(0, len(chain), size).astype(np.int32) for _ in range(10)]) > 0.9
-
-
 @pytest.mark.parametrize("name", ["dynamic", "fixed", "multivariate"])
 @pytest.mark.parametrize(("of", "kinds", "times", "k", "share"), GROUPS.values(), ids=GROUPS)
 def test_no_swap_is_forced(of, kinds, times, k, share, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from support.nominal import BANK, counts_of, flat_taxonomies
 
-from stream_masker.core.mechanisms.cooccurrence import ValueGraph
+from stream_masker.core.mechanisms.vicus import ValueGraph
 
 TAXONOMIES = flat_taxonomies(BANK)
 COUNTS = counts_of(BANK, TAXONOMIES)

@@ -41,33 +41,22 @@ def plain(counts):
 
 
 @given(additions=ADDITIONS, records=st.integers(1, 6), pending=st.sampled_from([1, 5, 1000]))
-def test_counts_equal_those_of_the_records_in_the_window(additions, records, pending):
+def test_counts_and_units_are_those_of_the_records_in_the_window(additions, records, pending):
+    """Records that entered without noise keys add nothing to the units beside others."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PENDING_RECORDS", pending)
-        window, added = SlidingWindow(SIZES, records=records), []
-        for batch, look in [*additions, ([], True)]:
-            window.add(batch_of(batch))
-            added += batch
-            if look:
-                assert plain(window.counts()) == plain(count_batch(batch_of(added[-records:]), SIZES))
-
-
-@given(additions=ADDITIONS, records=st.integers(1, 6))
-def test_units_are_those_of_the_records_in_the_window(additions, records):
-    """Also of those that entered without noise keys, which add nothing beside others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PENDING_RECORDS", 5)
         window, added = SlidingWindow(SIZES, records=records), []
         for batch, known in additions:
             window.add(replace(batch_of(batch), slots=slots_of(batch) if known else None))
             added += [(record, known) for record in batch]
-        left = added[-records:]
-        slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
-        expected = count_batch(replace(batch_of([record for record, _ in left]), slots=slots), SIZES)
-        for found, column in zip(window.counts().values, expected.values, strict=True):
-            units = column.counts if found.key_bits is None else column.units
-            assert found.units.tolist() == units.tolist()
-            assert found.key_bits is not None or not (slots != NO_SLOT).any()
+            left = added[-records:]
+            slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
+            expected, found = (replace(batch_of([r for r, _ in left]), slots=slots), window.counts())
+            expected = count_batch(expected, SIZES)
+            assert plain(found) == plain(expected)
+            for own, column in zip(found.values, expected.values, strict=True):
+                assert own.units.tolist() == (column.counts if own.key_bits is None else column.units).tolist()
+                assert own.key_bits is not None or not (slots != NO_SLOT).any()
 
 
 def test_lengths_are_right_after_batches_without_any_array(monkeypatch):

@@ -73,16 +73,6 @@ def test_masks_are_drawn_from_it(case, value):
     assert_drawn_from(law(value) if value in SHARES else outside, drawn(mechanism, value))
 
 
-@pytest.mark.parametrize("name", ["probabilistic", "estimated"])
-def test_marginals_are_preserved(name):
-    kind, parameters, _, _ = METHODS[name]
-    mechanism = kind({"a": TAU}, **parameters, seed=SEED)
-    mechanism.learn_many(WINDOW)
-    mechanism.calibrate()
-    ids, matrix = mechanism.transition_matrix("a")
-    np.testing.assert_allclose(np.array([SHARES[a] for a in ids]) @ matrix, list(SHARES.values()))
-
-
 @pytest.mark.parametrize("kind", [NaiveDistortion, ProbabilisticDistortion, Pram])
 def test_a_window_with_one_value_masks_every_value_to_it(kind):
     mechanism = kind({"a": TAU}, seed=SEED)

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from support.data import discharges, icd9cm
+from support.data import icd9cm
 from support.graphs import dags, to_all, trees
 from support.large import TAXONOMIES, snomed_shaped
 
 from stream_masker import LogTaxonomic, WuPalmer
-from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.replacement import (
     SIGN_DROPPED,
     TRUNCATED,
@@ -146,17 +145,6 @@ def test_replacements_in_large_taxonomies(rounding, candidates, name):
     check(replacer, some_values(d, replacer.table.anchors, rng, 70), rounding)
 
 
-def test_replacements_of_real_codes():
-    tau, rng = icd9cm().taxonomy(), np.random.default_rng(5)
-    find = ConceptMap(tau, unknown="ancestor").find
-    codes = np.array([find(row["diag_1"]).position for row in discharges()[:20_000]], np.int32)
-    positions, counts = np.unique(codes[codes >= 0], return_counts=True)
-    d = WuPalmer(tau)
-    observed = Candidates.of_window(len(tau), positions, counts)
-    replacer = Replacer(DistanceTable.build(d, positions), observed, calibrated=True)
-    check(replacer, some_values(d, positions, rng, 300), "calibrated")
-
-
 @rules
 def test_candidates_of_a_level_are_drawn_by_their_weight(rounding, candidates):
     """χ² of 20,000 draws for each of some values, in a tree and in a graph."""
@@ -193,25 +181,6 @@ def test_candidates_of_a_level_are_drawn_by_their_weight(rounding, candidates):
             assert drawn.sum() == 20_000
             assert drawn.size == 1 or chisquare(drawn, expected / expected.sum() * 20_000).pvalue > 1e-5, one
         assert tested >= 3
-
-
-@pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])
-@given(data=st.data())
-def test_the_probability_of_the_upper_level(strategy, data):
-    """The rounding word selects the upper level with probability p, to within 2⁻⁴⁰."""
-    d, rng = WuPalmer(data.draw(strategy)), np.random.default_rng(1)
-    replacer = made(d, np.arange(len(d.taxonomy)), "calibrated", "all", rng)
-    values = some_values(d, np.arange(len(d.taxonomy)), np.random.default_rng(data.draw(st.integers(0, 1 << 32))), 1)
-    a, r, noise = int(values.codes[0]), int(values.references[0]), float(values.noise[0])
-    if a < 0:
-        return
-    weights = replacer.candidates.weights
-    outcome = literal(to_all(d, a), to_all(d, max(r, 0)), a, r, noise, weights, "calibrated", weak=False)
-    at = int(outcome.p * TOP)
-    for word, (distance, _) in ((max(at - (1 << 24), 0), outcome.high), (min(at + (1 << 24), TOP - 1), outcome.low)):
-        if word > at and outcome.p > 1 - 1e-9:
-            continue
-        assert replacer.replace(*values._replace(rounding=np.array([word], np.uint64))).distances[0] == distance
 
 
 @rules

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.nominal import counts_of, flat_taxonomies
 
-from stream_masker.core.mechanisms.cooccurrence import ValueGraph
+from stream_masker.core.mechanisms.vicus import ValueGraph
 
 
 def edges_of(records, multigraph):

@@ -10,7 +10,7 @@ from support.chi_squares import assert_drawn_from
 from support.nominal import BANK, flat_taxonomies
 
 from stream_masker import RandomTransitions, Vicus
-from stream_masker.core.mechanisms.cooccurrence import divided
+from stream_masker.core.mechanisms.vicus import divided
 from stream_masker.core.statistics.packing import unpack_array
 
 SEED = b"a seed.........."

@@ -32,8 +32,6 @@ from stream_masker.errors import ParameterError, StatisticsError
 CHECKED_VALUES = 64
 """The number of values of an attribute whose masks are checked before statistics come into force."""
 
-NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
-
 
 def known_counts(counts: Counts | None) -> Counts:
     """Return the counts of the window. Raises StatisticsError if they are not known."""
@@ -56,9 +54,10 @@ class Mechanism(ABC):
     (absent). Where a sequence of records is expected, a pyarrow Table, a pandas DataFrame or a polars DataFrame does
     too (extra ``frames``): a row is a record.
 
-    A mechanism implements ``_mask``, and ``attribute_channel``, from which its risk follows. It overrides
-    ``_model`` if masking needs more of the window than its statistics, ``_prepare`` if statistics have to be validated
-    or prepared, and ``mask_law`` if the masks of a record depend on each other.
+    A mechanism implements ``_mask``, and ``attribute_channel``, from which its risk follows. It overrides ``_set_up``
+    if its parameters depend on the attributes, ``_model`` if masking needs more of the window than its statistics,
+    ``_prepare`` if statistics have to be validated or prepared, and ``mask_law`` if the masks of a record depend on
+    each other.
     """
 
     name: ClassVar[str]
@@ -118,6 +117,10 @@ class Mechanism(ABC):
         self._sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(self._sizes, records=self.parameters.window)
         self._secret = Secret(checked_seed(seed))
+        self._set_up()
+
+    def _set_up(self) -> None:  # noqa: B027 - most mechanisms have nothing to derive
+        """Derive what depends on parameters and attributes. Raises ParameterError if they do not fit together."""
 
     @property
     def context(self) -> Context:
@@ -138,7 +141,7 @@ class Mechanism(ABC):
     def statistics(self) -> Statistics:
         """The statistics in force. Raises StatisticsError before the first ``calibrate`` or ``restore``."""
         if self._statistics is None:
-            raise StatisticsError(NO_STATISTICS)
+            raise StatisticsError("there are no statistics yet: calibrate on records, or restore a snapshot")
         return self._statistics
 
     @property
@@ -357,8 +360,7 @@ class Mechanism(ABC):
 
     def _prepared_statistics(self) -> Any:
         """Return what was prepared from the statistics in force. Raises StatisticsError if there are none."""
-        if self._prepared is None:
-            raise StatisticsError(NO_STATISTICS)
+        _ = self.statistics
         return self._prepared
 
     def _index(self, attribute: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise.law import mask_classes
 from stream_masker.core.mechanisms.parameters import Parameters, parameter, per_attribute
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import uniforms
 from stream_masker.core.replacement import Candidates
 from stream_masker.core.risk.law import Channel
@@ -61,9 +60,7 @@ class Exponential(DrawingMechanism):
     guarantee = "ε-local differential privacy of each value"
     parameters_type = ExponentialParameters
 
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
+    def _set_up(self) -> None:
         budgets = per_attribute("epsilon", self.parameters.epsilon, self.attributes).values()
         self._drawers = tuple(
             ExponentialDrawer(d, Candidates.of(d.taxonomy, self.parameters.candidates), epsilon)

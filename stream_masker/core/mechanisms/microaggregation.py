@@ -218,16 +218,11 @@ def mdav(
         for _ in range(2 if count >= 3 * k else 1):
             farthest = left[distances(centre).argmax()]
             centre = [int(value.indices[farthest]) for value in values]
-            chosen = _nearest(distances(centre), units[left], k)
+            ranked = np.argsort(distances(centre), kind="stable")
+            first_of_unit = np.unique(units[left][ranked], return_index=True)[1]
+            chosen = ranked[: np.partition(first_of_unit, k - 1)[k - 1] + 1]  # until they are of k units
             groups.append(left[chosen])
             left = np.delete(left, chosen)
         if count < 3 * k:
             break
     return [*groups, left]
-
-
-def _nearest(distances: Float64Array, units: Int64Array, k: int) -> Int64Array:
-    """Return the indices of the nearest records, until they are of k units."""
-    ranked = np.argsort(distances, kind="stable")
-    first_of_unit = np.unique(units[ranked], return_index=True)[1]
-    return ranked[: np.partition(first_of_unit, k - 1)[k - 1] + 1]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.mechanisms.grouped import GroupMechanism, GroupParameters
 from stream_masker.core.mechanisms.parameters import parameter
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Keys, draw_words
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import ParameterError
@@ -79,9 +78,7 @@ class RankSwapping(GroupMechanism):
     parameters_type = RankSwappingParameters
     parameters: RankSwappingParameters
 
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
+    def _set_up(self) -> None:
         if self.parameters.multivariate and len(self.attributes) < 2:
             raise ParameterError("multivariate=True needs at least two attributes")
 
@@ -137,11 +134,6 @@ class Units(NamedTuple):
         return table, rows.reshape(-1)
 
 
-Turn: TypeAlias = tuple[int, Int64Array, int]
-"""A reference; the units of its swapping interval, swapped ones included; and how many of these, the first ones, are
-nearer than the others. The others are equally far, and can be more than there is room for."""
-
-
 def swap_partners(
     columns: Sequence[Units], owners: Int64Array, k: int, *, fixed: bool = False
 ) -> tuple[Int64Matrix, list[int]]:
@@ -154,44 +146,44 @@ def swap_partners(
     * ``owners``: (n,) int64; units of one owner never swap with each other.
     """
     partners, references = np.tile(np.arange(owners.size), (len(columns), 1)), []
-    unswapped = np.stack([column.codes >= 0 for column in columns])
-    for reference, interval, nearer in _ranked_once(columns[0], k) if fixed else _ranked_anew(columns, unswapped, k):
+    unswapped, tables = np.stack([column.codes >= 0 for column in columns]), [column.table() for column in columns]
+    own = unswapped.argmax(axis=0)  # the column whose words draw the next reference
+    totals = np.sum([(table @ np.bincount(rows))[rows] for table, rows in tables], axis=0)
+    left = np.asarray(unswapped.any(axis=0))
+    reference = _farthest(totals, left, columns[own[0]].words[0, NEXT if fixed else FIRST])
+    order = np.lexsort((columns[0].words[:, FIRST], _distances(tables, reference)))
+    while left.any():
+        if fixed:
+            rank = int(left[order].argmax())
+            reference, interval, nearer = int(order[rank]), order[rank + 1 : rank + 1 + k], k
+        else:
+            between = _distances(tables, reference)
+            between[reference] = -1
+            end = np.partition(between, k)[k]
+            inside = np.flatnonzero((between >= 0) & (between < end))
+            interval, nearer = np.append(inside, np.flatnonzero(between == end)), inside.size
         references.append(reference)
         for j in np.flatnonzero(unswapped[:, reference]).tolist():
             unswapped[j, reference] = False
             free = (unswapped[j] & (owners != owners[reference]))[interval]
-            inside = int(np.count_nonzero(free[:nearer]))
-            partner = _drawn_partner(columns[j], reference, interval[free], inside, k - nearer)
+            partner = _drawn_partner(columns[j], reference, interval[free], int(free[:nearer].sum()), k - nearer)
             unswapped[j, partner] = False
             partners[j, reference], partners[j, partner] = partner, reference
+        left = np.asarray(unswapped.any(axis=0))
+        if not fixed and left.any():
+            reference = _farthest(between, left, columns[own[reference]].words[reference, NEXT])
     return partners, references
 
 
-def _ranked_once(column: Units, k: int) -> Iterator[Turn]:
-    """Yield every unit, by its distance from the most distant one, with the next k (2019: Algorithm 1)."""
-    table, rows = column.table()
-    most_distant = _farthest((table @ np.bincount(rows))[rows], column.codes >= 0, column.words[0, NEXT])
-    order = np.lexsort((column.words[:, FIRST], table[rows[most_distant]][rows]))
-    for rank, reference in enumerate(order.tolist()):
-        yield reference, order[rank + 1 : rank + 1 + k], k
+def _distances(tables: Sequence[tuple[Int64Matrix, Int64Array]], reference: int) -> Int64Array:
+    """Return (n,) int64: the sums of the distances of all units from one (2019: equation 9, without its mean)."""
+    return np.asarray(np.sum([table[rows[reference]][rows] for table, rows in tables], axis=0))
 
 
-def _ranked_anew(columns: Sequence[Units], unswapped: BoolArray, k: int) -> Iterator[Turn]:
-    """Yield the unit farthest from the last one, with the k nearest, until none is unswapped (2019: Algorithm 3).
-
-    ``unswapped``: (c, n) bool, which the caller changes in each turn.
-    """
-    tables, own = [column.table() for column in columns], unswapped.argmax(axis=0)
-    distances = np.sum([(table @ np.bincount(rows))[rows] for table, rows in tables], axis=0)
-    left, word = np.asarray(unswapped.any(axis=0)), columns[own[0]].words[0, FIRST]
-    while left.any():
-        reference = _farthest(distances, left, word)
-        distances = np.sum([table[rows[reference]][rows] for table, rows in tables], axis=0)
-        distances[reference] = -1
-        end = np.partition(distances, k)[k]
-        nearer = np.flatnonzero((distances >= 0) & (distances < end))
-        yield reference, np.append(nearer, np.flatnonzero(distances == end)), nearer.size
-        left, word = np.asarray(unswapped.any(axis=0)), columns[own[reference]].words[reference, NEXT]
+def _farthest(distances: Int64Array, among: BoolArray, word: int) -> int:
+    """Return the index of the greatest distance among some, or one of several (2019: equations 5, 7, 10, 12)."""
+    greatest = np.flatnonzero(among & (distances == distances[among].max()))
+    return int(greatest[_below(int(word), greatest.size)])
 
 
 def _drawn_partner(column: Units, reference: int, candidates: Int64Array, inside: int, places: int) -> int:
@@ -207,12 +199,6 @@ def _drawn_partner(column: Units, reference: int, candidates: Int64Array, inside
     tied = values.size - inside
     drawn = _below(words[0], inside + min(places, tied))
     return int(candidates[drawn if drawn < inside else inside + _below(words[1], tied)])
-
-
-def _farthest(distances: Int64Array, among: BoolArray, word: int) -> int:
-    """Return the index of the greatest distance among some, or one of several (2019: equations 5, 7, 10, 12)."""
-    greatest = np.flatnonzero(among & (distances == distances[among].max()))
-    return int(greatest[_below(int(word), greatest.size)])
 
 
 def _below(word: int, size: int) -> int:

@@ -76,16 +76,6 @@ def test_epsilon_can_differ_by_attribute():
     assert (second.codes == 7).mean() > 0.4
 
 
-def test_masked_values_do_not_depend_on_the_window():
-    codes = np.arange(len(TREE), dtype=np.int32)
-    other = Exponential({"a": TREE, "b": TREE}, seed=b"a seed..........")
-    other.learn_many([{"a": "c20", "b": "c21"}] * 3)
-    other.calibrate()
-    np.testing.assert_array_equal(
-        masked_codes(made(), codes).columns[0].codes, masked_codes(other, codes).columns[0].codes
-    )
-
-
 @pytest.mark.parametrize(
     ("given", "allowed"),
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -139,15 +137,6 @@ def test_every_class_has_k_units(of_units, seed, size, people):
     codes = done.columns[1].codes
     assert least_class(Batch(batch.size, done.columns, units=batch.units)) >= K
     assert min(len(set(owners[codes == code].tolist())) for code in set(codes.tolist())) >= K
-
-
-def test_elements_of_few_units_become_the_means_of_the_window(of_units):
-    batch = batches(5, 60, 60)
-    owners = batch.columns[1].owners
-    assert len(set(masked_units(of_units, replace(batch, units=np.arange(60))).columns[1].codes.tolist())) > 1
-    with_elements = np.isin(np.arange(60), owners)
-    units = np.where(with_elements, np.arange(60) % (K - 1), np.arange(60))
-    assert len(set(masked_units(of_units, replace(batch, units=units)).columns[1].codes.tolist())) == 1
 
 
 @pytest.mark.parametrize(

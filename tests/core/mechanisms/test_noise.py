@@ -13,6 +13,7 @@ from support.real_codes import as_batch, real_pairs
 
 from stream_masker import Ontology, SemanticNoise, WuPalmer
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms import noise_defaults
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
@@ -97,32 +98,14 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
         assert squares == pytest.approx(0.5 * variances[0 if correlated else 1], rel=0.05)
 
 
-def test_every_parameter_changes_the_result():
-    """No parameter is ignored."""
-    records = [{"a": f"l{k % 4}{k % 5}", "b": f"l{k % 3}{k % 5}"} for k in range(40)]
-    keys = [b"%d" % k for k in range(40)]
-    variants = [
-        {},
-        {"correlated": False},
-        {"reference": "root"},
-        {"reference": "mean"},
-        {"distribution": "laplace"},
-        {"rounding": "calibrated"},
-        {"candidates": "leaves"},
-        {"alpha": 1.0},
-    ]
-    outcomes = [str(calibrated(**{"preset": "paper", **variant}).mask_many(records, keys=keys)) for variant in variants]
-    assert len(set(outcomes)) == len(variants)
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        lambda s: s["variance"].update(a=-0.1),
-        lambda s: s["variance"].update(a=float("nan")),
-        lambda s: s["covariance"][0].__setitem__(1, float("inf")),
-        lambda s: s["covariance"][0].__setitem__(1, 0.5),
-        lambda s: s.update(covariance=[[0.1, 0.3], [0.3, 0.1]]),
+        lambda s: s["model"]["variance"].__setitem__(0, -0.1),
+        lambda s: s["model"]["variance"].__setitem__(0, float("nan")),
+        lambda s: s["model"]["covariance"][0].__setitem__(1, float("inf")),
+        lambda s: s["model"]["covariance"][0].__setitem__(1, 0.5),
+        lambda s: s["model"].update(covariance=[[0.1, 0.3], [0.3, 0.1]]),
         lambda s: s["mean"].update(a="a concept of another taxonomy"),
         lambda s: s.update(attributes=["b", "a"]),
         lambda s: s.pop("observed"),
@@ -145,25 +128,20 @@ def test_broken_statistics_are_rejected(change):
 
 
 @pytest.mark.parametrize(
-    ("taxonomies", "options", "expected"),
+    ("taxonomies", "arrays", "given", "correlated", "reference"),
     [
-        ({"a": TREE}, {}, {"correlated": False, "reference": "mean"}),
-        ({"a": TREE, "b": TREE}, {}, {"correlated": True, "reference": "pair"}),
-        ({"a": TREE, "b": TREE, "c": TREE}, {}, {"correlated": True, "reference": "mean"}),
-        ({"a": TREE, "b": OTHER}, {}, {"correlated": True, "reference": "mean"}),
-        ({"a": TREE, "b": TREE}, {"correlated": False}, {"correlated": False, "reference": "pair"}),
+        ({"a": TREE}, "", {}, False, "mean"),
+        ({"a": TREE, "b": TREE}, "", {}, True, "pair"),
+        ({"a": TREE, "b": TREE}, "b", {}, True, "pair"),
+        ({"a": TREE, "b": TREE}, "ab", {}, False, "mean"),
+        ({"a": TREE, "b": TREE, "c": TREE}, "", {}, True, "mean"),
+        ({"a": TREE, "b": OTHER}, "", {}, True, "mean"),
+        ({"a": TREE, "b": TREE}, "", {"correlated": False}, False, "pair"),
     ],
-    ids=["one", "two", "three", "different", "given"],
 )
-def test_the_default_reference_is_that_of_the_attributes(taxonomies, options, expected):
-    records = [{name: tau.ids[k * 3 % len(tau)] for name, tau in taxonomies.items()} for k in range(40)]
-    outcomes = []
-    for given in (options, expected):
-        noise = SemanticNoise(taxonomies, **given, seed=SEED)
-        noise.learn_many(records)
-        noise.calibrate()
-        outcomes.append(noise.mask_many(records, keys=[b"%d" % k for k in range(40)]))
-    assert outcomes[0] == outcomes[1]
+def test_the_defaults_are_those_of_the_attributes(taxonomies, arrays, given, correlated, reference):
+    found = noise_defaults(taxonomies, arrays, given)
+    assert (found["correlated"], found["reference"]) == (correlated, reference)
 
 
 def test_the_preset_strong_needs_codes_that_are_leaves():
@@ -235,19 +213,6 @@ def test_the_noise_follows_statistics_that_move():
     assert noise.statistics.model["version"] == 3
     masked = noise.mask_batch(window(rng), FieldKeys(SEED, keys_of(4_000)))
     assert set(masked.columns[0].codes.tolist()) <= set(few.columns[0].codes.tolist())
-
-
-@pytest.mark.parametrize("reference", ["mean", "pair", "root"])
-def test_observed_masks_are_concepts_of_the_window(reference):
-    """Of values that the window does not have, too."""
-    noise, rng = build(reference=reference), np.random.default_rng(6)
-    counted = window(rng, leaves=12)
-    advance(noise, counted, 1)
-    every = Batch(4_000, tuple(Column(rng.integers(0, len(TREE), 4_000).astype(np.int32)) for _ in range(2)))
-    masked = noise.mask_batch(every, PositionKeys(SEED, "t", 0, np.arange(4_000)))
-    for before, after in zip(counted.columns, masked.columns, strict=True):
-        assert set(after.codes.tolist()) <= set(before.codes.tolist())
-        assert len(set(after.codes.tolist())) > 8
 
 
 def flooded_noise(counts, rounding):

@@ -101,16 +101,3 @@ def test_cells_of_two_noises_have_the_right_margins_and_covariance(correlation, 
     np.testing.assert_allclose(cells.sum(axis=(0, 1)), laws[1].masses(v), atol=2e-4)
     products = np.outer(u + 0.0375, v + 0.025)
     assert ((cells[0] - cells[1]) * products).sum() == pytest.approx(0.06 * correlation, abs=3e-3)
-
-
-@pytest.mark.parametrize("distribution", Distribution)
-def test_the_law_of_the_noise_agrees_with_draws(distribution):
-    rng = np.random.default_rng(4)
-    drawn = (
-        0.3 * rng.standard_normal(200_000) * (np.sqrt(rng.exponential(size=200_000)) if distribution.scaled else 1.0)
-    )
-    x = np.array([0.0, 0.05, 0.2, 0.5, 3.0])
-    law = NoiseLaw(0.3, distribution)
-    inside = np.abs(drawn)[:, None] <= x
-    np.testing.assert_allclose(law.below(x), inside.mean(axis=0), atol=0.005)
-    np.testing.assert_allclose(law.square_below(x), (drawn[:, None] ** 2 * inside).mean(axis=0), atol=0.002)

@@ -81,23 +81,6 @@ def test_every_attribute_keeps_its_values_exactly(group, name, k):
     assert masked_batch.columns[1].offsets is batch.columns[1].offsets
 
 
-@given(groups(), st.sampled_from(sorted(VARIANTS)))
-def test_no_element_swaps_within_its_own_record(group, name):
-    tau, batch = group
-    ids = np.arange(batch.columns[1].codes.size, dtype=np.int32)
-    flat = Ontology.from_edges([(f"v{i}", "root") for i in range(ids.size)]).taxonomy()
-    elements = flat.encode([f"v{i}" for i in ids])
-    mechanism = calibrated(VARIANTS[name]({"a": tau, "b": flat}, k=2), [{"a": tau.ids[0], "b": ["v0"]}])
-    masked_batch = masked(mechanism, Batch(batch.size, (batch.columns[0], Column(elements, batch.columns[1].offsets))))
-    owners = np.repeat(np.arange(batch.size), np.diff(batch.columns[1].offsets))
-    owner_of = dict(zip(elements.tolist(), owners.tolist(), strict=True))
-    moved = masked_batch.columns[1].codes != elements
-    assert all(
-        owner_of[c] != o for c, o in zip(masked_batch.columns[1].codes[moved].tolist(), owners[moved], strict=True)
-    )
-    assert masked_batch.distortions[1].truncated == np.count_nonzero(~moved)
-
-
 def test_scalars_swap_as_records_and_lists_alone_in_algorithm_3(tau):
     rng = np.random.default_rng(4)
     rows = two_scalars(tau, 60)

@@ -59,16 +59,3 @@ def test_few_masks_change_when_the_window_slides(name, most):
     changed = float((masks[0] != masks[1]).mean())
     assert least > 0.005
     assert least - 0.01 < changed < most * least
-
-
-def test_a_constant_mask_over_versions_is_often_another_value():
-    """What retention keeps is constant. If other masks were not, constancy would show what was kept."""
-    made = mechanism("pram")({"a": TAU, "b": TAU}, retention=0.5, seed=b"sixteen bytes...")
-    codes = STREAM[:WINDOW, 0]
-    masks = []
-    for version in range(16):
-        advance(made, version * SLIDE, version + 1)
-        masks.append(made.mask_batch(window(0), KEYS).columns[0].codes)
-    constant = (np.array(masks) == masks[0]).all(axis=0)
-    assert constant.mean() > 0.7
-    assert (masks[0] == codes)[constant].mean() < 0.75

@@ -125,21 +125,6 @@ def triangular_factor(sigma: Float64Array) -> Float64Array:
     return lower
 
 
-def check_moments(names: Sequence[str], covariance: Float64Array, variances: Float64Array) -> None:
-    """Raise StatisticsError unless noise can be drawn from the moments, and every attribute has variance."""
-    if not np.isfinite(np.append(covariance, variances)).all() or variances.min(initial=0.0) < 0:
-        raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
-    change = nearest_psd(covariance)[1]
-    if not np.array_equal(covariance, covariance.T) or change > PSD_ROUNDING * np.linalg.norm(covariance):
-        raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
-    least = np.minimum(np.diag(covariance), variances)
-    if constant := [name for name, variance in zip(names, least, strict=True) if not variance > 0]:
-        raise StatisticsError(
-            f"{', '.join(constant)}: all values are equal, so the noise would be 0 and later values would pass "
-            "unmasked; calibrate on records with different values"
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseModel:
     """What masks are drawn from: the moments and frequencies of the window of a version, this one or an earlier one.
@@ -171,8 +156,23 @@ class NoiseModel:
             model = cls(int(data["version"]), variances, covariance, columns)
         except (KeyError, TypeError, ValueError) as error:
             raise StatisticsError(f"the model does not have the expected format ({type(error).__name__})") from None
-        check_moments(list(taxonomies), model.covariance, model.variances)
+        model.check(list(taxonomies))
         return model
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise StatisticsError unless noise can be drawn from the moments, and every attribute has variance: with a
+        noise of 0, later values would pass unmasked. ``names``: of the attributes."""
+        if not np.isfinite(np.append(self.covariance, self.variances)).all() or self.variances.min(initial=0.0) < 0:
+            raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
+        change, size = nearest_psd(self.covariance)[1], np.linalg.norm(self.covariance)
+        if not np.array_equal(self.covariance, self.covariance.T) or change > PSD_ROUNDING * size:
+            raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
+        least = np.minimum(np.diag(self.covariance), self.variances)
+        if constant := [name for name, variance in zip(names, least, strict=True) if not variance > 0]:
+            raise StatisticsError(
+                f"{', '.join(constant)}: all values are equal, so the noise would be 0 and later values would pass "
+                "unmasked; calibrate on records with different values"
+            )
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """Return a JSON-serialisable form; ``names``: of the attributes."""

@@ -23,7 +23,7 @@ from stream_masker.core.mechanisms.noise.law import (
     References,
     noise_cells,
 )
-from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler, check_moments
+from stream_masker.core.mechanisms.noise.model import NoiseModel, NoiseSampler
 from stream_masker.core.mechanisms.parameters import (
     MAX_ALPHA,
     MIN_ALPHA,
@@ -119,9 +119,8 @@ class SemanticNoise(Mechanism):
     parameters_type = NoiseParameters
     parameters: NoiseParameters
 
-    def __init__(self, taxonomies: Mapping[str, Taxonomy], **options: Any) -> None:
-        """Create a mechanism without statistics; ``options``: see ``Mechanism``."""
-        super().__init__(taxonomies, **options)
+    def _set_up(self) -> None:
+        taxonomies = self._taxonomies
         chosen = noise_defaults(taxonomies, (), vars(self.parameters))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
@@ -185,9 +184,6 @@ class SemanticNoise(Mechanism):
         return np.repeat(first, column.lengths) if column.is_array else first
 
     def _prepare(self, statistics: Statistics) -> PreparedNoise:
-        """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
-        variances = np.array([statistics.variance[name] for name in self.attributes])
-        check_moments(self.attributes, statistics.covariance, variances)
         model, means = NoiseModel.read(statistics.model, self._taxonomies), self._means(statistics)
         if self.parameters.preset == "strong":
             _check_leaves(model, self._taxonomies)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -92,9 +93,9 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
         marks = value.translate(_MARKS)
         if marks.count(b"[") > MAX_DEPTH:
-            _check(document, MAX_DEPTH)
+            _check(document)
         if _MANY_DIGITS in marks:
-            json.loads(value, parse_int=lambda digits: _check(int(digits[: 2 * _LONG]), 0))
+            json.loads(value, parse_int=lambda digits: _check_integer(int(digits[: 2 * _LONG])))
         return document, orjson.dumps
 
     def open_record(value: bytes) -> tuple[Document, Write]:
@@ -105,7 +106,7 @@ def record_form(record_format: RecordFormat | None, most_bytes: int) -> Form:
             return open_json(document)[0], write
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        _check(document, MAX_DEPTH)
+        _check(document)
         return document, write
 
     return open_json if record_format is None else open_record
@@ -122,16 +123,23 @@ def _reason(error: orjson.JSONDecodeError, text: bytes) -> Reason:
     return Reason.NOT_JSON
 
 
-def _check(value: Any, depth: int) -> None:
+def _check(document: Document) -> None:
     """Raise RecordRejectedError for a document that is nested too deep, or has an integer beyond 64 bits."""
-    if type(value) is int:
-        if not -(2**63) <= value < 2**64:
-            raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
-    elif isinstance(value, dict | list):
-        if depth == 0:
-            raise RecordRejectedError(Reason.TOO_DEEP)
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check(inner, depth - 1)
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        below = list(chain.from_iterable(value.values() if isinstance(value, dict) else value for value in level))
+        for value in below:
+            if type(value) is int:
+                _check_integer(value)
+        level = [value for value in below if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise RecordRejectedError(Reason.TOO_DEEP)
+
+
+def _check_integer(number: int) -> None:
+    if not -(2**63) <= number < 2**64:
+        raise RecordRejectedError(Reason.NUMBER_TOO_LARGE)
 
 
 def document_of(record_format: RecordFormat | None, value: bytes) -> Any:

@@ -14,9 +14,9 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
-MAX_VALUES = 2_000
+MAX_VALUES = 5_000
 MAX_CELLS = 1 << 27
-"""The maximum number of assessed values of an attribute, and of values times concepts of the taxonomy."""
+"""The maximum number of assessed values of an attribute, and of values times concepts that can be masks."""
 
 SAMPLED_RECORDS = (100, 1_000)
 MAX_LIKELIHOODS = 4_000_000
@@ -57,7 +57,9 @@ def assess_version(mechanism: Mechanism, statistics: Statistics, counts: Counts,
     With a probability of at least 0.95, no chance or share differs from its true value by more than its error and the
     share of the rows that are left out, together.
     """
-    reduced, left_out = most_frequent(counts, [len(d.taxonomy) for d in mechanism.distances])
+    sizes = [len(d.taxonomy) for d in mechanism.distances]
+    masks = [column.keys.size for column in counts.values] if mechanism.masks_are_observed else sizes
+    reduced, left_out = most_frequent(counts, sizes, masks)
     pairs = sum(pair.keys.size for pair in reduced.pairs.values())
     draws = int(np.clip(MAX_LIKELIHOODS // max(pairs, 1), *SAMPLED_RECORDS))
     risk = mechanism.with_statistics(statistics, reduced).risk(draws=draws)
@@ -129,18 +131,18 @@ def _crossed(risk: Risk, limits: RiskLimits, left_out: float) -> Iterator[str]:
             )
 
 
-def most_frequent(counts: Counts, sizes: Sequence[int]) -> tuple[Counts, float]:
+def most_frequent(counts: Counts, sizes: Sequence[int], masks: Sequence[int]) -> tuple[Counts, float]:
     """Return the counts of the rows that have only the most frequent values, and the share of the rows left out.
 
     A probability that is an average over all rows differs by at most this share from the average over the remaining
     rows. Each attribute and each pair is reduced separately, and the share is the largest of them. The lengths of
     arrays stay those of all events.
 
-    ``sizes``: the number of concepts of each taxonomy.
+    ``sizes``: the number of concepts of each taxonomy. ``masks``: of those that can be masks.
     """
     values, shares, pairs = [], [], {}
-    for column, size in zip(counts.values, sizes, strict=True):
-        most = min(MAX_VALUES, max(1, MAX_CELLS // size))
+    for column, number in zip(counts.values, masks, strict=True):
+        most = min(MAX_VALUES, MAX_CELLS // max(1, number))
         values.append(column.select(np.sort(np.argsort(-column.counts, kind="stable")[:most])))
         shares.append(1.0 - values[-1].rows / max(column.rows, 1))
     for (i, j), pair in counts.pairs.items():

@@ -87,6 +87,9 @@ class Mechanism(ABC):
     parameters_type: ClassVar[type[Parameters]] = Parameters
     """The class of the parameters; its fields are the keyword arguments of the constructor."""
 
+    masks_are_observed: bool = True
+    """Whether all masks are concepts of the window."""
+
     attributes: tuple[str, ...]
     """The names of the attributes, in the order of every column, row and matrix."""
 

@@ -59,6 +59,7 @@ class Exponential(DrawingMechanism):
     preserves = ("meaning (for large ε)",)
     guarantee = "ε-local differential privacy of each value"
     parameters_type = ExponentialParameters
+    masks_are_observed = False
 
     def _set_up(self) -> None:
         budgets = per_attribute("epsilon", self.parameters.epsilon, self.attributes).values()

@@ -31,6 +31,9 @@ from stream_masker.errors import StatisticsError
 LEVELS = {"chapter": 2, "block": 3}
 """The levels by name: the depth of their concepts. The names are those of ICD."""
 
+COLUMNS = 512
+"""The number of columns of a joint law that are computed at once."""
+
 LIKELY = 0.5
 CERTAIN = 0.9
 """The posteriors above which the best guess of an original counts as likely, and as certain."""
@@ -194,10 +197,13 @@ def assess(source: Assessed, counts: Counts, *, draws: int) -> Risk:
     for j, name in enumerate(source.attributes):
         (values, prior), distance = value_law(counts.values[j]), source.distances[j]
         channel = source.attribute_channel(j, values, counts)
-        joint = prior[:, None] * channel.rows
-        value[name] = disclosure(distance.taxonomy, values, prior, [joint], channel.bound)
+        parts = [slice(start, start + COLUMNS) for start in range(0, channel.rows.shape[1], COLUMNS)]
+        joint = (prior[:, None] * channel.rows[:, part] for part in parts)
+        value[name] = disclosure(distance.taxonomy, values, prior, joint, channel.bound)
         unchanged[name] = float(prior @ channel.unchanged)
-        rmse[name] = float((joint * distance.between(values, channel.classes.representatives) ** 2).sum() ** 0.5)
+        masks = (distance.between(values, channel.classes.representatives[part]) for part in parts)
+        squares = ((channel.rows[:, part] * far**2).sum(axis=1) for part, far in zip(parts, masks, strict=True))
+        rmse[name] = math.sqrt(float(prior @ sum(squares)))
         channels.append(channel)
     record: dict[str, Disclosure] = {}
     stays = list(unchanged.values()) if len(value) == 1 and not counts.lengths and not source.needs_group else []

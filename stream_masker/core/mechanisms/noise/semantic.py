@@ -124,6 +124,7 @@ class SemanticNoise(Mechanism):
         chosen = noise_defaults(taxonomies, (), vars(self.parameters))
         self._correlated, self._reference = chosen["correlated"], chosen["reference"]
         self._candidates, self._calibrated = chosen["candidates"], chosen["rounding"] == "calibrated"
+        self.masks_are_observed = self._candidates == "observed"
         self.alpha: Mapping[str, float] = per_attribute("alpha", chosen["alpha"], self.attributes)
         self._is_paired = self._reference == "pair"
         if self._is_paired and (len(taxonomies) != 2 or len(set(taxonomies.values())) != 1):

@@ -23,7 +23,7 @@ from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import RecordFormat, UnwritableRecordsError, Write, record_form
+from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -301,10 +301,11 @@ class Codec:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
 
-    def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes | None]:
-        """Return the values of all n records, None for those that are not masked. ``offsets``: those of the records.
-
-        Raises UnwritableRecordsError if some of them do not fit their schema.
+    def write(
+        self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]
+    ) -> tuple[list[bytes | None], list[Rejected]]:
+        """Return the values of all n records, None for those that are not masked, and the rejections of the masked
+        records that do not fit their schema. ``offsets``: those of the records.
         """
         for codes, column in zip(decoded.codes, masked.columns, strict=True):
             codes.write(column)
@@ -315,6 +316,4 @@ class Codec:
                 values[index] = write(document)
             except RecordRejectedError as error:
                 rejected.append(Rejected(offsets[index], error.reason.value, error.field))
-        if rejected:
-            raise UnwritableRecordsError(rejected)
-        return values
+        return values, rejected

@@ -18,13 +18,7 @@ from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, MaskedPart, SampleCounts, rejections
 from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
-from stream_masker.pipeline.formats import (
-    KEY_FIELD,
-    FormattedKeys,
-    FormatUnavailableError,
-    RecordFormat,
-    UnwritableRecordsError,
-)
+from stream_masker.pipeline.formats import KEY_FIELD, FormattedKeys, FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
@@ -201,11 +195,11 @@ class RecordMasker:
         try:
             decoded = self._codec.read(records, call.rejected)
             masked = self._mask_batch(decoded, records, call)
-            return [MaskedPart(decoded, masked, self._codec.write(decoded, masked, offsets))]
+            values, rejected = self._codec.write(decoded, masked, offsets)
+            if not rejected:
+                return [MaskedPart(decoded, masked, values)]
         except NOT_OF_RECORDS:
             raise
-        except UnwritableRecordsError as error:
-            rejected = error.rejected
         except GroupTooSmallError:
             if call.hold:
                 raise

@@ -77,7 +77,8 @@ class Parts:
     def mask_part(self, part: Inputs) -> list[bytes]:
         decoded = self.codec.read(part)
         keys = FieldKeys(self.secret, decoded.keys or [b"%d" % k for k in range(decoded.batch.size)])
-        return self.codec.write(decoded, self.masking.mechanism.mask_batch(decoded.batch, keys), part.offsets)
+        values, _ = self.codec.write(decoded, self.masking.mechanism.mask_batch(decoded.batch, keys), part.offsets)
+        return values
 
     def timed(self, name: str, do: Callable[[], ResultT]) -> ResultT:
         seconds, result = timed(do, time.thread_time)

@@ -21,7 +21,7 @@ from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
 from stream_masker.pipeline.formats import KEY_FIELD, FormattedKeys, FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
+from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -108,7 +108,7 @@ class RecordMasker:
         self,
         topic: str,
         partition: int,
-        records: Inputs | Sequence[InputRecord],
+        records: Inputs,
         *,
         statistics_version: int,
         hold: bool = False,
@@ -120,21 +120,20 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        inputs = Inputs.of(records)
-        keys, rejected = self._masked_keys(inputs)
-        call, size = _Call(topic, partition, rejected, hold), len(inputs)
+        keys, rejected = self._masked_keys(records)
+        call, size = _Call(topic, partition, rejected, hold), len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         starts = range(0, max(size, 1), at_once)
-        parts = [one for start in starts for one in self._mask_part(inputs.part(start, start + at_once), call)]
+        parts = [one for start in starts for one in self._mask_part(records.part(start, start + at_once), call)]
         unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0) for name in ("unknown", "lost"))
         return Result(
-            offsets=inputs.offsets,
+            offsets=records.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
             keys=keys,
-            headers=self._headers(inputs, statistics_version),
-            timestamps=inputs.timestamps,
+            headers=self._headers(records, statistics_version),
+            timestamps=records.timestamps,
             rejected=rejections(parts),
-            blocks=list(self._counter.blocks(topic, partition, statistics_version, inputs, parts)) if size else [],
+            blocks=list(self._counter.blocks(topic, partition, statistics_version, records, parts)) if size else [],
             emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=self._by_policy("suppress", lost),
             generalized=self._by_policy("ancestor", unknown - lost),
@@ -145,7 +144,7 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        samples = [self._count(records) for records in _split(values)] or [self._count(Inputs.of([]))]
+        samples = [self._count(records) for records in _split(values)] or [self._count(_without_keys([]))]
         return SampleCounts.joined(samples)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
@@ -248,7 +247,12 @@ def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     """Yield values as records, at most ``BLOCK_RECORDS`` at a time."""
     rest = iter(values)
     while part := list(islice(rest, BLOCK_RECORDS)):
-        yield Inputs.of([InputRecord(offset, value) for offset, value in enumerate(part)])
+        yield _without_keys(part)
+
+
+def _without_keys(values: Sequence[bytes | None]) -> Inputs:
+    size = len(values)
+    return Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
 
 
 def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:

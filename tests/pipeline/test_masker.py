@@ -7,13 +7,14 @@ import logging
 import numpy as np
 import orjson
 import pytest
+from support.input_records import InputRecord
 
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
 from tests.pipeline.conftest import SECRET
 

@@ -165,7 +165,7 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
         )
     if start.key == BUNDLE:
         return Path(path.text, tuple(rest))
-    selects = FilterStep(("resource", "resourceType"), start.key, quoted=True, every=not first)
+    selects = FilterStep(("resource", "resourceType"), start.key, every=not first)
     return Path(path.text, (NameStep("entry"), selects, NameStep("resource"), *rest))
 
 

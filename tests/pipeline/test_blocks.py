@@ -63,12 +63,6 @@ def test_a_block_counts_a_run_before_and_after_masking() -> None:
     assert block.styles[0].texts == (3,)
 
 
-def test_a_run_without_usable_records_has_a_block() -> None:
-    """It replaces earlier blocks of the same records."""
-    [block] = made(counted([], rejected=[0, 1]), 2)
-    assert (block.original.records, block.last_offset, block.rejected) == (0, 101, {"missing": 2})
-
-
 def test_large_runs_are_split_without_changing_their_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     records = counted([code % 5 for code in range(50)], rejected=[7, 30])
     [whole] = made(records, 52)

@@ -130,9 +130,11 @@ def test_a_block_holds_at_most_5000_records(bench):
 
 
 def test_a_batch_without_masked_records_has_a_block(bench):
+    """It replaces earlier blocks of the same records."""
     on_bench = bench(TWO)
     (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
     assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
+    assert (block.first_offset, block.last_offset) == (1, 2)
     assert on_bench.mechanism.seen == []
 
 

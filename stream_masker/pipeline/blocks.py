@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
+from stream_masker.core.batch import Batch, Column, Distortion, unchanged_records
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
-from stream_masker.pipeline.codec import DecodedBatch
+from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses
 from stream_masker.pipeline.records import Block, Inputs, Rejected, rejected_part
 from stream_masker.pipeline.style import StyleCounts, add_styles
@@ -34,23 +34,10 @@ MAX_BLOCK_ROWS: Final = 20_000
 into a message of Kafka's default size, 1 MB, even if it is not compressed."""
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedPart:
-    """Consecutive records of one partition that were masked together.
-
-    decoded: the records before masking; masked: their batch after masking; values: those to write, None for tombstones
-    and rejected records.
-    """
-
-    decoded: DecodedBatch
-    masked: MaskedBatch
-    values: Sequence[bytes | None]
-
-
-def rejections(parts: Sequence[MaskedPart]) -> dict[int, Rejected]:
+def rejections(parts: Sequence[RecordPart]) -> dict[int, Rejected]:
     """Return the rejections of consecutive parts, by the index from the first record on."""
     starts = accumulate((len(part.values) for part in parts), initial=0)
-    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.decoded.rejected.items()}
+    return {s + k: one for s, part in zip(starts, parts, strict=False) for k, one in part.rejected.items()}
 
 
 def _joined(parts: Sequence[Sequence[Column]]) -> tuple[Column, ...]:
@@ -101,30 +88,29 @@ class BlockCounter:
         self._secret = secret
         self._sizes = sizes
 
-    def count(self, decoded: DecodedBatch) -> Counts:
-        """Return the counts of decoded records."""
-        return count_batch(self._joined([decoded]), self._sizes, decoded.unknown, decoded.lost)
+    def count(self, part: RecordPart) -> Counts:
+        """Return the counts of records before masking."""
+        return count_batch(self._joined([part]), self._sizes, part.unknown, part.lost)
 
     def with_slots(self, batch: Batch, keys: Sequence[bytes]) -> Batch:
         """Return a batch with the slots of its noise keys, if there are any."""
         return replace(batch, slots=key_slots(key_hashes(self._secret, keys))) if keys else batch
 
     def blocks(
-        self, topic: str, partition: int, version: int, records: Inputs, parts: Sequence[MaskedPart]
+        self, topic: str, partition: int, version: int, records: Inputs, parts: Sequence[RecordPart]
     ) -> Iterator[Block]:
         """Yield the blocks of the parts that ``records`` were masked in, usually one.
 
         Distortions, styles and numbers of unknown values are known only for whole parts: those of all are in the first
         block, which leaves their sums correct.
         """
-        read, attributes = [part.decoded for part in parts], range(len(self._sizes))
-        batch = self._joined(read)
+        batch, attributes = self._joined(parts), range(len(self._sizes))
         masked = Batch(batch.size, _joined([part.masked.columns for part in parts]))
         starts = accumulate((len(part.values) for part in parts), initial=0)
-        indices = np.concatenate([one.indices + start for one, start in zip(read, starts, strict=False)])
-        unknown, lost = (np.sum(sums, axis=0).tolist() for sums in ([r.unknown for r in read], [r.lost for r in read]))
+        indices = np.concatenate([part.indices + start for part, start in zip(parts, starts, strict=False)])
+        unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0).tolist() for name in ("unknown", "lost"))
         distortions = [sum((part.masked.distortions[j] for part in parts), Distortion()) for j in attributes]
-        rejected, styles, none = rejections(parts), add_styles(one.styles for one in read), [0] * len(attributes)
+        rejected, styles, none = rejections(parts), add_styles(part.styles for part in parts), [0] * len(attributes)
         for start, end in _ranges(batch, len(records)):
             rows = np.arange(*np.searchsorted(indices, [start, end]))
             before, after, has_sums = batch.take(rows), masked.take(rows), start == 0
@@ -143,7 +129,7 @@ class BlockCounter:
                 styles=tuple(styles if has_sums else [StyleCounts() for _ in styles]),
             )
 
-    def _joined(self, parts: Sequence[DecodedBatch]) -> Batch:
+    def _joined(self, parts: Sequence[RecordPart]) -> Batch:
         """Return the records of parts as one batch, with the slots of their noise keys."""
         contexts = [part.batch.context for part in parts if part.batch.context is not None]
         batch = Batch(

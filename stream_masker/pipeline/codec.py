@@ -23,7 +23,7 @@ from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.fhir import fhir_form
-from stream_masker.pipeline.formats import RecordFormat, UnwritableRecordsError, Write, record_form
+from stream_masker.pipeline.formats import RecordFormat, Write, record_form
 from stream_masker.pipeline.paths import Document, Path, first_values
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -46,20 +46,12 @@ BY_PREFIX: Final = 1 << STYLE_BITS
 ``styles`` those of its text (``pipeline.style``); or one of the negative numbers above."""
 
 
-class Part(NamedTuple):
+class Found(NamedTuple):
     """What a walk has found at a path of an attribute. place: the number of its place, 0 for all those of a scalar."""
 
     place: int
     path: Path
     slots: Slots
-
-
-class Fill(NamedTuple):
-    """Values to write: where, the number of the element of each (-1 for none), and the texts of positions."""
-
-    slots: Slots
-    elements: Int64Array
-    texts: Cache
 
 
 class Attribute:
@@ -85,7 +77,7 @@ class Attribute:
         Null is no value of an attribute, and stays null.
         """
         found = [
-            Part(number, path, Slots.joined(reading.found[path]).without_null())
+            Found(number, path, Slots.joined(reading.found[path]).without_null())
             for number, place in self._places
             for path in place.written
             if reading.found[path]
@@ -106,21 +98,21 @@ class Attribute:
                 reason = _REASONS[int(values[element]) - MISSING]
                 reading.refuse([int(owners[element])], reason, paths[order[element]])
         fills = [
-            Fill(part.slots, own, self._label_texts if part.path in self._labels else self._texts)
+            (part.slots, own, self._label_texts if part.path in self._labels else self._texts)
             for part, own in zip(found, numbers, strict=True)
         ]
         return ReadCodes(self.plan.is_array, values, owners, fills)
 
-    def _entered(self, reading: Reading, records: int) -> list[Part]:
+    def _entered(self, reading: Reading, records: int) -> list[Found]:
         """Return the elements, each of which has a code or lacks it. Records without a required list are refused."""
         if not self.plan.is_array:
-            return [Part(0, self.plan.path, Slots([], [], "", np.arange(records)[None]))]
+            return [Found(0, self.plan.path, Slots([], [], "", np.arange(records)[None]))]
         paths = [(number, place.path, place.path.elements) for number, place in self._places]
         if self._is_required:
             lists = [slots.places[0] for _, _, elements in paths for slots in reading.lists[elements]]
             without = np.setdiff1d(np.arange(records), np.concatenate([_NONE, *lists]))
             reading.refuse(without.tolist(), Reason.MISSING, self.plan.path)
-        return [Part(k, path, slots) for k, path, elements in paths for slots in reading.elements[elements]]
+        return [Found(k, path, slots) for k, path, elements in paths for slots in reading.elements[elements]]
 
     def _looked_up(self, texts: list[Any]) -> Int64Array:
         """Return the values of codes, or of what stands in their places."""
@@ -142,7 +134,7 @@ class Attribute:
         return match.position << SHIFT | (BY_PREFIX if match.how == "ancestor" else 0) | styles
 
 
-def _keys_of_elements(parts: Sequence[Part], places: int) -> list[Int64Array]:
+def _keys_of_elements(parts: Sequence[Found], places: int) -> list[Int64Array]:
     """Return a key of the element of each value. Keys ascend by record, place, and positions in lists."""
     keys = np.concatenate([_NONE, *(slots.places[0] * places + place for place, _, slots in parts)])
     for level in range(max((path.arrays for _, path, _ in parts), default=0)):
@@ -166,13 +158,14 @@ def _numbers(elements: Int64Array, keys: Int64Array) -> Int64Array:
 class ReadCodes:
     """The codes of an attribute in a batch: their values and records, in the order of the records.
 
-    fills: what to fill with the masks of which codes; present: the numbers of the codes that are masked.
+    fills: places to write to, the number of the code of each (-1 for none), and the texts of masks; present: the
+    numbers of the codes that are masked.
     """
 
     is_array: bool
     values: Int64Array
     records: Int64Array
-    fills: list[Fill]
+    fills: list[tuple[Slots, Int64Array, Cache]]
     present: Int64Array = field(default_factory=lambda: _NONE)
 
     def column(self, good: BoolArray) -> Column:
@@ -203,15 +196,19 @@ class ReadCodes:
             slots.fill(map(texts.__getitem__, positions[elements].tolist()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodedBatch:
-    """n records, of which k can be masked. Tombstones are neither decoded nor rejected.
+@dataclass(slots=True, kw_only=True)
+class RecordPart:
+    """n consecutive records of one partition that are read and masked together. Of these, k can be masked. Tombstones
+    are neither decoded nor rejected.
 
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
     the plan has none; rejected: the rejections, by index; unknown: for each attribute the number of values without a
     concept of their own; lost: the number of those that are not in ``batch``; styles: for each attribute the styles of
     the texts in ``batch``; emptied: the number of values that a transform cannot treat, by configured path; documents:
     the k documents, each with what writes it; codes: of each attribute, with the places to write them to.
+
+    ``Codec.write`` sets masked, the batch after masking, and values: the n values to write, None for tombstones and
+    records that are not masked.
     """
 
     indices: Int64Array
@@ -224,6 +221,8 @@ class DecodedBatch:
     emptied: Mapping[str, int]
     documents: Sequence[tuple[Document, Write]]
     codes: Sequence[ReadCodes]
+    masked: MaskedBatch = field(init=False)
+    values: Sequence[bytes | None] = field(init=False)
 
 
 class Codec:
@@ -243,7 +242,7 @@ class Codec:
         for attribute, style in zip(self._attributes, styles, strict=True):
             attribute.set_style(style)
 
-    def read(self, records: Inputs, known: Mapping[int, Rejected] | None = None) -> DecodedBatch:
+    def read(self, records: Inputs, known: Mapping[int, Rejected] | None = None) -> RecordPart:
         """Read records. An error in a record rejects that record only.
 
         known: the rejections of records that must not be read, by offset. Raises FormatUnavailableError.
@@ -275,7 +274,7 @@ class Codec:
             context=None if contexts is None else contexts[good],
         )
         unknown, lost = zip(*(read.unknown(good) for read in codes), strict=True)
-        return DecodedBatch(
+        return RecordPart(
             indices=np.array(indices, np.int64)[good],
             batch=batch,
             keys=list(compress(keys, good)),
@@ -301,20 +300,16 @@ class Codec:
                 rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         return indices, opened
 
-    def write(self, decoded: DecodedBatch, masked: MaskedBatch, offsets: Sequence[int]) -> list[bytes | None]:
-        """Return the values of all n records, None for those that are not masked. ``offsets``: those of the records.
-
-        Raises UnwritableRecordsError if some of them do not fit their schema.
-        """
-        for codes, column in zip(decoded.codes, masked.columns, strict=True):
+    def write(self, part: RecordPart, masked: MaskedBatch, offsets: Sequence[int]) -> list[Rejected]:
+        """Write masked records. Return the rejections of those that do not fit their schema; ``offsets``: of all n."""
+        for codes, column in zip(part.codes, masked.columns, strict=True):
             codes.write(column)
         values: list[bytes | None] = [None] * len(offsets)
         rejected = []
-        for index, (document, write) in zip(decoded.indices.tolist(), decoded.documents, strict=True):
+        for index, (document, write) in zip(part.indices.tolist(), part.documents, strict=True):
             try:
                 values[index] = write(document)
             except RecordRejectedError as error:
                 rejected.append(Rejected(offsets[index], error.reason.value, error.field))
-        if rejected:
-            raise UnwritableRecordsError(rejected)
-        return values
+        part.masked, part.values = masked, values
+        return rejected

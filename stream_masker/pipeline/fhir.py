@@ -25,31 +25,24 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, Pseudonyms, text_of
 
 _NAMES: Final = """
-Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse AuditEvent Basic Binary
-BiologicallyDerivedProduct BodyStructure Bundle CapabilityStatement CarePlan CareTeam CatalogEntry ChargeItem
-ChargeItemDefinition Claim ClaimResponse ClinicalImpression CodeSystem Communication CommunicationRequest
-CompartmentDefinition Composition ConceptMap Condition Consent Contract Coverage CoverageEligibilityRequest
-CoverageEligibilityResponse DetectedIssue Device DeviceDefinition DeviceMetric DeviceRequest DeviceUseStatement
-DiagnosticReport DocumentManifest DocumentReference EffectEvidenceSynthesis Encounter Endpoint EnrollmentRequest
-EnrollmentResponse EpisodeOfCare EventDefinition Evidence EvidenceVariable ExampleScenario ExplanationOfBenefit
-FamilyMemberHistory Flag Goal GraphDefinition Group GuidanceResponse HealthcareService ImagingStudy Immunization
-ImmunizationEvaluation ImmunizationRecommendation ImplementationGuide InsurancePlan Invoice Library Linkage List
-Location Measure MeasureReport Media Medication MedicationAdministration MedicationDispense MedicationKnowledge
-MedicationRequest MedicationStatement MedicinalProduct MedicinalProductAuthorization MedicinalProductContraindication
-MedicinalProductIndication MedicinalProductIngredient MedicinalProductInteraction MedicinalProductManufactured
-MedicinalProductPackaged MedicinalProductPharmaceutical MedicinalProductUndesirableEffect MessageDefinition
-MessageHeader MolecularSequence NamingSystem NutritionOrder Observation ObservationDefinition OperationDefinition
-OperationOutcome Organization OrganizationAffiliation Parameters Patient PaymentNotice PaymentReconciliation Person
-PlanDefinition Practitioner PractitionerRole Procedure Provenance Questionnaire QuestionnaireResponse RelatedPerson
-RequestGroup ResearchDefinition ResearchElementDefinition ResearchStudy ResearchSubject RiskAssessment
-RiskEvidenceSynthesis Schedule SearchParameter ServiceRequest Slot Specimen SpecimenDefinition StructureDefinition
-StructureMap Subscription Substance SubstanceNucleicAcid SubstancePolymer SubstanceProtein
-SubstanceReferenceInformation SubstanceSourceMaterial SubstanceSpecification SupplyDelivery SupplyRequest Task
-TerminologyCapabilities TestReport TestScript ValueSet VerificationResult VisionPrescription
+Account AdverseEvent AllergyIntolerance Appointment AppointmentResponse AuditEvent Basic Binary
+BiologicallyDerivedProduct BodyStructure Bundle CarePlan CareTeam ChargeItem Claim ClaimResponse ClinicalImpression
+Communication CommunicationRequest Composition Condition Consent Contract Coverage CoverageEligibilityRequest
+CoverageEligibilityResponse DetectedIssue Device DeviceMetric DeviceRequest DeviceUseStatement DiagnosticReport
+DocumentManifest DocumentReference Encounter Endpoint EnrollmentRequest EnrollmentResponse EpisodeOfCare
+ExplanationOfBenefit FamilyMemberHistory Flag Goal Group GuidanceResponse HealthcareService ImagingStudy Immunization
+ImmunizationEvaluation ImmunizationRecommendation InsurancePlan Invoice Linkage List Location MeasureReport Media
+Medication MedicationAdministration MedicationDispense MedicationKnowledge MedicationRequest MedicationStatement
+MessageHeader MolecularSequence NutritionOrder Observation OperationOutcome Organization OrganizationAffiliation
+Parameters Patient PaymentNotice PaymentReconciliation Person Practitioner PractitionerRole Procedure Provenance
+Questionnaire QuestionnaireResponse RelatedPerson RequestGroup ResearchStudy ResearchSubject RiskAssessment Schedule
+ServiceRequest Slot Specimen Subscription Substance SupplyDelivery SupplyRequest Task VerificationResult
+VisionPrescription
 """
 
 R4_TYPES: Final = frozenset(_NAMES.split())
-"""The types of resources in FHIR R4 (https://hl7.org/fhir/R4/resourcelist.html)."""
+"""The types of resources in FHIR R4 (https://hl7.org/fhir/R4/resourcelist.html) without those that define terms,
+products and interfaces, which are about no patient."""
 
 UUID_PREFIX: Final = "urn:uuid:"
 OID_PREFIX: Final = "urn:oid:"
@@ -172,7 +165,7 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
         )
     if start.key == BUNDLE:
         return Path(path.text, tuple(rest))
-    selects = FilterStep(("resource", "resourceType"), start.key, quoted=True, every=not first)
+    selects = FilterStep(("resource", "resourceType"), start.key, every=not first)
     return Path(path.text, (NameStep("entry"), selects, NameStep("resource"), *rest))
 
 

@@ -16,7 +16,6 @@ import orjson
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.paths import Document, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.transforms import Cache, Pseudonyms
 
 Write: TypeAlias = Callable[[Any], bytes]
@@ -61,14 +60,6 @@ class RecordFormat(ABC):
 
 class FormatUnavailableError(StreamMaskerError):
     """Records cannot be decoded or encoded now, for a reason outside of them. Mask them again later."""
-
-
-class UnwritableRecordsError(StreamMaskerError):
-    """Masked records do not fit the schema that they are written with. rejected: their rejections."""
-
-    def __init__(self, rejected: Sequence[Rejected]) -> None:
-        super().__init__(f"{len(rejected)} masked records do not fit their schema")
-        self.rejected = rejected
 
 
 _LONG: Final = 19

@@ -16,18 +16,12 @@ from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random import FieldKeys, Keys, PositionKeys, Secret
 from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
-from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, MaskedPart, SampleCounts, rejections
-from stream_masker.pipeline.codec import DOCUMENTS, Codec, DecodedBatch
-from stream_masker.pipeline.formats import (
-    KEY_FIELD,
-    FormattedKeys,
-    FormatUnavailableError,
-    RecordFormat,
-    UnwritableRecordsError,
-)
+from stream_masker.pipeline.blocks import BLOCK_RECORDS, BlockCounter, SampleCounts, rejections
+from stream_masker.pipeline.codec import DOCUMENTS, Codec, RecordPart
+from stream_masker.pipeline.formats import KEY_FIELD, FormattedKeys, FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.plan import FieldPolicy, Plan
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import GROUP_HEADER, Header, InputRecord, Inputs, Rejected, Result, stamp
+from stream_masker.pipeline.records import GROUP_HEADER, Header, Inputs, Rejected, Result, stamp
 from stream_masker.pipeline.style import CANONICAL, Style
 from stream_masker.pipeline.transforms import Pseudonyms
 
@@ -114,7 +108,7 @@ class RecordMasker:
         self,
         topic: str,
         partition: int,
-        records: Inputs | Sequence[InputRecord],
+        records: Inputs,
         *,
         statistics_version: int,
         hold: bool = False,
@@ -126,23 +120,21 @@ class RecordMasker:
         or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
         FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        inputs = Inputs.of(records)
-        keys, rejected = self._masked_keys(inputs)
-        call, size = _Call(topic, partition, rejected, hold), len(inputs)
+        keys, rejected = self._masked_keys(records)
+        call, size = _Call(topic, partition, rejected, hold), len(records)
         at_once = max(size, 1) if self.needs_group else DOCUMENTS
         starts = range(0, max(size, 1), at_once)
-        parts = [one for start in starts for one in self._mask_part(inputs.part(start, start + at_once), call)]
-        decoded = [part.decoded for part in parts]
-        unknown, lost = (np.sum(sums, axis=0) for sums in ([d.unknown for d in decoded], [d.lost for d in decoded]))
+        parts = [one for start in starts for one in self._mask_part(records.part(start, start + at_once), call)]
+        unknown, lost = (np.sum([getattr(p, name) for p in parts], axis=0) for name in ("unknown", "lost"))
         return Result(
-            offsets=inputs.offsets,
+            offsets=records.offsets,
             values=list(chain.from_iterable(part.values for part in parts)),
             keys=keys,
-            headers=self._headers(inputs, statistics_version),
-            timestamps=inputs.timestamps,
+            headers=self._headers(records, statistics_version),
+            timestamps=records.timestamps,
             rejected=rejections(parts),
-            blocks=list(self._counter.blocks(topic, partition, statistics_version, inputs, parts)) if size else [],
-            emptied=sum((Counter(one.emptied) for one in decoded), Counter()),
+            blocks=list(self._counter.blocks(topic, partition, statistics_version, records, parts)) if size else [],
+            emptied=sum((Counter(part.emptied) for part in parts), Counter()),
             suppressed=self._by_policy("suppress", lost),
             generalized=self._by_policy("ancestor", unknown - lost),
         )
@@ -152,19 +144,19 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``.
         """
-        samples = [self._count(records) for records in _split(values)] or [self._count(Inputs.of([]))]
+        samples = [self._count(records) for records in _split(values)] or [self._count(_without_keys([]))]
         return SampleCounts.joined(samples)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
         for records in _split(values):
-            decoded = self._counting_codec.read(records)
-            yield self._counter.with_slots(decoded.batch, decoded.keys)
+            part = self._counting_codec.read(records)
+            yield self._counter.with_slots(part.batch, part.keys)
 
     def _count(self, records: Inputs) -> SampleCounts:
-        decoded = self._counting_codec.read(records)
-        causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
-        return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
+        part = self._counting_codec.read(records)
+        causes = Counter((reason, field) for _, reason, field in part.rejected.values())
+        return SampleCounts(self._counter.count(part), dict(causes), tuple(part.styles))
 
     def _masked_keys(self, records: Inputs) -> tuple[Sequence[bytes | None], dict[int, Rejected]]:
         """Return the messages' masked keys, and the rejections of records because of their keys, by offset.
@@ -191,47 +183,46 @@ class RecordMasker:
             return [own] * len(records)
         return [[*(header for header in headers if header[0] in kept), *own] for headers in records.headers]
 
-    def _mask_part(self, records: Inputs, call: _Call) -> list[MaskedPart]:
+    def _mask_part(self, records: Inputs, call: _Call) -> list[RecordPart]:
         """Mask consecutive records. If that fails, mask each half of them, and reject a single record.
 
         Of a group, none is masked without the others: all are rejected, or held by GroupTooSmallError. Records that
         turn out to be unwritable are left out, because the others are still a group.
         """
-        decoded, size, offsets = None, len(records), records.offsets
+        part, size, offsets = None, len(records), records.offsets
         try:
-            decoded = self._codec.read(records, call.rejected)
-            masked = self._mask_batch(decoded, records, call)
-            return [MaskedPart(decoded, masked, self._codec.write(decoded, masked, offsets))]
+            part = self._codec.read(records, call.rejected)
+            rejected = self._codec.write(part, self._mask_batch(part, records, call), offsets)
+            if not rejected:
+                return [part]
         except NOT_OF_RECORDS:
             raise
-        except UnwritableRecordsError as error:
-            rejected = error.rejected
         except GroupTooSmallError:
             if call.hold:
                 raise
-            rejected = _all_rejected(records, decoded, Reason.GROUP_TOO_SMALL)
+            rejected = _all_rejected(records, part, Reason.GROUP_TOO_SMALL)
         except Exception as error:  # noqa: BLE001
             if size > 1 and not self.needs_group:
                 middle = size // 2
                 halves = records.part(0, middle), records.part(middle, size)
-                return [part for half in halves for part in self._mask_part(half, call)]
+                return [one for half in halves for one in self._mask_part(half, call)]
             place = f"the record at offset {offsets[0]}"
             if size > 1:
                 place = f"the group at offsets {offsets[0]} to {offsets[-1]}"
             _log.error("masking %s failed (%s)", place, type(error).__name__)
-            rejected = _all_rejected(records, decoded, Reason.INTERNAL_ERROR)
+            rejected = _all_rejected(records, part, Reason.INTERNAL_ERROR)
         call.rejected.update((one.offset, one) for one in rejected)
         return self._mask_part(records, call)
 
-    def _mask_batch(self, decoded: DecodedBatch, records: Inputs, call: _Call) -> MaskedBatch:
-        batch = decoded.batch
+    def _mask_batch(self, part: RecordPart, records: Inputs, call: _Call) -> MaskedBatch:
+        batch = part.batch
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns))
         if self._plan.noise_key is None:
-            offsets = np.array(records.offsets, np.int64)[decoded.indices]
+            offsets = np.array(records.offsets, np.int64)[part.indices]
             keys: Keys = PositionKeys(self._secret, call.topic, call.partition, offsets)
         else:
-            keys = FieldKeys(self._secret, decoded.keys)
+            keys = FieldKeys(self._secret, part.keys)
         masked = self._mask_group(batch, keys) if self.needs_group else self._mechanism.mask_batch(batch, keys)
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
@@ -256,15 +247,20 @@ def _split(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     """Yield values as records, at most ``BLOCK_RECORDS`` at a time."""
     rest = iter(values)
     while part := list(islice(rest, BLOCK_RECORDS)):
-        yield Inputs.of([InputRecord(offset, value) for offset, value in enumerate(part)])
+        yield _without_keys(part)
 
 
-def _all_rejected(records: Inputs, decoded: DecodedBatch | None, reason: Reason) -> list[Rejected]:
+def _without_keys(values: Sequence[bytes | None]) -> Inputs:
+    size = len(values)
+    return Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
+
+
+def _all_rejected(records: Inputs, part: RecordPart | None, reason: Reason) -> list[Rejected]:
     """Return the rejections of all records but tombstones; ``reason``: of those that could be masked.
 
-    decoded: what has been read of them; None if they cannot be read.
+    part: what has been read of them; None if they cannot be read.
     """
-    known = {} if decoded is None else decoded.rejected
+    known = {} if part is None else part.rejected
     values = zip(records.offsets, records.values, strict=True)
     every = {index: Rejected(offset, reason.value) for index, (offset, value) in enumerate(values) if value is not None}
     return list({**every, **known}.values())

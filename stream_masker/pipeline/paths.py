@@ -6,11 +6,11 @@
     every    = "[*?" field "=" value "]"                  each match has a value of its own, as with "[*]"
     quoted   = "['any name']" or '["any name"]'           a name with dots or brackets; may come first
     field    = name ("." name)*                           of the element, an object
-    value    = anything up to "]", or quoted by ' or "    if quoted, it matches strings only
+    value    = anything up to "]", or quoted by ' or "
 
 Inside quotes, a backslash escapes the next character. The value of a filter may have dots and slashes
-(``code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code``). An unquoted value also matches the number, ``true``
-or ``false`` with this text in JSON.
+(``code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code``). It also matches the number, ``true`` or ``false``
+with this text in JSON.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ class FilterStep:
 
     field: tuple[str, ...]
     value: str
-    quoted: bool = False
     every: bool = False
 
     def matching(self, values: Sequence[JsonValue]) -> list[bool]:
@@ -68,7 +67,7 @@ class FilterStep:
         return [value == self.value if type(value) is str else self._is_written_so(value) for value in values]
 
     def _is_written_so(self, value: JsonValue) -> bool:
-        return not self.quoted and isinstance(value, int | float) and orjson.dumps(value).decode() == self.value
+        return isinstance(value, int | float) and orjson.dumps(value).decode() == self.value
 
 
 Step: TypeAlias = NameStep | IndexStep | EachStep | FilterStep
@@ -219,8 +218,8 @@ def _step(match: re.Match[str]) -> Step:
         return IndexStep(int(match["index"]))
     if match["each"] is not None:
         return EachStep()
-    field, quoted = tuple(match["field"].split(".")), _unquoted(match["quoted"])
-    return FilterStep(field, match["value"] if quoted is None else quoted, quoted is not None, bool(match["every"]))
+    value = match["value"] or _unquoted(match["quoted"]) or ""
+    return FilterStep(tuple(match["field"].split(".")), value, every=bool(match["every"]))
 
 
 def _unquoted(text: str | None) -> str | None:

@@ -34,31 +34,16 @@ def stamp(statistics_version: int, mechanism: str, configuration: str) -> list[H
     return [(name, value.encode()) for name, value in zip(names, values, strict=True)]
 
 
-COLUMNS: Final = {
-    "offsets": "offset",
-    "values": "value",
-    "keys": "key",
-    "timestamps": "timestamp",
-    "headers": "headers",
-}
-"""The columns of ``Inputs`` and ``Result``, with the fields of a single record."""
-
-
-class InputRecord(NamedTuple):
-    """One record of an input partition. timestamp: milliseconds since the epoch, -1 for none."""
-
-    offset: int
-    value: bytes | None
-    key: bytes | None = None
-    headers: Sequence[Header] = ()
-    timestamp: int = -1
+COLUMNS: Final = ("offsets", "values", "keys", "timestamps", "headers")
+"""The columns of ``Inputs`` and ``Result``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """n records of one partition as columns, in the order of their offsets. The columns are those of ``InputRecord``.
+    """n records of one partition as columns, in the order of their offsets.
 
-    headers: may be empty if the plan does not use them (``RecordMasker.reads_headers``).
+    values: None for tombstones; timestamps: milliseconds since the epoch, -1 for none; headers: may be empty if the
+    plan does not use them (``RecordMasker.reads_headers``).
     """
 
     offsets: Sequence[int]
@@ -66,12 +51,6 @@ class Inputs:
     keys: Sequence[bytes | None]
     timestamps: Sequence[int]
     headers: Sequence[Sequence[Header]] = ()
-
-    @classmethod
-    def of(cls, records: Inputs | Sequence[InputRecord]) -> Inputs:
-        if isinstance(records, Inputs):
-            return records
-        return cls(**{name: [getattr(record, attribute) for record in records] for name, attribute in COLUMNS.items()})
 
     def __len__(self) -> int:
         return len(self.offsets)

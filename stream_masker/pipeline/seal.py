@@ -3,8 +3,7 @@
 An envelope is ``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the content encrypted with
 AES-256-GCM, which ends with a tag of 16 bytes. Cipher key and nonce derive from the secret, the topic and the salt, so
 no nonce is used twice with one key. The associated data are the topic and the message's key: a message is valid under
-its own key only. The content is the message's size (8 bytes) and the message, compressed because encrypted bytes cannot
-be.
+its own key only. The content is the message, compressed because encrypted bytes cannot be.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ KEY_ID_BYTES: Final = 8
 SALT_BYTES: Final = 32
 CIPHER_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
-SIZE_BYTES: Final = 8
 COMPRESSION_LEVEL: Final = 1
-
-MAX_MESSAGE_BYTES: Final = 64 << 20
-"""The greatest message that is opened: some kilobytes can be decompressed to any number of bytes."""
 
 
 class RefusalCause(StrEnum):
@@ -42,7 +37,6 @@ class RefusalCause(StrEnum):
     PLAIN = "plain"
     UNKNOWN_KEY = "unknown_key"
     FORGED = "forged"
-    TOO_LARGE = "too_large"
 
 
 EXPLANATIONS: Final = {
@@ -51,12 +45,11 @@ EXPLANATIONS: Final = {
     "all processes the same secret",
     RefusalCause.FORGED: "not authentic: it was changed, or written for another topic or key. Check who may write to "
     "the topic",
-    RefusalCause.TOO_LARGE: f"larger than {MAX_MESSAGE_BYTES >> 20} MB, decompressed. Check who has the secret",
 }
 
 
 class SealError(StatisticsError):
-    """A message that is not authentic, or too large. Its text never contains the message."""
+    """A message that is not authentic. The error's text never contains the message."""
 
     def __init__(self, cause: RefusalCause) -> None:
         super().__init__(EXPLANATIONS[cause])
@@ -88,12 +81,11 @@ class TopicSeal:
         """Return the envelope of a message for its key."""
         (identity, topic_key), salt = next(iter(self._keys.items())), os.urandom(SALT_BYTES)
         cipher, nonce = _cipher(topic_key, salt)
-        header, compressed = SEAL_MAGIC + identity, bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
-        content = len(message).to_bytes(SIZE_BYTES, "little") + compressed
+        header, content = SEAL_MAGIC + identity, bytes(cramjam.zstd.compress(message, COMPRESSION_LEVEL))
         return header + salt + cipher.encrypt(nonce, content, header + self._bound + key)
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
-        """Open what ``seal`` returns. Raises SealError for a message that is not authentic, or too large."""
+        """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
         if not sealed.startswith(SEAL_MAGIC):
             raise SealError(RefusalCause.PLAIN)
         header, rest = sealed[: len(SEAL_MAGIC) + KEY_ID_BYTES], sealed[len(SEAL_MAGIC) + KEY_ID_BYTES :]
@@ -105,12 +97,7 @@ class TopicSeal:
             content = cipher.decrypt(nonce, rest[SALT_BYTES:], header + self._bound + (key or b""))
         except InvalidTag:
             raise SealError(RefusalCause.FORGED) from None
-        message = bytearray(min(int.from_bytes(content[:SIZE_BYTES], "little"), MAX_MESSAGE_BYTES))
-        try:
-            cramjam.zstd.decompress_into(content[SIZE_BYTES:], message)
-        except cramjam.DecompressionError:
-            raise SealError(RefusalCause.TOO_LARGE) from None
-        return bytes(message)
+        return bytes(cramjam.zstd.decompress(content))
 
 
 def _topic_key(secret: bytes, topic: str) -> bytes:

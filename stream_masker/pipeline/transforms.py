@@ -54,7 +54,8 @@ class Pseudonyms:
         """Raises ParameterError if the secret is empty."""
         self._secret = secret if isinstance(secret, Secret) else Secret(secret)
         self._known = Cache(lambda text: self._of([text], b"masker-pseudonym").hex())
-        self._offsets = Cache(lambda key: self._of([key], b"masker-offset"))
+        self.offset_hashes = Cache(lambda key: self._of([key], b"masker-offset"))
+        """16 bytes for the key of a record's dates, independent of its pseudonym."""
 
     def of_bytes(self, text: bytes) -> str:
         """Return the pseudonym of a text in UTF-8."""
@@ -72,11 +73,6 @@ class Pseudonyms:
         The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym.
         """
         return None if value is None else self.of_bytes(text_of(value))
-
-    def offset_hash(self, key: bytes) -> bytes:
-        """Return 16 bytes for the key of a record's dates, independent of its pseudonym."""
-        offset: bytes = self._offsets[key]
-        return offset
 
     def _of(self, texts: Sequence[bytes], purpose: bytes) -> bytes:
         """Return 16 bytes for each text, one after another."""
@@ -296,7 +292,7 @@ class DateShift(FieldTransform):
 
     def offset(self, key: bytes, pseudonyms: Pseudonyms) -> int:
         """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""
-        number = int.from_bytes(pseudonyms.offset_hash(key)[:8]) % (2 * self.days)
+        number = int.from_bytes(pseudonyms.offset_hashes[key][:8]) % (2 * self.days)
         return number - self.days if number < self.days else number - self.days + 1
 
 
@@ -307,10 +303,5 @@ class LeadingCharacters(FieldTransform):
     characters: int
 
     def transform(self, value: JsonValue, pseudonyms: Pseudonyms, key: bytes | None) -> Any:
-        text = _text(value)
-        return DROPPED if text is None else text[: self.characters]
-
-
-def _text(value: JsonValue) -> str | None:
-    """Return a text, or a whole number as one; None for another value."""
-    return value if isinstance(value, str) else str(value) if type(value) is int else None
+        text = str(value) if type(value) is int else value
+        return text[: self.characters] if isinstance(text, str) else DROPPED

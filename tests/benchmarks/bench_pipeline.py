@@ -12,7 +12,7 @@ import gc
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import starmap
 from pathlib import Path
@@ -74,10 +74,11 @@ class Parts:
         self.timed("of masking: read, replace, write", lambda: [*map(self.mask_part, parts)])
         self.timed("of masking: message keys", lambda: [self.treat_keys(part.keys) for part in parts])
 
-    def mask_part(self, part: Inputs) -> list[bytes]:
-        decoded = self.codec.read(part)
-        keys = FieldKeys(self.secret, decoded.keys or [b"%d" % k for k in range(decoded.batch.size)])
-        return self.codec.write(decoded, self.masking.mechanism.mask_batch(decoded.batch, keys), part.offsets)
+    def mask_part(self, part: Inputs) -> Sequence[bytes | None]:
+        read = self.codec.read(part)
+        keys = FieldKeys(self.secret, read.keys or [b"%d" % k for k in range(read.batch.size)])
+        self.codec.write(read, self.masking.mechanism.mask_batch(read.batch, keys), part.offsets)
+        return read.values
 
     def timed(self, name: str, do: Callable[[], ResultT]) -> ResultT:
         seconds, result = timed(do, time.thread_time)

@@ -8,10 +8,11 @@ import orjson
 import pytest
 import yaml
 from support.documentation import ROOT, blocks, configuration_text
+from support.input_records import InputRecord, inputs
 from support.schemas import schema_validator
 
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord, Masked
+from stream_masker.pipeline.records import Masked
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 
@@ -56,7 +57,7 @@ def test_every_example_is_masked_by_its_configuration(event):
     others += [other.replace(code, b"O80") for other in others for code in (b"E11.9", b"E119")]
     statistics = mechanism.compute(masker.count([orjson.dumps(before), *others]).counts, version=1)
     mechanism.restore(mechanism.snapshot_of(statistics))
-    (outcome,) = masker.mask("t", 0, [InputRecord(0, orjson.dumps(before))], statistics_version=1).outcomes
+    (outcome,) = masker.mask("t", 0, inputs([InputRecord(0, orjson.dumps(before))]), statistics_version=1).outcomes
     assert isinstance(outcome, Masked)
     assert [text for text in ORIGINALS if text in outcome.value.decode()] == []
     assert len(orjson.loads(outcome.value)) >= 3

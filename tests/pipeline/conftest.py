@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from support.input_records import InputRecord, inputs
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.ontology import ConceptMap, Ontology
@@ -22,7 +23,6 @@ from stream_masker.pipeline.plan import (
     Place,
     Plan,
 )
-from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.transforms import FieldTransform
 
 SECRET = b"a secret of the tests"
@@ -168,7 +168,7 @@ class Bench:
         return InputRecord(offset, _bytes(value), **record)
 
     def result(self, records: list[InputRecord]) -> Any:
-        return self.masker.mask("discharges", 3, records, statistics_version=7)
+        return self.masker.mask("discharges", 3, inputs(records), statistics_version=7)
 
     def mask_one(self, value: Any, **record: Any) -> Any:
         """Mask one value: return the masked JSON, or the reason and the field of its rejection."""

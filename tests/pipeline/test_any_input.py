@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.documents import places, put
+from support.input_records import InputRecord
 
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import InputRecord, Rejected
+from stream_masker.pipeline.records import Rejected
 
 GOOD = {
     "patient": {"id": "PATIENT-0001", "name": "Jane"},

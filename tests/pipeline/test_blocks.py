@@ -12,14 +12,8 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.pipeline import blocks
-from stream_masker.pipeline.blocks import (
-    MAX_COUNTED_ELEMENTS,
-    BlockCounter,
-    MaskedPart,
-    limited,
-    merge_blocks,
-)
-from stream_masker.pipeline.codec import DecodedBatch
+from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS, BlockCounter, limited, merge_blocks
+from stream_masker.pipeline.codec import RecordPart
 from stream_masker.pipeline.records import Block, Inputs, Rejected
 from stream_masker.pipeline.style import StyleCounts
 
@@ -27,12 +21,12 @@ SIZES = (5, 5)
 COUNTER = BlockCounter(Secret(b"a secret of the tests"), SIZES)
 
 
-def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[bytes] = ()) -> MaskedPart:
+def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[bytes] = ()) -> RecordPart:
     """Return records of two attributes, the second of which is masked by the next code."""
     column = Column(np.array(codes, np.int32))
     after = Column(np.array([(code + 1) % SIZES[0] for code in codes], np.int32))
     total = len(codes) + len(rejected)
-    decoded = DecodedBatch(
+    part = RecordPart(
         indices=np.array([index for index in range(total) if index not in rejected]),
         batch=Batch(len(codes), (column, column)),
         keys=keys,
@@ -45,14 +39,15 @@ def counted(codes: Sequence[int], rejected: Sequence[int] = (), keys: Sequence[b
         codes=(),
     )
     distortions = (Distortion(len(codes)), Distortion(len(codes), 1.5))
-    return MaskedPart(decoded, MaskedBatch((column, after), distortions), [b""] * total)
+    part.masked, part.values = MaskedBatch((column, after), distortions), [b""] * total
+    return part
 
 
 def inputs(size: int, first: int = 100) -> Inputs:
     return Inputs(offsets=range(first, first + size), values=[b""] * size, keys=[None] * size, timestamps=range(size))
 
 
-def made(part: MaskedPart, size: int, counter: BlockCounter = COUNTER) -> list[Block]:
+def made(part: RecordPart, size: int, counter: BlockCounter = COUNTER) -> list[Block]:
     return list(counter.blocks("discharges", 3, 7, inputs(size), [part]))
 
 
@@ -66,12 +61,6 @@ def test_a_block_counts_a_run_before_and_after_masking() -> None:
     assert block.original.given == (4, 3), "values that are not in the batch are counted"
     assert block.unchanged == 0
     assert block.styles[0].texts == (3,)
-
-
-def test_a_run_without_usable_records_has_a_block() -> None:
-    """It replaces earlier blocks of the same records."""
-    [block] = made(counted([], rejected=[0, 1]), 2)
-    assert (block.original.records, block.last_offset, block.rejected) == (0, 101, {"missing": 2})
 
 
 def test_large_runs_are_split_without_changing_their_sums(monkeypatch: pytest.MonkeyPatch) -> None:

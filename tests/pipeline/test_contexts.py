@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from support.input_records import InputRecord, inputs
 
 from stream_masker.core.context import Context
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
@@ -17,7 +18,6 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan, context_field
-from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.transforms import Constant, DateUnit, FieldTransform, LeadingCharacters, NumberBands
 
 SECRET = b"a secret of at least sixteen bytes"
@@ -137,7 +137,7 @@ def test_records_are_masked_within_their_context_and_blocks_count_each() -> None
     counts = RecordMasker(plan, mechanism, SECRET).count(values).counts
     mechanism = mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
     records = [InputRecord(offset, value) for offset, value in enumerate(values)]
-    result = RecordMasker(plan, mechanism, SECRET).mask("t", 0, records, statistics_version=1)
+    result = RecordMasker(plan, mechanism, SECRET).mask("t", 0, inputs(records), statistics_version=1)
     assert not result.rejected
     codes = defaultdict[Any, list[str]](list)
     for before, after in zip(map(orjson.loads, values), map(orjson.loads, result.values), strict=True):

@@ -6,13 +6,14 @@ import numpy as np
 import orjson
 import pytest
 from support.data import discharges, icd9cm
+from support.input_records import InputRecord, inputs
 
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Place, Plan
-from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.style import Style, learned_styles
 
 NAMES = ("diag_1", "diag_2")
@@ -46,7 +47,7 @@ class DischargeBench:
 
     def mask(self, first: int, last: int):
         records = [InputRecord(i, self.values[i]) for i in range(first, last)]
-        return self.masker.mask("discharges", 0, records, statistics_version=1)
+        return self.masker.mask("discharges", 0, inputs(records), statistics_version=1)
 
 
 @pytest.fixture(scope="module")

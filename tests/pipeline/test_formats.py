@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import orjson
 import pytest
+from support.input_records import InputRecord, inputs
 
 from stream_masker.pipeline.formats import FormatUnavailableError, RecordFormat
 from stream_masker.pipeline.masker import GroupTooSmallError, RecordMasker
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.transforms import Pseudonyms
 from tests.pipeline.conftest import SECRET, GroupMechanism
 
@@ -96,7 +96,7 @@ def test_a_group_that_becomes_too_small_is_held_or_rejected(bench):
     on_bench = formatted(bench, "E11.9", grouped=True)
     records = [InputRecord(k, marked(code)) for k, code in enumerate(["I10", "E11", "E11"])]
     with pytest.raises(GroupTooSmallError):
-        on_bench.masker.mask("t", 0, [*records, records[0]], statistics_version=1, hold=True)
+        on_bench.masker.mask("t", 0, inputs([*records, records[0]]), statistics_version=1, hold=True)
     reasons = [outcome.reason for outcome in on_bench.result([*records, records[0]]).outcomes]
     assert sorted(reasons) == ["group_too_small"] * 2 + ["schema_mismatch"] * 2
 
@@ -137,7 +137,7 @@ def test_an_unavailable_format_rejects_nothing(bench):
     made, records = bench(CODE), [InputRecord(0, marked("I10")), InputRecord(1, marked("E11"))]
     masker = RecordMasker(made.plan, made.mechanism, SECRET, record_format=UnavailableFormat())
     for attempt in (
-        lambda: masker.mask("t", 0, records, statistics_version=1),
+        lambda: masker.mask("t", 0, inputs(records), statistics_version=1),
         lambda: masker.count([marked("I10")]),
     ):
         with pytest.raises(FormatUnavailableError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.input_records import inputs
 
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.blocks import BLOCK_RECORDS
@@ -35,7 +36,7 @@ def grouped(bench):
 def hold(on_bench, *values):
     """Mask a group, or hold it if it is too small."""
     records = [on_bench.record(100 + i, value) for i, value in enumerate(values)]
-    return on_bench.masker.mask("t", 0, records, statistics_version=1, hold=True)
+    return on_bench.masker.mask("t", 0, inputs(records), statistics_version=1, hold=True)
 
 
 def reasons(outcomes):

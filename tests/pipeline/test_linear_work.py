@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any
 
 import pytest
+from support.input_records import InputRecord, inputs
 
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord
 
 ATTRIBUTES = {
     "a": {"path": "code", "missing": "keep"},
@@ -71,7 +71,7 @@ def test_the_calls_grow_in_proportion_to_the_size(masker: RecordMasker, case: st
 
 
 def mask(masker: RecordMasker, values: list[bytes]) -> None:
-    masker.mask("t", 0, [InputRecord(k, value) for k, value in enumerate(values)], statistics_version=1)
+    masker.mask("t", 0, inputs([InputRecord(*record) for record in enumerate(values)]), statistics_version=1)
 
 
 def calls(masker: RecordMasker, values: list[bytes]) -> int:

@@ -7,13 +7,14 @@ import logging
 import numpy as np
 import orjson
 import pytest
+from support.input_records import InputRecord
 
 from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.transforms import Pseudonyms
 from tests.pipeline.conftest import SECRET
 
@@ -129,9 +130,11 @@ def test_a_block_holds_at_most_5000_records(bench):
 
 
 def test_a_batch_without_masked_records_has_a_block(bench):
+    """It replaces earlier blocks of the same records."""
     on_bench = bench(TWO)
     (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
     assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
+    assert (block.first_offset, block.last_offset) == (1, 2)
     assert on_bench.mechanism.seen == []
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.input_records import InputRecord, inputs
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.style import CANONICAL, Style
 
 CODES = st.sampled_from(
@@ -126,7 +126,7 @@ def maskers(bench: Any) -> dict[str, tuple[PlacedMechanism, RecordMasker]]:
 def written(masker: RecordMasker, document: dict[str, Any], *, ascii_only: bool) -> bytes | None:
     """The masked bytes of a record that nothing else is masked with."""
     value = json.dumps(document, ensure_ascii=ascii_only).encode()
-    result = masker.mask("discharges", 0, [InputRecord(5, value)], statistics_version=1)
+    result = masker.mask("discharges", 0, inputs([InputRecord(5, value)]), statistics_version=1)
     assert not result.rejected
     return result.values[0]
 

@@ -160,6 +160,6 @@ def test_a_forged_block_is_refused_and_the_session_goes_on(
     bench.calibration.merge(len(forged), 0, block_key(made), sealed)
     assert bench.advance(1.0) == 1
     causes = [bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause]
-    assert dict(zip(RefusalCause, causes, strict=True)) == {"plain": 1, "unknown_key": 1, "forged": 2, "too_large": 0}
+    assert dict(zip(RefusalCause, causes, strict=True)) == {"plain": 1, "unknown_key": 1, "forged": 2}
     assert bench.metric("blocks_read_total", outcome="refused") == 4
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 3, "each cause is logged once a minute"

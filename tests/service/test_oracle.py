@@ -10,9 +10,10 @@ from random import Random
 
 import orjson
 import pytest
+from support.input_records import InputRecord, inputs
 from support.small_configuration import write_small
 
-from stream_masker.pipeline.records import InputRecord, Masked
+from stream_masker.pipeline.records import Masked
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files.inputs import FileEvent
 from stream_masker.service.files.masking import FileMasking
@@ -49,7 +50,8 @@ def deployment(folder: Path, topic: str, rounding: str) -> Masking:
 def masks(masking: Masking, events: list[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the masked events, at offsets of their own."""
     records = [InputRecord(offset, orjson.dumps(event)) for offset, event in enumerate(events)]
-    outcomes = masking.masker.mask(masking.configuration.topics.input, 0, records, statistics_version=1).outcomes
+    topic = masking.configuration.topics.input
+    outcomes = masking.masker.mask(topic, 0, inputs(records), statistics_version=1).outcomes
     assert all(isinstance(outcome, Masked) for outcome in outcomes)
     return [orjson.loads(outcome.value or b"") for outcome in outcomes]
 

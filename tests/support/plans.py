@@ -126,7 +126,7 @@ def _with_value(draw: st.DrawFn, value: Any, steps: tuple[Step, ...]) -> Any:
 
 def _matching(elements: list[Any], position: int, step: FilterStep) -> list[Any]:
     """Elements that are objects; a filter selects the one at ``position``."""
-    wanted: Any = step.value if step.quoted or step.value == "x" else int(step.value)
+    wanted: Any = step.value if step.value == "x" else int(step.value)
     for key in reversed(step.field[1:]):
         wanted = {key: wanted}
     objects = [element if isinstance(element, dict) else {} for element in elements]

@@ -74,10 +74,10 @@ def test_the_citation_and_the_changelog_name_the_version():
     assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.exhaustive
-def test_the_notebook_runs_and_no_page_contains_a_path_of_this_machine():
+def test_the_notebook_is_kept_without_its_output_and_no_generated_part_contains_a_path_of_this_machine():
+    """``mkdocs build`` runs the notebook, and fails if a cell does."""
     cells = json.loads((DOCS / "notebook" / "first-masks.ipynb").read_text())["cells"]
     assert all(cell["outputs"] == [] for cell in cells if cell["cell_type"] == "code")
-    text = "\n".join(generator().filled(page.read_text()) for page in pages())
-    assert text.count('class="dataframe"') == 5
+    text = "".join(part() for name, part in generator().PARTS.items() if name != "notebook")
+    assert len(text) > 10_000
     assert not any(str(path) in text for path in (Path.home(), ROOT))

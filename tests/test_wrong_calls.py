@@ -82,6 +82,10 @@ WRONG = [
         lambda: framed(frame=pd.DataFrame([["A1", "B1"]] * 20)),
         r"a column of the frame has a name that is no text: ",
     ),
+    (lambda: framed(keep=["a"]), r"the column 'a' is to be masked and kept: choose one of the two$"),
+    (lambda: framed(unknown="pass"), r"unknown='pass' is not allowed: use reject or ancestor or suppress$"),
+    (lambda: framed(frame=FRAME.assign(a=1)), r"column 'a', row 0: the code is of type int: use text$"),
+    (lambda: framed(frame=FRAME.assign(k=None), key="k"), r"column 'k', row 0: the key is missing, but every row "),
     (lambda: framed(frame=TWICE), r"two columns of the frame have the same name: rename one"),
 ]
 

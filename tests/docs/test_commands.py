@@ -83,6 +83,7 @@ def test_the_commands_of_a_page_run(page, run):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.usefixtures("no_comparison")
 def test_the_commands_of_the_examples_run(tmp_path, run):
     """The second script looks at events one by one, so it gets the first ones only."""
     masking, looking = re.findall(r"```sh\n(.*?)```", (ROOT / "examples" / "README.md").read_text(), re.DOTALL)

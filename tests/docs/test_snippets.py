@@ -91,6 +91,7 @@ STRUCTURED = sorted(examples.HEADINGS.keys() - {"debezium", "nested"})
 UPDATE = "PYTHONPATH=tests python -m golden update writes the expected files again"
 
 
+@pytest.mark.usefixtures("no_comparison")
 @pytest.mark.parametrize(
     "name", ["debezium", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in STRUCTURED)]
 )
